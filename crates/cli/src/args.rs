@@ -1,0 +1,185 @@
+//! The command line as a type. Parsing touches nothing: no file, no environment.
+
+use std::path::PathBuf;
+
+use callsheet_core::prompt::Format;
+use callsheet_core::render::Api;
+use callsheet_core::request::MissingPolicy;
+use clap::builder::PossibleValue;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands;
+
+/// Composes, explains and checks the prompts of AI coding agents
+///
+/// Every prompt is made from a request, a recipe and sources, and every byte of it can be traced to
+/// where it came from. Nothing is sent anywhere.
+#[derive(Debug, Parser)]
+#[command(
+    name = "callsheet",
+    version,
+    after_help = "Start with:\n  callsheet compose -p plan \"Add login\"\n  callsheet explain -p plan \"Add login\""
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The project [default: the nearest folder above with .callsheet, else with .git, else this one]
+    #[arg(short = 'C', long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) project: Option<PathBuf>,
+    /// Print JSON, errors too
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
+    pub(crate) quiet: bool,
+    /// Say more: which files won, what was fallen back to
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) verbose: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    pub(crate) color: Color,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write .callsheet/ with an explained configuration; nothing is overwritten
+    Init,
+    Compose(commands::compose::Args),
+    Explain(commands::explain::Args),
+    /// Find every problem of the project's and the built-in files in one go
+    ///
+    /// Exits with 1 when there are errors.
+    Check,
+    Templates(commands::templates::Args),
+    Config(commands::config::Args),
+    Schema(commands::schema::Args),
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
+}
+
+/// What a prompt is made for. Shared by all commands that compose.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Ask {
+    /// The task in words; - reads standard input
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
+    /// The task in words, as an option
+    #[arg(short, long, value_name = "TEXT", conflicts_with = "task")]
+    pub(crate) instructions: Option<String>,
+    /// layers, unified, staged, run, or a project's own [default: the configured one; else unified with
+    /// --phase, staged with --command or --session; else run]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) recipe: Option<String>,
+    /// claude, codex, gemini, copilot, opencode, … [default: base]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// plan, challenge, implement, review, archive, …
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) phase: Option<String>,
+    /// Identity (layers), agent role (staged), profile (run)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) role: Option<String>,
+    /// review, review-followup, fix, summary, change (staged)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) command: Option<String>,
+    /// A value for a slot, always literal
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// A value for a slot, read from a file
+    #[arg(long, value_name = "KEY=PATH")]
+    pub(crate) set_file: Vec<String>,
+    /// A named block of context, always literal
+    #[arg(long, value_name = "NAME=TEXT")]
+    pub(crate) context: Vec<String>,
+    /// A named block of context, read from a file
+    #[arg(long, value_name = "NAME=PATH")]
+    pub(crate) context_file: Vec<String>,
+    /// A file that the prompt carries, or points at (run)
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) file: Vec<String>,
+    /// Something that an earlier run made
+    #[arg(long, value_name = "PATH")]
+    pub(crate) artifact: Vec<String>,
+    /// Something that was thought before
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) thought: Vec<String>,
+    /// A path that the agent should read before it starts
+    #[arg(long, value_name = "PATH")]
+    pub(crate) read_first: Vec<String>,
+    /// What the agent may write
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) write: Vec<String>,
+    /// What the agent must not touch
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    #[arg(long, value_name = "ID")]
+    pub(crate) task_id: Option<String>,
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// A JSON array of tool definitions; only JSON output shows them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<String>,
+    /// Where includes are resolved [default: the project]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) session: Option<PathBuf>,
+    /// The whole request as TOML or JSON, - for standard input; flags come on top of it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request: Option<String>,
+    /// [default: the recipe's]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<FormatArg>,
+    /// With --format json: the body of a request to this API
+    #[arg(long, value_name = "API")]
+    pub(crate) api: Option<ApiArg>,
+    /// What to do with a slot that nothing fills [default: what the recipe says]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) missing: Option<MissingArg>,
+}
+
+/// A closed set of core as the value of an option.
+macro_rules! values {
+    ($name:ident of $inner:ty { $($variant:ident $text:literal $help:literal,)* }) => {
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub(crate) struct $name(pub(crate) $inner);
+
+        impl ValueEnum for $name {
+            fn value_variants<'a>() -> &'a [Self] {
+                &[$(Self(<$inner>::$variant),)*]
+            }
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                Some(match self.0 { $(<$inner>::$variant => PossibleValue::new($text).help($help),)* })
+            }
+        }
+    };
+}
+
+values! { FormatArg of Format {
+    Markdown "markdown" "Sections one after the other",
+    Xml "xml" "One element per part, byte-exact",
+    Json "json" "The unified prompt as data",
+}}
+
+values! { ApiArg of Api {
+    Anthropic "anthropic" "Messages",
+    Openai "openai" "Responses",
+    Gemini "gemini" "generateContent",
+}}
+
+values! { MissingArg of MissingPolicy {
+    Error "error" "Refuse to compose",
+    Empty "empty" "Leave it empty, with a warning",
+    Notice "notice" "Put the recipe's notice there, with a warning",
+}}

@@ -1,0 +1,29 @@
+//! `callsheet check`: every problem of the project's and the built-in files in one go.
+
+use callsheet_core::check::check;
+use callsheet_core::diag::Severity;
+use serde_json::json;
+
+use crate::app::App;
+use crate::failure::{FINDING, Outcome};
+use crate::print::diag_json;
+
+pub(crate) fn run(app: &App<'_>) -> Outcome {
+    let report = check(&app.disk(None), &app.config.layout());
+    let errors = report.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let exit = if errors > 0 { FINDING } else { 0 };
+    if app.print.json {
+        app.print.value(&json!({
+            "files": report.files,
+            "errors": errors,
+            "problems": report.problems.iter().map(diag_json).collect::<Vec<_>>(),
+        }))?;
+        return Ok(exit);
+    }
+    for problem in &report.problems {
+        app.print.line(&app.print.diag_for_stdout(problem))?;
+    }
+    let warnings = report.problems.len() - errors;
+    app.print.say(&format!("{} files checked: {errors} errors, {warnings} warnings", report.files));
+    Ok(exit)
+}

@@ -1,0 +1,176 @@
+//! `callsheet explain`: the same prompt, with the origin of every line, and why what is absent is absent.
+
+use std::collections::BTreeMap;
+
+use callsheet_core::diag::visible;
+use callsheet_core::prompt::{From, Origin, Piece, Trust};
+use callsheet_core::render::{Encoding, Rendered, Span};
+use clap::ArgMatches;
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::args::Ask;
+use crate::commands::compose::{Finished, finish};
+use crate::failure::Outcome;
+use crate::print::{Paint, Print, diag_json};
+
+/// Show where each line of a prompt comes from, and why what is absent is absent
+///
+/// Takes the same options as compose. With --json: `text`, `origins` (byte ranges that cover the text
+/// without a gap, each with its source), and `absent`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
+    let Finished { composed, rendered, talk } = finish(app, &args.ask, given)?;
+    app.print.talk(&talk);
+    let origins = &composed.prompt.origins;
+    if app.print.json {
+        return app.print.value(&json!({
+            "recipe": composed.prompt.recipe,
+            "format": composed.prompt.format,
+            "text": rendered.text,
+            "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
+            "absent": composed.absent,
+            "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
+        }));
+    }
+    let mut page = String::new();
+    lines(app.print, &rendered, origins, &mut page);
+    if !composed.absent.is_empty() {
+        page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Not in this prompt")));
+    }
+    for absent in &composed.absent {
+        let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
+        page.push_str(&format!("  {}: {}{}\n", visible(&absent.what), absent.why.words(), visible(&detail)));
+    }
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+fn span_json(span: &Span, origins: &[Origin]) -> Value {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.into(), value);
+    put("start", span.start.into());
+    put("end", span.end.into());
+    put("encoding", json!(span.encoding));
+    let Some(piece) = span.piece else {
+        put("kind", "engine".into());
+        put("trust", json!(Trust::Ours));
+        return object.into();
+    };
+    let origin = &origins[piece.origin as usize];
+    match &origin.from {
+        From::Source(id) => {
+            put("kind", "source".into());
+            put("source", json!(id));
+        }
+        From::Value(name) => {
+            put("kind", "value".into());
+            put("name", name.as_str().into());
+        }
+        From::Request(field) => {
+            put("kind", "request".into());
+            put("name", field.as_str().into());
+        }
+        From::Document(name) => {
+            put("kind", "document".into());
+            put("name", name.as_str().into());
+        }
+        From::Default { source, name } => {
+            put("kind", "default".into());
+            put("name", name.as_str().into());
+            put("source", json!(source));
+        }
+        From::Derived { name, field } => {
+            put("kind", "derived".into());
+            put("name", format!("{name}.{field}").into());
+        }
+        From::Engine => {
+            put("kind", "engine".into());
+        }
+    }
+    put("source_start", piece.start.into());
+    put("source_end", piece.end.into());
+    put("trust", json!(origin.trust));
+    object.into()
+}
+
+/// The prompt line by line below a heading that says where the lines come from, with their numbers there.
+fn lines(print: &Print, rendered: &Rendered, origins: &[Origin], page: &mut String) {
+    let mut numbers = LineNumbers::default();
+    let mut last: Vec<u32> = Vec::new();
+    for (start, end) in line_ranges(&rendered.text) {
+        let pieces = pieces_of(rendered, start, end);
+        let mut from: Vec<u32> = pieces.iter().map(|piece| piece.origin).collect();
+        from.dedup();
+        if page.is_empty() || from != last {
+            let labels: Vec<String> =
+                from.iter().map(|origin| label(print, &origins[*origin as usize])).collect();
+            let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };
+            page.push_str(&format!("── {labels}\n"));
+            last = from;
+        }
+        let number = match pieces.as_slice() {
+            [first, ..] if last.len() == 1 => numbers.of(first.origin, origins, first.start).to_string(),
+            _ => String::new(),
+        };
+        page.push_str(&format!("{number:>5} │ {}\n", visible(&rendered.text[start..end])));
+    }
+}
+
+fn line_ranges(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let mut start = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let from = start;
+        start += line.len();
+        (from, from + line.trim_end_matches('\n').len())
+    })
+}
+
+/// What of the origins a line holds, each from where it begins in this line. The engine's own bytes count
+/// only where nothing else is there; of an empty line, its line end.
+fn pieces_of(rendered: &Rendered, start: usize, end: usize) -> Vec<Piece> {
+    let first = rendered.spans.partition_point(|span| span.end <= start);
+    let touching = rendered.spans[first..].iter().take_while(|span| span.start < end.max(start + 1));
+    touching
+        .filter_map(|span| {
+            let mut piece = span.piece?;
+            if span.encoding == Encoding::Plain {
+                piece.start += start.saturating_sub(span.start);
+            } else if span.start < start {
+                let before = span.encoding.undo(&rendered.text[span.start..start])?;
+                piece.start += before.len();
+            }
+            Some(piece)
+        })
+        .collect()
+}
+
+fn label(print: &Print, origin: &Origin) -> String {
+    let colour = match origin.trust {
+        Trust::Ours => Paint::Dim,
+        Trust::Project => Paint::Green,
+        Trust::Person => Paint::Cyan,
+        Trust::Agent => Paint::Yellow,
+    };
+    let text = format!("{} ({})", visible(&origin.label()), origin.trust.name());
+    print.paint(colour, &text).into_owned()
+}
+
+/// Where lines begin in each origin, found once.
+#[derive(Default)]
+struct LineNumbers(BTreeMap<u32, Vec<usize>>);
+
+impl LineNumbers {
+    fn of(&mut self, origin: u32, origins: &[Origin], at: usize) -> usize {
+        let ends = self
+            .0
+            .entry(origin)
+            .or_insert_with(|| origins[origin as usize].text.match_indices('\n').map(|(at, _)| at).collect());
+        ends.partition_point(|end| *end < at) + 1
+    }
+}

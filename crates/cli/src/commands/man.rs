@@ -1,0 +1,34 @@
+//! `callsheet man [COMMAND]`: a manual page on standard output.
+
+use callsheet_core::diag::{Code, Diag};
+use clap::CommandFactory;
+
+use crate::args::Cli;
+use crate::failure::{Outcome, usage};
+use crate::print::Print;
+
+/// Print the manual page of callsheet, or of one command
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[arg(value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
+    let mut root = Cli::command();
+    root.build();
+    let command = match &args.command {
+        None => root,
+        Some(name) => {
+            let found = root.find_subcommand(name).cloned();
+            let known: Vec<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
+            found.ok_or_else(|| usage(format!("there is no command `{name}`")).suggest(name, known))?
+        }
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command)
+        .render(&mut page)
+        .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+    print.data(&page)?;
+    Ok(0)
+}

@@ -1,0 +1,11 @@
+//! One file per command: what it is, its arguments, what it does.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod compose;
+pub(crate) mod config;
+pub(crate) mod explain;
+pub(crate) mod init;
+pub(crate) mod man;
+pub(crate) mod schema;
+pub(crate) mod templates;

@@ -1,0 +1,197 @@
+//! `callsheet templates`: what there is, what it says, where it is, and how to make it one's own.
+
+use std::fs;
+
+use callsheet_core::catalog::{TemplateInfo, templates};
+use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::{Root, SourceId, Sources, Text, candidates};
+use serde_json::json;
+use similar::TextDiff;
+
+use crate::app::App;
+use crate::commands::compose::write_file;
+use crate::failure::{FINDING, Outcome};
+use crate::print::Paint;
+
+/// List, show, find, eject and compare templates
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List every template with its variables
+    List,
+    /// Print a template as it is
+    Show(Named),
+    /// Print every place that is searched, and the winner
+    Where(Named),
+    /// Copy a template into the project, to be changed there; nothing is overwritten
+    Eject(Named),
+    /// Compare the template that wins with the built-in one; exits with 1 when they differ
+    Diff(Named),
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// For example system/BASE-plan, identity/supervisor, profiles/coder
+    name: String,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    match &args.command {
+        Command::List => list(app),
+        Command::Show(Named { name }) => show(app, name),
+        Command::Where(Named { name }) => locate(app, name),
+        Command::Eject(Named { name }) => eject(app, name),
+        Command::Diff(Named { name }) => diff(app, name),
+    }
+}
+
+fn list(app: &App<'_>) -> Outcome {
+    let all = templates(&app.disk(None), &app.config.layout());
+    if app.print.json {
+        return app.print.value(&json!(all));
+    }
+    let width = all.iter().map(|template| template.path.chars().count()).max().unwrap_or(0);
+    for template in &all {
+        let root = template.source.root().name();
+        let colour = if template.source.root() == Root::Builtin { Paint::Dim } else { Paint::Green };
+        let root = app.print.paint(colour, root).into_owned() + &" ".repeat(8 - root.len());
+        let about = match &template.problem {
+            Some(problem) => format!("cannot be used: {}", problem.message),
+            None => template.variables.join(" "),
+        };
+        let line = format!("{:width$}  {root} {}", visible(&template.path), visible(&about));
+        app.print.line(line.trim_end())?;
+    }
+    Ok(0)
+}
+
+/// A template that exists: its data file, and the source that wins.
+fn find(app: &App<'_>, name: &str) -> Result<TemplateInfo, Failure> {
+    let mut all = templates(&app.disk(None), &app.config.layout());
+    let wanted = plain(name);
+    if let Some(at) = all.iter().position(|template| template.path == wanted) {
+        return Ok(all.swap_remove(at));
+    }
+    Err(Diag::error(Code::TemplateNotFound, format!("TemplateNotFound: there is no template `{wanted}`"))
+        .looked(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
+        .suggest(wanted, all.iter().map(|template| template.path.as_str()))
+        .hint("`callsheet templates list` lists them")
+        .into())
+}
+
+/// The name without what people may put around it.
+fn plain(name: &str) -> &str {
+    let name = name.strip_prefix("templates/").unwrap_or(name);
+    name.strip_suffix(".md").unwrap_or(name)
+}
+
+fn text(app: &App<'_>, id: &SourceId) -> Result<Option<Text>, Failure> {
+    app.disk(None).text(id).map_err(|error| {
+        Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
+    })
+}
+
+fn show(app: &App<'_>, name: &str) -> Outcome {
+    let template = find(app, name)?;
+    let text = text(app, &template.source)?.unwrap_or_default();
+    if app.print.json {
+        let mut object = json!(template);
+        object["text"] = text.as_str().into();
+        return app.print.value(&object);
+    }
+    app.print.data(text.as_bytes())?;
+    Ok(0)
+}
+
+/// The search path is told for a name that does not exist too: that is where it could be put.
+fn locate(app: &App<'_>, name: &str) -> Outcome {
+    let layout = app.config.layout();
+    let known = find(app, name);
+    let file =
+        known.as_ref().map_or_else(|_| format!("templates/{}.md", plain(name)), |known| known.file.clone());
+    let mut winner = None;
+    let mut rows = Vec::new();
+    for id in candidates(&file, &layout) {
+        let there = text(app, &id).map_or(true, |text| text.is_some());
+        let said = match (there, &winner) {
+            (false, _) => "not there",
+            (true, None) => "wins",
+            (true, Some(_)) => "shadowed",
+        };
+        if there && winner.is_none() {
+            winner = Some(id.clone());
+        }
+        rows.push((id, said));
+    }
+    if app.print.json {
+        let places: Vec<_> = rows.iter().map(|(id, said)| json!({ "source": id, "state": said })).collect();
+        app.print.value(&json!({ "winner": winner, "places": places }))?;
+    } else {
+        for (id, said) in rows {
+            app.print.line(&format!("{said:9}  {}", visible(&id.to_string())))?;
+        }
+    }
+    Ok(if winner.is_some() { 0 } else { FINDING })
+}
+
+fn eject(app: &App<'_>, name: &str) -> Outcome {
+    let template = find(app, name)?;
+    let layout = app.config.layout();
+    let target = candidates(&template.file, &layout).into_iter().find(|id| id.root() == Root::Project);
+    let Some(target) = target else {
+        let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
+        return Err(Diag::error(Code::OverrideRefused, message).into());
+    };
+    let path = app.project.join(target.path());
+    if path.symlink_metadata().is_ok() {
+        let message = format!("`{target}` is there already; nothing is overwritten");
+        return Err(Diag::error(Code::OverrideRefused, message)
+            .hint("look at it with `callsheet templates diff`")
+            .into());
+    }
+    let text = text(app, &template.source)?.unwrap_or_default();
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| {
+            Diag::error(Code::OutputFailed, format!("`{}` could not be made: {error}", folder.display()))
+        })?;
+    }
+    write_file(&path, text.as_bytes())?;
+    if app.print.json {
+        return app.print.value(&json!({ "written": target.path() }));
+    }
+    app.print.line(&format!("wrote {}", target.path()))?;
+    Ok(0)
+}
+
+fn diff(app: &App<'_>, name: &str) -> Outcome {
+    let template = find(app, name)?;
+    let own = text(app, &template.source)?.unwrap_or_default();
+    let builtin = SourceId::new(Root::Builtin, &template.file).ok();
+    let shipped = match &builtin {
+        Some(id) => text(app, id)?.unwrap_or_default(),
+        None => Text::default(),
+    };
+    let exit = if own == shipped { 0 } else { FINDING };
+    let (from, to) = (format!("builtin:{}", template.file), template.source.to_string());
+    let diff = TextDiff::from_lines(shipped.as_str(), own.as_str());
+    let page = diff.unified_diff().header(&from, &to).to_string();
+    if app.print.json {
+        app.print.value(&json!({ "from": from, "to": to, "same": exit == 0, "diff": page }))?;
+        return Ok(exit);
+    }
+    for line in page.lines() {
+        let shown = visible(line);
+        let line = match line.as_bytes().first() {
+            Some(b'+') => app.print.paint(Paint::Green, &shown),
+            Some(b'-') => app.print.paint(Paint::Red, &shown),
+            _ => shown,
+        };
+        app.print.line(&line)?;
+    }
+    Ok(exit)
+}

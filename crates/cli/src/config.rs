@@ -1,0 +1,170 @@
+//! Configuration: flags, then `CALLSHEET_*`, then the project's file, then the user's, then defaults.
+
+use std::path::Path;
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::request::Layout;
+use callsheet_core::{Codes, DataNotation, SourceError, read};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, read_file};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The contents of `.callsheet/config.toml` and of the user's `config.toml`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Config")]
+pub(crate) struct ConfigFile {
+    /// The recipe to follow where none is asked for.
+    pub(crate) recipe: Option<String>,
+    /// The agent that reads the prompts.
+    pub(crate) agent: Option<String>,
+    /// The role where none is asked for.
+    pub(crate) role: Option<String>,
+    /// The largest file that is read, in bytes.
+    pub(crate) max_file_bytes: Option<u64>,
+    /// Where a project that has its own folders keeps things.
+    pub(crate) layout: LayoutFile,
+}
+
+/// Folders and files of the project that are elsewhere than usual, relative to it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LayoutFile {
+    /// Template folders, the first wins.
+    pub(crate) templates: Option<Vec<String>>,
+    /// The folder of extensions, with `agents/` and `commands/` below it.
+    pub(crate) prompts: Option<String>,
+    /// The file behind `PROJECT_CONTEXT`.
+    pub(crate) project_context: Option<String>,
+}
+
+/// A setting and where it was set.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) from: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) recipe: Setting<Option<String>>,
+    pub(crate) agent: Setting<Option<String>>,
+    pub(crate) role: Setting<Option<String>>,
+    pub(crate) max_file_bytes: Setting<u64>,
+    pub(crate) templates: Setting<Vec<String>>,
+    pub(crate) prompts: Setting<String>,
+    pub(crate) project_context: Setting<String>,
+}
+
+pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
+
+impl Config {
+    pub(crate) fn load(project: &Path, user: Option<&Path>) -> Result<Self, Failure> {
+        let mut layers: Vec<(String, ConfigFile)> = vec![("environment".into(), environment()?)];
+        let files = [(Some(project), PROJECT_FILE), (user, "config.toml")];
+        for (folder, name) in files.into_iter().filter_map(|(folder, name)| Some((folder?, name))) {
+            let shown = if name == PROJECT_FILE { format!("project:{name}") } else { format!("user:{name}") };
+            if let Some(file) = load(&folder.join(name), &shown)? {
+                layers.push((shown, file));
+            }
+        }
+        let usual = Layout::default();
+        Ok(Self {
+            recipe: first_option(&layers, |file| file.recipe.clone()),
+            agent: first_option(&layers, |file| file.agent.clone()),
+            role: first_option(&layers, |file| file.role.clone()),
+            max_file_bytes: first(&layers, |file| file.max_file_bytes, DEFAULT_MAX_FILE_BYTES),
+            templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
+            prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
+            project_context: first(
+                &layers,
+                |file| file.layout.project_context.clone(),
+                usual.project_context,
+            ),
+        })
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout {
+            templates: self.templates.value.clone(),
+            prompts: self.prompts.value.clone(),
+            project_context: self.project_context.value.clone(),
+        }
+    }
+
+    /// Every setting as `(key, value, where it was set)`.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, serde_json::Value, &str)> {
+        vec![
+            ("recipe", self.recipe.value.clone().into(), &self.recipe.from),
+            ("agent", self.agent.value.clone().into(), &self.agent.from),
+            ("role", self.role.value.clone().into(), &self.role.from),
+            ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
+            ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
+            ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
+            ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),
+        ]
+    }
+}
+
+fn first<T>(
+    layers: &[(String, ConfigFile)],
+    pick: impl Fn(&ConfigFile) -> Option<T>,
+    usual: T,
+) -> Setting<T> {
+    let found =
+        layers.iter().find_map(|(from, file)| Some(Setting { value: pick(file)?, from: from.clone() }));
+    found.unwrap_or_else(|| Setting { value: usual, from: "default".into() })
+}
+
+fn first_option<T>(
+    layers: &[(String, ConfigFile)],
+    pick: impl Fn(&ConfigFile) -> Option<T>,
+) -> Setting<Option<T>> {
+    first(layers, |file| pick(file).map(Some), None)
+}
+
+fn load(path: &Path, shown: &str) -> Result<Option<ConfigFile>, Failure> {
+    let text = read_file(path, DEFAULT_MAX_FILE_BYTES).map_err(|error: SourceError| {
+        Diag::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}"))
+    })?;
+    let codes = Codes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
+    text.map(|text| {
+        let file: ConfigFile = read(shown, &text, DataNotation::Toml, codes)?;
+        confined(&file, shown)?;
+        Ok(file)
+    })
+    .transpose()
+}
+
+/// A cloned repository's configuration must not point out of the repository.
+fn confined(file: &ConfigFile, shown: &str) -> Result<(), Failure> {
+    let layout = &file.layout;
+    let paths = layout.templates.iter().flatten().chain(&layout.prompts).chain(&layout.project_context);
+    let wrong: Vec<Diag> = paths
+        .filter_map(|path| {
+            let why = callsheet_core::SourceId::new(callsheet_core::Root::Project, path).err()?;
+            let message = format!("`{shown}`: `{path}` cannot lie in the project: {why}");
+            Some(Diag::error(Code::ConfigBad, message))
+        })
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+}
+
+fn environment() -> Result<ConfigFile, Failure> {
+    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let max_file_bytes = match var("CALLSHEET_MAX_FILE_BYTES") {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            Diag::error(Code::ConfigBad, format!("CALLSHEET_MAX_FILE_BYTES is `{text}`, not a number"))
+        })?),
+    };
+    let file = ConfigFile {
+        recipe: var("CALLSHEET_RECIPE"),
+        agent: var("CALLSHEET_AGENT"),
+        role: var("CALLSHEET_ROLE"),
+        max_file_bytes,
+        layout: LayoutFile { project_context: var("CALLSHEET_PROJECT_CONTEXT"), ..LayoutFile::default() },
+    };
+    confined(&file, "environment")?;
+    Ok(file)
+}

@@ -1,0 +1,34 @@
+//! Failures and the exit codes that they have.
+
+use callsheet_core::diag::{Code, Diag, Failure};
+
+/// What a command ends with: an exit code, or what went wrong.
+pub(crate) type Outcome = Result<u8, Failure>;
+
+/// A negative finding: nothing went wrong, but the answer is no.
+pub(crate) const FINDING: u8 = 1;
+
+/// The exit code of a failure: that of its first diagnostic.
+pub(crate) fn exit_code(failure: &Failure) -> u8 {
+    failure.0.first().map_or(70, |diag| of(diag.code))
+}
+
+fn of(code: Code) -> u8 {
+    match code {
+        Code::UsageBad
+        | Code::RequestBad
+        | Code::RequestUnknownKey
+        | Code::RequestBadName
+        | Code::RequestIncomplete
+        | Code::DepthBad
+        | Code::ApiIncomplete
+        | Code::PromptBad => 2,
+        Code::DocumentNotFound | Code::InputNotFound => 4,
+        Code::OutputFailed => 70,
+        _ => 3,
+    }
+}
+
+pub(crate) fn usage(message: impl Into<String>) -> Diag {
+    Diag::error(Code::UsageBad, message)
+}

@@ -1,0 +1,325 @@
+//! From flags, a request file and the configuration to one request.
+//!
+//! Flags come on top of the request file: scalars replace, lists append, maps merge. Files that are
+//! named outright may lie anywhere; all others are the core's business.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::request::{ContextBlock, Document, DocumentKind, Request, Task};
+use callsheet_core::{DataNotation, Format, SourceError, Text, is_name, read_request};
+use callsheet_run::read_file;
+use clap::ArgMatches;
+use serde_json::Value;
+
+use crate::app::{App, named_directory};
+use crate::args::Ask;
+use crate::failure::usage;
+
+/// What is to be composed, and from where.
+pub(crate) struct Order {
+    pub(crate) request: Request,
+    /// The session directory, where it is not the project.
+    pub(crate) session: Option<PathBuf>,
+    /// The project that the request itself names.
+    pub(crate) project: Option<String>,
+    pub(crate) talk: Vec<Diag>,
+}
+
+impl Order {
+    /// Resolves flags and request file. `given` knows in which order the flags were given.
+    pub(crate) fn new(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Result<Self, Failure> {
+        let mut inputs = Inputs { app, talk: Vec::new(), stdin: None };
+        let mut request = match &ask.request {
+            Some(file) => inputs.request(file)?,
+            None => Request::default(),
+        };
+        let project = request.project.take().filter(|_| !app.project_named);
+        if project.is_some() {
+            // The project decides what paths mean, so the caller has to begin again in it.
+            return Ok(Self { request, session: None, project, talk: inputs.talk });
+        }
+        inputs.add_flags(ask, given, &mut request)?;
+        let config = &app.config;
+        let role_or_command = request.role.is_some() || request.command.is_some();
+        if request.agent.is_none() {
+            request.agent.clone_from(&config.agent.value);
+        }
+        if !role_or_command {
+            request.role.clone_from(&config.role.value);
+        }
+        if request.recipe.is_none() {
+            let usual = match (&request.phase, &request.command, &request.session, &ask.session) {
+                (Some(_), ..) => "unified",
+                (None, None, None, None) => "run",
+                _ => "staged",
+            };
+            request.recipe = config.recipe.value.clone().or_else(|| Some(usual.into()));
+        }
+        request.layout = config.layout();
+        let session = inputs.session(ask, &mut request)?;
+        Ok(Self { request, session, project: None, talk: inputs.talk })
+    }
+}
+
+struct Inputs<'a> {
+    app: &'a App<'a>,
+    talk: Vec<Diag>,
+    /// What standard input was read for; it can be read once.
+    stdin: Option<&'static str>,
+}
+
+impl Inputs<'_> {
+    fn request(&mut self, file: &str) -> Result<Request, Failure> {
+        let text = self.text(file, "--request")?;
+        let json = file.ends_with(".json") || text.trim_start().starts_with('{');
+        let name = if file == "-" { "standard input" } else { file };
+        read_request(name, &text, if json { DataNotation::Json } else { DataNotation::Toml })
+    }
+
+    fn add_flags(
+        &mut self,
+        ask: &Ask,
+        given: Option<&ArgMatches>,
+        request: &mut Request,
+    ) -> Result<(), Failure> {
+        let words = ask.task.as_ref().or(ask.instructions.as_ref());
+        if let Some(words) = words {
+            request.instructions =
+                Some(if words == "-" { self.text("-", "the task")? } else { words.as_str().into() });
+        }
+        let replace = |field: &mut Option<String>, flag: &Option<String>| {
+            if flag.is_some() {
+                field.clone_from(flag);
+            }
+        };
+        replace(&mut request.recipe, &ask.recipe);
+        replace(&mut request.agent, &ask.agent);
+        replace(&mut request.phase, &ask.phase);
+        replace(&mut request.role, &ask.role);
+        replace(&mut request.command, &ask.command);
+        request.format = ask.format.map(|format| format.0).or(request.format);
+        if ask.api.is_some() && request.format.is_none() {
+            request.format = Some(Format::Json);
+        }
+        if ask.api.is_some() && request.format != Some(Format::Json) {
+            return Err(usage("--api needs --format json").into());
+        }
+        request.missing = ask.missing.map(|missing| missing.0).or(request.missing);
+        for (flag, item) in in_order(ask, given) {
+            self.add(flag, item, request)?;
+        }
+        for path in &ask.read_first {
+            request.read_first.push(self.in_project(path)?);
+        }
+        self.add_task(ask, request);
+        if let Some(file) = &ask.tools {
+            let text = self.text(file, "--tools")?;
+            match serde_json::from_str(&text) {
+                Ok(Value::Array(tools)) => request.tools.extend(tools),
+                _ => return Err(usage(format!("`{file}` is not a JSON array of tool definitions")).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_task(&self, ask: &Ask, request: &mut Request) {
+        let given = [&ask.task_id, &ask.title].iter().any(|flag| flag.is_some());
+        if !given && ask.write.is_empty() && ask.exclude.is_empty() {
+            return;
+        }
+        let task = request.task.get_or_insert_with(Task::default);
+        if let Some(id) = &ask.task_id {
+            task.id = Some(id.as_str().into());
+        }
+        if let Some(title) = &ask.title {
+            task.title = Some(title.as_str().into());
+        }
+        task.write.extend(ask.write.iter().cloned());
+        task.exclude.extend(ask.exclude.iter().cloned());
+    }
+
+    fn add(&mut self, flag: &'static str, item: &str, request: &mut Request) -> Result<(), Failure> {
+        match flag {
+            "set" | "set_file" => {
+                let (key, value) = pair(flag, item)?;
+                let value = if flag == "set" { value.into() } else { self.text(value, "--set-file")? };
+                request.values.insert(key.into(), value);
+            }
+            "context" | "context_file" => {
+                let (name, value) = pair(flag, item)?;
+                let text = if flag == "context" { value.into() } else { self.text(value, "--context-file")? };
+                request.context.push(ContextBlock { name: name.into(), text: Some(text), data: None });
+            }
+            "file" => self.document(DocumentKind::File, item, request)?,
+            "artifact" => self.document(DocumentKind::Artifact, item, request)?,
+            _ => {
+                let earlier = request.documents.iter().filter(|d| d.kind == DocumentKind::Thought).count();
+                request.documents.push(Document {
+                    kind: DocumentKind::Thought,
+                    name: Some(format!("thought-{}", earlier + 1)),
+                    path: None,
+                    content: Some(item.into()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A file inside the project travels by its path, so that the composer reads it; any other one is read
+    /// here and carries its own name.
+    fn document(&mut self, kind: DocumentKind, file: &str, request: &mut Request) -> Result<(), Failure> {
+        let given = self.app.here.join(file);
+        let real = given.canonicalize().map_err(|_| not_found(file, &given))?;
+        let inside = relative(&given, &self.app.project);
+        let document = match &inside {
+            Some(path) if real.starts_with(canonical(&self.app.project)) => {
+                Document { kind, name: None, path: Some(path.clone()), content: None }
+            }
+            _ => {
+                let content = self.text(file, "a document")?;
+                let own = || given.file_name().map(|name| name.to_string_lossy().into_owned());
+                let name = inside.or_else(own).unwrap_or_else(|| file.into());
+                let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
+                self.talk.push(Diag::warning(Code::InputOutside, message));
+                Document { kind, name: Some(name), path: None, content: Some(content) }
+            }
+        };
+        if !request.documents.contains(&document) {
+            request.documents.push(document);
+        }
+        Ok(())
+    }
+
+    /// A path as the worktree sees it.
+    fn in_project(&self, path: &str) -> Result<String, Failure> {
+        let folder = if path.ends_with('/') { "/" } else { "" };
+        match relative(&self.app.here.join(path), &self.app.project) {
+            Some(path) => Ok(path + folder),
+            None => Err(usage(format!("`{path}` lies outside the project")).into()),
+        }
+    }
+
+    fn session(&mut self, ask: &Ask, request: &mut Request) -> Result<Option<PathBuf>, Failure> {
+        let (base, dir) = match (&ask.session, &request.session) {
+            (Some(dir), _) => (&self.app.here, dir.clone()),
+            (None, Some(dir)) => (&self.app.project, PathBuf::from(dir)),
+            (None, None) => return Ok(None),
+        };
+        let session = named_directory(&base.join(&dir), &dir)?;
+        let shown = from_to(&canonical(&self.app.project), &session);
+        request.session = Some(shown).filter(|path| path != ".");
+        Ok(Some(session))
+    }
+
+    /// The text of a file that was named outright, or of standard input.
+    fn text(&mut self, file: &str, what: &'static str) -> Result<Text, Failure> {
+        if file == "-" {
+            return self.stdin(what);
+        }
+        let path = self.app.here.join(file);
+        match read_file(&path, self.app.config.max_file_bytes.value) {
+            Ok(Some(text)) => Ok(text),
+            Ok(None) => Err(not_found(file, &path)),
+            Err(error) => Err(unreadable(file, &error)),
+        }
+    }
+
+    fn stdin(&mut self, what: &'static str) -> Result<Text, Failure> {
+        if let Some(first) = self.stdin.replace(what) {
+            return Err(usage(format!(
+                "standard input is read for {first}; it cannot be read for {what} too"
+            ))
+            .into());
+        }
+        let limit = self.app.config.max_file_bytes.value;
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|error| unreadable("standard input", &SourceError::Unreadable(error.to_string())))?;
+        if bytes.len() as u64 > limit {
+            let error = SourceError::TooLarge { size: bytes.len() as u64, limit };
+            return Err(unreadable("standard input", &error));
+        }
+        String::from_utf8(bytes).map(Text::from).map_err(|error| {
+            let offset = error.utf8_error().valid_up_to();
+            let byte = error.as_bytes()[offset];
+            unreadable("standard input", &SourceError::NotUtf8 { offset, byte })
+        })
+    }
+}
+
+fn not_found(file: &str, path: &Path) -> Failure {
+    Diag::error(Code::InputNotFound, format!("`{file}` is not there")).looked([path.display()]).into()
+}
+
+fn unreadable(file: &str, error: &SourceError) -> Failure {
+    Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
+}
+
+fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Failure> {
+    let flag = flag.replace('_', "-");
+    match item.split_once('=') {
+        Some((key, value)) if is_name(key) => Ok((key, value)),
+        Some((key, _)) => Err(usage(format!("--{flag}: `{key}` is not a name")).into()),
+        None => Err(usage(format!("--{flag} takes KEY=VALUE, not `{item}`")).into()),
+    }
+}
+
+/// The flags that may be mixed, in the order in which they were given.
+fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
+    let flags: [(&'static str, &Vec<String>); 7] = [
+        ("set", &ask.set),
+        ("set_file", &ask.set_file),
+        ("context", &ask.context),
+        ("context_file", &ask.context_file),
+        ("file", &ask.file),
+        ("artifact", &ask.artifact),
+        ("thought", &ask.thought),
+    ];
+    let mut items: Vec<(usize, &'static str, &str)> = Vec::new();
+    for (flag, values) in flags {
+        let places = given.and_then(|given| given.indices_of(flag)).into_iter().flatten();
+        items.extend(places.zip(values).map(|(at, value)| (at, flag, value.as_str())));
+    }
+    items.sort_unstable();
+    items.into_iter().map(|(_, flag, value)| (flag, value)).collect()
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// `path` below `project` with `/` between parts, or `None` if it is not below it. `.` and `..` are resolved
+/// by their names alone: a link inside the project keeps the name that the person gave.
+fn relative(path: &Path, project: &Path) -> Option<String> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    let below = plain.strip_prefix(project).map(Path::to_path_buf).or_else(|_| {
+        // The project may have been reached through a link.
+        canonical(&plain).strip_prefix(canonical(project)).map(Path::to_path_buf)
+    });
+    let below = below.ok()?;
+    Some(if below.as_os_str().is_empty() { ".".into() } else { slashes(&below) })
+}
+
+/// The way from one directory to another, both in canonical form; `.` if they are the same.
+fn from_to(from: &Path, to: &Path) -> String {
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(shared).map(|_| "..".into());
+    let down = to.components().skip(shared).map(|part| part.as_os_str().to_string_lossy());
+    let way: Vec<_> = up.chain(down).collect();
+    if way.is_empty() { ".".into() } else { way.join("/") }
+}
+
+fn slashes(path: &Path) -> String {
+    path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}

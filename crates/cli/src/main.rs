@@ -1,0 +1,47 @@
+//! `callsheet`: composes, explains and checks the prompts of AI coding agents.
+
+mod app;
+mod args;
+mod commands;
+mod config;
+mod failure;
+mod inputs;
+mod print;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::app::App;
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let print = print::Print::new(&cli.global);
+    let result = dispatch(&cli, &matches, &print);
+    ExitCode::from(result.unwrap_or_else(|failure| print.failure(&failure)))
+}
+
+fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> failure::Outcome {
+    match &cli.command {
+        Command::Completions(args) => return commands::completions::run(print, args),
+        Command::Man(args) => return commands::man::run(print, args),
+        Command::Schema(args) => return commands::schema::run(print, args),
+        _ => {}
+    }
+    let app = App::new(&cli.global, print)?;
+    let given = matches.subcommand().map(|(_, given)| given);
+    match &cli.command {
+        Command::Init => commands::init::run(&app),
+        Command::Compose(args) => commands::compose::run(&app, args, given),
+        Command::Explain(args) => commands::explain::run(&app, args, given),
+        Command::Check => commands::check::run(&app),
+        Command::Templates(args) => commands::templates::run(&app, args),
+        Command::Config(args) => commands::config::run(&app, args),
+        Command::Completions(_) | Command::Man(_) | Command::Schema(_) => Ok(0),
+    }
+}

@@ -1,0 +1,161 @@
+//! The one file that prints. Standard output is data, standard error is talk.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use callsheet_core::diag::{Code, Diag, Failure, Severity};
+use serde_json::{Value, json};
+
+use crate::args::{Color, Global};
+use crate::failure::{Outcome, exit_code};
+
+#[derive(Debug)]
+pub(crate) struct Print {
+    pub(crate) json: bool,
+    least: Severity,
+    colour_out: bool,
+    colour_err: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Paint {
+    Bold,
+    Dim,
+    Red,
+    Yellow,
+    Green,
+    Cyan,
+}
+
+impl Paint {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Red => "1;31",
+            Self::Yellow => "1;33",
+            Self::Green => "32",
+            Self::Cyan => "36",
+        }
+    }
+}
+
+impl Print {
+    pub(crate) fn new(global: &Global) -> Self {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let colour = |terminal: bool| match global.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => !set("NO_COLOR") && (set("CLICOLOR_FORCE") || terminal),
+        };
+        Self {
+            json: global.json,
+            least: match (global.quiet, global.verbose) {
+                (true, _) => Severity::Error,
+                (_, true) => Severity::Note,
+                _ => Severity::Warning,
+            },
+            colour_out: colour(io::stdout().is_terminal()),
+            colour_err: colour(io::stderr().is_terminal()),
+        }
+    }
+
+    /// Writes exactly these bytes to standard output. A reader that has seen enough is no failure.
+    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        match out.write_all(bytes).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn line(&self, line: &str) -> Result<(), Failure> {
+        self.data(format!("{line}\n").as_bytes())
+    }
+
+    /// A JSON value as data, with a newline behind it.
+    pub(crate) fn value(&self, value: &Value) -> Outcome {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+        self.line(&text)?;
+        Ok(0)
+    }
+
+    /// Talk that is no diagnostic: what was done.
+    pub(crate) fn say(&self, line: &str) {
+        if self.least < Severity::Error && !self.json {
+            self.err(line);
+        }
+    }
+
+    pub(crate) fn talk<'d>(&self, diags: impl IntoIterator<Item = &'d Diag>) {
+        for diag in diags {
+            if diag.severity >= self.least && !self.json {
+                self.err(&self.diag(diag, self.colour_err));
+            }
+        }
+    }
+
+    pub(crate) fn failure(&self, failure: &Failure) -> u8 {
+        if self.json {
+            let mut object = failure.0.first().map_or_else(|| json!({}), diag_json);
+            object["all"] = failure.0.iter().map(diag_json).collect();
+            self.err(&object.to_string());
+        } else {
+            for diag in &failure.0 {
+                self.err(&self.diag(diag, self.colour_err));
+            }
+        }
+        exit_code(failure)
+    }
+
+    /// Nobody is left to tell when standard error is gone.
+    fn err(&self, line: &str) {
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
+    pub(crate) fn diag(&self, diag: &Diag, colour: bool) -> String {
+        let text = diag.to_string();
+        if !colour {
+            return text;
+        }
+        let paint = match diag.severity {
+            Severity::Error => Paint::Red,
+            Severity::Warning => Paint::Yellow,
+            Severity::Note => Paint::Cyan,
+        };
+        let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
+        format!("{}]{rest}", painted(paint, head))
+    }
+
+    pub(crate) fn diag_for_stdout(&self, diag: &Diag) -> String {
+        self.diag(diag, self.colour_out)
+    }
+
+    /// `text` for standard output, in colour where that is wanted.
+    pub(crate) fn paint<'t>(&self, paint: Paint, text: &'t str) -> Cow<'t, str> {
+        if self.colour_out { painted(paint, text).into() } else { text.into() }
+    }
+}
+
+fn painted(paint: Paint, text: &str) -> String {
+    format!("\x1b[{}m{text}\x1b[0m", paint.code())
+}
+
+/// A diagnostic as JSON: `places` are where it is and where was looked, in this order.
+pub(crate) fn diag_json(diag: &Diag) -> Value {
+    let place = diag.place.as_ref().map(|place| {
+        let (line, column) = place.line_column();
+        format!("{}:{line}:{column}", place.name)
+    });
+    let places: Vec<String> = place.into_iter().chain(diag.looked.iter().cloned()).collect();
+    json!({
+        "code": diag.code.as_str(),
+        "severity": diag.severity.name(),
+        "message": diag.message,
+        "places": places,
+        "hint": diag.hints.join("; "),
+    })
+}

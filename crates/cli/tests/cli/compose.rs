@@ -1,0 +1,353 @@
+//! `compose`: the prompt, the whole prompt, and nothing but the prompt.
+
+use crate::world::{World, shipped};
+
+/// The four elements of a prompt as an XML parser that is not ours sees them.
+fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
+    let document = roxmltree::Document::parse(xml).unwrap();
+    let root = document.root_element();
+    assert_eq!(root.tag_name().name(), "prompt");
+    let text =
+        |node: roxmltree::Node<'_, '_>| node.children().filter_map(|child| child.text()).collect::<String>();
+    let child = |name: &str| root.children().find(|node| node.has_tag_name(name));
+    let context = child("context").into_iter().flat_map(|context| context.children().collect::<Vec<_>>());
+    let context = context.map(|node| {
+        let attribute = node.attributes().next().unwrap();
+        (node.tag_name().name().to_string(), attribute.value().to_string(), text(node))
+    });
+    (text(child("system_prompt").unwrap()), context.collect(), text(child("instructions").unwrap()))
+}
+
+/// A shipped system template as it reads in an empty project.
+fn in_an_empty_project(template: &str, phase: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../builtin/skeletons");
+    let mut skeletons: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    skeletons.sort();
+    skeletons.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{phase}-")));
+    let skeletons: Vec<String> =
+        skeletons.into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    shipped(&format!("templates/system/{template}.md"))
+        .replace("{{PROJECT_CONTEXT}}", "Context not provided")
+        .replace("{{PROJECT_STRUCTURE}}", "```text\n(no files yet)\n```")
+        .replace("{{SKELETON}}", &skeletons.join("\n"))
+        .replace("{{feature_dir}}", ".")
+        .replace("{{ARTIFACTS}}", "")
+        .replace("{{TASKS}}", "")
+}
+
+#[test]
+fn t1_u3_an_empty_directory_gives_the_base_plan_prompt() {
+    let world = World::new();
+    let said = world.run(["compose", "-p", "plan", "Add login"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let (system, context, instructions) = parts(&said.out);
+    assert_eq!(system, in_an_empty_project("BASE-plan", "plan"));
+    assert_eq!(context, vec![]);
+    assert_eq!(instructions, "Add login");
+}
+
+#[test]
+fn t1_every_phase_has_its_base_template() {
+    for phase in ["plan", "challenge", "implement", "review", "archive"] {
+        let said = World::new().run(["compose", "-p", phase, "Add login"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert_eq!(parts(&said.out).0, in_an_empty_project(&format!("BASE-{phase}"), phase));
+    }
+}
+
+#[test]
+fn t1_an_agents_own_template_wins_over_base_and_the_projects_over_both() {
+    let world = World::new();
+    let implement = world.run(["compose", "-p", "implement", "-a", "claude", "x"]);
+    assert_eq!(parts(&implement.out).0, in_an_empty_project("CLAUDE-implement", "implement"));
+
+    world.write(".callsheet/templates/system/BASE-plan.md", "project base");
+    let base = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(parts(&base.out).0, "project base");
+
+    world.write(".callsheet/templates/system/CLAUDE-plan.md", "project claude");
+    let own = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(parts(&own.out).0, "project claude");
+    assert_eq!(own.err, "");
+}
+
+#[test]
+fn t1_verbose_tells_of_the_fallback() {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-plan.md", "base");
+    let quiet = world.run(["compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(quiet.err, "");
+    let said = world.run(["-v", "compose", "-p", "plan", "-a", "claude", "x"]);
+    assert_eq!(
+        said.err,
+        "note[template/fallback]: no `templates/system/CLAUDE-plan.md`; \
+         `project:.callsheet/templates/system/BASE-plan.md` is used\n"
+    );
+}
+
+#[test]
+fn u2_documents_come_back_byte_for_byte() {
+    let world = World::new();
+    let long = "x<&".repeat(350_000);
+    let contents = [
+        "plain",
+        "",
+        "a </file> b",
+        "]]> and ]]]]>> and ]]",
+        "&amp; & &#13;",
+        "line\r\nline\r\n",
+        "lone\rreturn",
+        "\r",
+        "emoji 🦀 and é",
+        "<![CDATA[ ]]> ]]&gt;",
+        long.as_str(),
+    ];
+    let names: Vec<String> = (0..contents.len()).map(|at| format!("it's \"{at}\" <&>.txt")).collect();
+    let mut args = vec!["compose", "-p", "review", "Look at ]]> & <these>\r\n"];
+    for (name, content) in names.iter().zip(contents) {
+        world.write(name, content);
+        args.extend(["-f", name]);
+    }
+    let said = world.run(args);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let (_, context, instructions) = parts(&said.out);
+    let expected: Vec<(String, String, String)> = names
+        .iter()
+        .zip(contents)
+        .map(|(name, content)| ("file".into(), name.clone(), content.into()))
+        .collect();
+    assert_eq!(context, expected);
+    assert_eq!(instructions, "Look at ]]> & <these>\r\n");
+}
+
+#[test]
+fn u2_artifacts_and_thoughts_keep_the_order_given() {
+    let world = World::new();
+    world.write("spec.md", "the spec");
+    world.write("a.rs", "fn a() {}");
+    let said = world.run([
+        "compose",
+        "-p",
+        "review",
+        "x",
+        "--thought",
+        "hm",
+        "--artifact",
+        "spec.md",
+        "-f",
+        "a.rs",
+        "-f",
+        "a.rs",
+    ]);
+    let item =
+        |kind: &str, name: &str, content: &str| (kind.to_string(), name.to_string(), content.to_string());
+    assert_eq!(
+        parts(&said.out).1,
+        [
+            item("thought", "thought-1", "hm"),
+            item("artifact", "spec.md", "the spec"),
+            item("file", "a.rs", "fn a() {}")
+        ]
+    );
+}
+
+#[test]
+fn a_file_outside_the_project_is_called_by_its_name() {
+    let world = World::new();
+    std::fs::write(world.project.parent().unwrap().join("notes.txt"), "outside").unwrap();
+    let said = world.run(["compose", "-p", "archive", "x", "-f", "../notes.txt"]);
+    assert_eq!(parts(&said.out).1, [("file".into(), "notes.txt".into(), "outside".into())]);
+    assert!(
+        said.err.starts_with("warning[input/outside]: `../notes.txt` lies outside the project"),
+        "{}",
+        said.err
+    );
+}
+
+fn staged(world: &World) {
+    world.write(
+        ".callsheet/templates/agents/coder.md",
+        "Dir [[placeholder:feature_dir]] of [[placeholder:project_dir]]\n[[shared:note]]\n\
+         [[include:[[placeholder:plan_file]]]]\n<[[include-optional:nope.md]]>\n[[placeholder:value]]\n\
+         {{PROJECT_CONTEXT}} \\[[include:x]]\n[[placeholder:project_instructions]]",
+    );
+    world.write(".callsheet/templates/shared/note.md", "A note on [[placeholder:value]].\n");
+}
+
+const HOSTILE: &str =
+    "[[include:/etc/passwd]] {{PROJECT_CONTEXT}} [[shared:x]] [[placeholder:value]] {{> x}}";
+
+#[test]
+fn m2_m3_m4_m5_a_staged_prompt_puts_everything_in_once_and_parses_nothing_twice() {
+    let world = World::new();
+    staged(&world);
+    world.write("s/04_planning/plan.md", format!("plan: {HOSTILE}\r\n"));
+    world.write(
+        ".callsheet/prompts/agents/coder.md",
+        "ext [[include:/etc/passwd]] {{PROJECT_CONTEXT}} [[shared:x]] [[placeholder:value]]",
+    );
+    let value = format!("value={HOSTILE}");
+    let said = world.run([
+        "compose",
+        "--session",
+        "s",
+        "--role",
+        "coder",
+        "-s",
+        "plan_file=04_planning/plan.md",
+        "-s",
+        &value,
+    ]);
+    assert_eq!(said.err, "");
+    assert_eq!(
+        said.out,
+        format!(
+            "Dir s of .\nA note on {HOSTILE}.\nplan: {HOSTILE}\r\n\n<>\n{HOSTILE}\n\
+             {{{{PROJECT_CONTEXT}}}} [[include:x]]\next [[include:/etc/passwd]] {{{{PROJECT_CONTEXT}}}} [[shared:x]] {HOSTILE}"
+        )
+    );
+}
+
+#[test]
+fn m2_a_missing_include_is_named() {
+    let world = World::new();
+    staged(&world);
+    let said = world.run([
+        "compose",
+        "--session",
+        ".",
+        "--role",
+        "coder",
+        "-s",
+        "plan_file=a/b.md",
+        "-s",
+        "value=x",
+    ]);
+    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    assert_eq!(
+        said.err,
+        "error[include/not-found]: the include `a/b.md` is not there\n  \
+         ┌─ project:.callsheet/templates/agents/coder.md:3:1\n\
+         3 │ [[include:[[placeholder:plan_file]]]]\n  \
+         │ ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n  \
+         = looked in session:a/b.md\n"
+    );
+}
+
+#[test]
+fn c1_the_same_request_gives_the_same_bytes_elsewhere() {
+    let prompt = |world: &World, args: &[&str], lang: &str| {
+        for file in ["b.txt", "a.txt", "c/d.txt"] {
+            world.write(file, file);
+        }
+        let mut command = world.command();
+        command.args(args).env("LANG", lang).env("TZ", lang);
+        crate::world::said(&mut command, b"").out
+    };
+    let args = ["compose", "-p", "plan", "x", "-f", "a.txt"];
+    let first = prompt(&World::new(), &args, "C");
+    assert_eq!(first, prompt(&World::new(), &args, "tr_TR.UTF-8"));
+    let below = World::new();
+    prompt(&below, &args, "C");
+    std::fs::create_dir(below.project.join(".git")).unwrap();
+    let mut command = below.command();
+    command.current_dir(below.project.join("c")).args(["compose", "-p", "plan", "x", "-f", "../a.txt"]);
+    assert_eq!(first, crate::world::said(&mut command, b"").out);
+}
+
+#[test]
+fn requests_and_flags_come_together() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", "I am {{name}} of {{team}}.");
+    world.write(
+        "request.toml",
+        "recipe = \"layers\"\nrole = \"me\"\ninstructions = \"old\"\n[values]\nname = \"A\"\nteam = \"T\"\n\
+         [[context]]\nname = \"first\"\ntext = \"one\"\n[[context]]\nname = \"system_metadata\"\n[context.data]\nzeta = 1\nalpha = \"two\"\n",
+    );
+    let said =
+        world.run(["compose", "--request", "request.toml", "-s", "name=B", "--context", "last=three", "new"]);
+    assert_eq!(said.err, "");
+    assert_eq!(
+        said.out,
+        "I am B of T.\n\n---\n\none\n\n---\n\n## System Metadata\n\n- **zeta:** 1\n- **alpha:** two\n\n---\n\nthree\n\n---\n\nnew"
+    );
+    let json = r#"{"recipe":"layers","role":"me","instructions":"old","values":{"name":"A","team":"T"}}"#;
+    assert_eq!(
+        world.run_with(&["compose", "--request", "-"], json.as_bytes()).out,
+        "I am A of T.\n\n---\n\nold"
+    );
+}
+
+#[test]
+fn instructions_can_come_from_standard_input_once() {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-x.md", "base");
+    let said = world.run_with(&["compose", "-p", "x", "-"], b"from stdin\n");
+    assert_eq!(parts(&said.out).2, "from stdin\n");
+    let twice = world.run_with(&["compose", "-p", "x", "-", "--set-file", "a=-"], b"text");
+    assert_eq!((twice.code, twice.out.as_str()), (2, ""));
+    assert_eq!(
+        twice.err,
+        "error[usage/bad]: standard input is read for the task; it cannot be read for --set-file too\n"
+    );
+}
+
+#[test]
+fn out_writes_the_file_whole_and_prints_nothing() {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-x.md", "base");
+    let printed = world.run(["compose", "-p", "x", "task"]);
+    let said = world.run(["compose", "-p", "x", "task", "--out", "prompt.xml"]);
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""));
+    assert_eq!(world.read("prompt.xml"), printed.out);
+    let failed = world.run(["compose", "-p", "nope", "task", "--out", "prompt.xml"]);
+    assert_eq!(failed.code, 3);
+    assert_eq!(world.read("prompt.xml"), printed.out);
+}
+
+#[test]
+fn b6_tools_are_in_request_bodies_and_never_in_text() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", "I am.");
+    let schema = serde_json::json!({ "type": "object", "properties": { "q": { "type": "string" } } });
+    let tool = serde_json::json!({ "name": "ask", "description": "Asks", "input_schema": schema });
+    world.write("tools.json", serde_json::json!([tool]).to_string());
+    let base = ["compose", "-r", "layers", "--role", "me", "Why?", "--tools", "tools.json"];
+    let text = world.run(base);
+    assert_eq!(text.out, "I am.\n\n---\n\nWhy?");
+    assert_eq!(
+        text.err,
+        "warning[tools/not-shown]: tools are not shown: only JSON can carry them\n  = hint: use `--format json`\n"
+    );
+    let body =
+        |api: &str, agent: &str| world.run(base.iter().copied().chain(["--api", api, "-a", agent])).json();
+    let model = |agent: &str| {
+        let file = shipped(&format!("agents/{agent}.toml"));
+        toml::from_str::<toml::Value>(&file).unwrap()["model"].as_str().unwrap().to_string()
+    };
+    assert_eq!(
+        body("anthropic", "claude"),
+        serde_json::json!({
+            "model": model("claude"), "max_tokens": 8192, "system": "I am.",
+            "messages": [{ "role": "user", "content": "Why?" }],
+            "tools": [{ "name": "ask", "description": "Asks", "input_schema": schema }],
+        })
+    );
+    assert_eq!(
+        body("openai", "codex"),
+        serde_json::json!({
+            "model": model("codex"), "instructions": "I am.",
+            "input": [{ "role": "user", "content": "Why?" }],
+            "tools": [{ "type": "function", "name": "ask", "description": "Asks", "parameters": schema, "strict": false }],
+        })
+    );
+    assert_eq!(
+        body("gemini", "gemini"),
+        serde_json::json!({
+            "systemInstruction": { "parts": [{ "text": "I am." }] },
+            "contents": [{ "role": "user", "parts": [{ "text": "Why?" }] }],
+            "tools": [{ "functionDeclarations": [{ "name": "ask", "description": "Asks", "parametersJsonSchema": schema }] }],
+        })
+    );
+}

@@ -1,0 +1,196 @@
+//! Bad input: a stable code, the place, every place looked in, a hint, and nothing on standard output.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::world::{Said, World};
+
+fn refused(said: &Said, code: i32) -> &str {
+    assert_eq!((said.code, said.out.as_str()), (code, ""), "{}", said.err);
+    &said.err
+}
+
+#[test]
+fn u6_an_unknown_phase_names_every_place_and_the_phases_that_exist() {
+    let said = World::new().run(["compose", "-p", "invalid-phase", "-a", "claude", "x"]);
+    assert_eq!(
+        refused(&said, 3),
+        "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
+         = looked in project:.callsheet/templates/system/CLAUDE-invalid-phase.md\n  \
+         =           user:templates/system/CLAUDE-invalid-phase.md\n  \
+         =           builtin:templates/system/CLAUDE-invalid-phase.md\n  \
+         =           project:.callsheet/templates/system/BASE-invalid-phase.md\n  \
+         =           user:templates/system/BASE-invalid-phase.md\n  \
+         =           builtin:templates/system/BASE-invalid-phase.md\n  \
+         = hint: phases that exist: archive, challenge, implement, plan, review\n"
+    );
+}
+
+#[test]
+fn errors_as_json_are_one_object() {
+    let said = World::new().run(["--json", "compose", "-p", "pln", "x"]);
+    let object: serde_json::Value = serde_json::from_str(refused(&said, 3)).unwrap();
+    let places = ["project:.callsheet/templates", "user:templates", "builtin:templates"]
+        .map(|root| format!("{root}/system/BASE-pln.md"));
+    let one = serde_json::json!({
+        "code": "template/not-found",
+        "severity": "error",
+        "message": "TemplateNotFound: no template for the section `role`",
+        "places": places,
+        "hint": "did you mean `plan`?; phases that exist: archive, challenge, implement, plan, review",
+    });
+    let mut all = one.clone();
+    all["all"] = serde_json::json!([one]);
+    assert_eq!(object, all);
+}
+
+#[test]
+fn what_xml_cannot_carry_is_named_with_offset_and_character() {
+    let world = World::new();
+    world.write("nul.txt", "ab\0c");
+    world.write("bell.txt", "é\u{7}");
+    world.write("fffe.txt", "x\u{fffe}");
+    let said = world
+        .run(["compose", "-q", "-p", "archive", "x", "-f", "nul.txt", "-f", "bell.txt", "-f", "fffe.txt"]);
+    let hint = "  = hint: leave the file out, or render as JSON\n";
+    assert_eq!(
+        refused(&said, 3),
+        format!(
+            "error[xml/character]: project:nul.txt: U+0000 at offset 2 cannot stand in XML\n  ┌─ project:nul.txt:1:3\n\
+             1 │ ab\\u{{0}}c\n  │   ^^^^^\n{hint}\
+             error[xml/character]: project:bell.txt: U+0007 at offset 2 cannot stand in XML\n  ┌─ project:bell.txt:1:2\n\
+             1 │ é\\u{{7}}\n  │  ^^^^^\n{hint}\
+             error[xml/character]: project:fffe.txt: U+FFFE at offset 1 cannot stand in XML\n  ┌─ project:fffe.txt:1:2\n\
+             1 │ x\u{fffe}\n  │  ^\n{hint}"
+        )
+    );
+}
+
+#[test]
+fn what_is_not_utf_8_is_named_with_its_offset() {
+    let world = World::new();
+    world.write("latin.txt", b"caf\xe9");
+    let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", "latin.txt"]);
+    assert_eq!(
+        refused(&said, 3),
+        "error[source/unreadable]: `project:latin.txt` cannot be used: byte 0xE9 at offset 3 is not UTF-8\n"
+    );
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let world = World::new();
+    assert!(Command::new("mkfifo").arg(world.project.join("pipe")).status().unwrap().success());
+    std::fs::create_dir(world.project.join("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", world.project.join("zero")).unwrap();
+    let kinds = [("pipe", "FIFO"), ("/dev/zero", "device"), ("zero", "device")];
+    for (path, kind) in kinds {
+        let start = Instant::now();
+        let said = world.run(["compose", "-q", "-p", "archive", "x", "-f", path]);
+        assert!(start.elapsed() < Duration::from_secs(1));
+        let err = refused(&said, 3);
+        assert!(err.ends_with(&format!("cannot be used: it is a {kind}, not a regular file\n")), "{err}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_has_an_exit_code_of_its_own() {
+    let world = World::new();
+    for args in [["-f", "no.txt"], ["--request", "no.txt"], ["--set-file", "a=no.txt"], ["--tools", "no.txt"]]
+    {
+        let said = world.run(["compose", "x"].iter().chain(&args));
+        let looked = world.project.join("no.txt");
+        assert_eq!(
+            refused(&said, 4),
+            format!("error[input/not-found]: `no.txt` is not there\n  = looked in {}\n", looked.display())
+        );
+    }
+    let session = world.run(["compose", "--session", "no", "--role", "coder"]);
+    assert_eq!(
+        refused(&session, 4),
+        format!(
+            "error[input/not-found]: `no` is not a directory\n  = looked in {}\n",
+            world.project.join("no").display()
+        )
+    );
+}
+
+#[test]
+fn all_unfilled_slots_are_reported_at_once() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", "{{one}} {{two}}\n{{one}}");
+    let said = world.run(["compose", "-r", "layers", "--role", "me", "x", "-s", "on=1"]);
+    let error = |name: &str, column: usize, line: &str, pad: &str, suggestion: &str| {
+        format!(
+            "error[slot/unfilled]: nothing fills `{name}`\n  ┌─ project:.callsheet/templates/identity/me.md:1:{column}\n\
+             1 │ {line}\n  │ {pad}^^^\n{suggestion}  \
+             = hint: give it with `--set {name}=…`, or let `--missing empty` leave it out\n"
+        )
+    };
+    let line = "{{one}} {{two}}";
+    let second = "error[slot/unfilled]: nothing fills `one`\n  ┌─ project:.callsheet/templates/identity/me.md:2:3\n\
+                  2 │ {{one}}\n  │   ^^^\n  = hint: did you mean `on`?\n  \
+                  = hint: give it with `--set one=…`, or let `--missing empty` leave it out\n";
+    assert_eq!(
+        refused(&said, 3),
+        error("one", 3, line, "  ", "  = hint: did you mean `on`?\n")
+            + &error("two", 11, line, &" ".repeat(10), "")
+            + second
+    );
+}
+
+#[test]
+fn names_that_could_be_paths_or_flags_are_refused() {
+    let world = World::new();
+    for (flag, what) in
+        [("--role", "role"), ("-a", "agent"), ("-p", "phase"), ("--command", "command"), ("-r", "recipe")]
+    {
+        for bad in ["../x", "a/b", "", "x.md", "a b", "é"] {
+            let said =
+                world.run(["compose", "x", &format!("{flag}{}{bad}", if flag.len() > 2 { "=" } else { "" })]);
+            let err = refused(&said, 2);
+            let first = format!("error[request/bad-name]: `{bad}` cannot be the {what}\n");
+            // clap itself refuses a short option without a value.
+            assert!(err.starts_with(&first) || (bad.is_empty() && err.starts_with("error: ")), "{err}");
+        }
+    }
+}
+
+#[test]
+fn hostile_text_is_shown_not_sent_to_the_terminal() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", "\u{1b}[31m{{x}}\u{202e}\u{9b}0m");
+    let said = world.run(["compose", "-r", "layers", "--role", "me", "x"]);
+    assert_eq!(
+        refused(&said, 3),
+        "error[slot/unfilled]: nothing fills `x`\n  ┌─ project:.callsheet/templates/identity/me.md:1:8\n\
+         1 │ \\u{1b}[31m{{x}}\\u{202e}\\u{9b}0m\n  │             ^\n  \
+         = hint: give it with `--set x=…`, or let `--missing empty` leave it out\n"
+    );
+}
+
+#[test]
+fn a_request_with_unknown_keys_names_them_all() {
+    let world = World::new();
+    world.write("r.toml", "recipe = \"run\"\ninstrctions = \"x\"\n[task]\nwrte = []\n");
+    let err = world.run(["compose", "--request", "r.toml"]);
+    let heads: Vec<&str> = refused(&err, 2).lines().filter(|line| line.starts_with("error")).collect();
+    assert_eq!(
+        heads,
+        [
+            "error[request/unknown-key]: there is no key `instrctions`",
+            "error[request/unknown-key]: there is no key `task.wrte`"
+        ]
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let world = World::new();
+    world.write("big.txt", "x".repeat(2_000_000));
+    let bin = env!("CARGO_BIN_EXE_callsheet");
+    let script =
+        format!("{bin} compose -q -p archive x -f big.txt | head -c 10; echo; echo ${{PIPESTATUS[0]}}");
+    let output = Command::new("bash").args(["-c", &script]).current_dir(&world.project).output().unwrap();
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"<prompt><s\n0\n"[..], &b""[..]));
+}

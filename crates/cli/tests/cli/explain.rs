@@ -1,0 +1,138 @@
+//! `explain`: every byte has its origin, and what is absent has its reason.
+
+use serde_json::Value;
+
+use crate::world::World;
+
+/// The bytes of a range's source, found without the program's help.
+fn source_bytes(world: &World, origin: &Value, request: &Value) -> Option<String> {
+    let range = origin["source_start"].as_u64()? as usize..origin["source_end"].as_u64()? as usize;
+    let whole = match origin["kind"].as_str()? {
+        "source" => {
+            let (root, path) = origin["source"].as_str()?.split_once(':')?;
+            match root {
+                "builtin" => {
+                    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../builtin/");
+                    std::fs::read_to_string(format!("{file}{path}")).unwrap()
+                }
+                "project" => world.read(path),
+                _ => return None,
+            }
+        }
+        "value" => request["values"][origin["name"].as_str()?].as_str()?.to_string(),
+        "request" if origin["name"] == "instructions" => request["instructions"].as_str()?.to_string(),
+        _ => return None,
+    };
+    Some(whole[range].to_string())
+}
+
+/// Undoes an encoding as the documentation describes it.
+fn undo(encoding: &str, text: &str) -> String {
+    match encoding {
+        "plain" => text.to_string(),
+        "cdata" => text.replace("]]>&#13;<![CDATA[", "\r").replace("]]><![CDATA[", ""),
+        "attr" => [
+            ("&lt;", "<"),
+            ("&gt;", ">"),
+            ("&quot;", "\""),
+            ("&apos;", "'"),
+            ("&#9;", "\t"),
+            ("&#10;", "\n"),
+            ("&#13;", "\r"),
+            ("&amp;", "&"),
+        ]
+        .iter()
+        .fold(text.to_string(), |text, (from, to)| text.replace(from, to)),
+        "json" => serde_json::from_str(&format!("\"{text}\"")).unwrap(),
+        other => unreachable!("{other}"),
+    }
+}
+
+#[test]
+fn ranges_cover_every_byte_and_lead_back_to_their_sources() {
+    let world = World::new();
+    world.write("src/<a>.rs", "fn a() -> Vec<u8> {} // ]]> &amp;\r\n");
+    world.write("README.md", "# Shop\r\n\r\nText.\n");
+    world.write(
+        ".callsheet/templates/system/BASE-x.md",
+        "---\r\nname: x\r\nvariables: [v, PROJECT_STRUCTURE]\r\n---\r\nLine <one>\r\n{{v}}\r\n{{PROJECT_STRUCTURE}}\r\n",
+    );
+    let values = serde_json::json!({ "v": "val & ]]> \u{1f980}\r" });
+    for (recipe, format) in [
+        ("unified", "xml"),
+        ("unified", "json"),
+        ("unified", "markdown"),
+        ("layers", "markdown"),
+        ("run", "markdown"),
+    ] {
+        let mut request = serde_json::json!({
+            "recipe": recipe, "phase": "x", "format": format, "values": values, "instructions": "Do \"it\"\n\n## Constraints\n\n---\n\nnow",
+            "documents": [{ "path": "src/<a>.rs" }],
+        });
+        if recipe == "layers" {
+            request["missing"] = "empty".into();
+        }
+        let said = world.run_with(&["explain", "--json", "--request", "-"], request.to_string().as_bytes());
+        assert_eq!(said.code, 0, "{}", said.err);
+        let explained = said.json();
+        let text = explained["text"].as_str().unwrap();
+        let (mut at, mut checked) = (0, 0);
+        for origin in explained["origins"].as_array().unwrap() {
+            let range = origin["start"].as_u64().unwrap() as usize..origin["end"].as_u64().unwrap() as usize;
+            assert_eq!(range.start, at);
+            at = range.end;
+            let decoded = undo(origin["encoding"].as_str().unwrap(), &text[range]);
+            if let Some(bytes) = source_bytes(&world, origin, &request) {
+                assert_eq!(decoded, bytes, "{origin}");
+                checked += 1;
+            }
+        }
+        assert_eq!(at, text.len());
+        assert!(checked >= 3, "{recipe} {format}: only {checked} ranges could be followed");
+        assert_eq!(
+            world.run_with(&["compose", "-q", "--request", "-"], request.to_string().as_bytes()).out,
+            text
+        );
+    }
+}
+
+#[test]
+fn a_person_sees_lines_with_their_numbers_and_what_is_absent() {
+    let world = World::new();
+    world
+        .write(".callsheet/templates/identity/me.md", "---\nname: me\nvariables: [v]\n---\nOne\nTwo {{v}}\n");
+    world.write("CLAUDE.md", "claude");
+    world.write("README.md", "A shop.\n");
+    let said =
+        world.run(["explain", "-r", "layers", "--role", "me", "-a", "claude", "-s", "v=\u{1b}[31m", "Go"]);
+    assert_eq!(said.err, "");
+    assert_eq!(
+        said.out,
+        "── project:.callsheet/templates/identity/me.md (project)\n    5 │ One\n\
+         ── project:.callsheet/templates/identity/me.md (project) + value v (person)\n      │ Two \\u{1b}[31m\n\
+         ── engine (ours)\n      │ \n      │ ---\n      │ \n\
+         ── project:README.md (project)\n    1 │ A shop.\n\
+         ── engine (ours)\n      │ \n      │ \n      │ ---\n      │ \n\
+         ── request instructions (person)\n    1 │ Go\n\
+         \nNot in this prompt\n  \
+         project:.callsheet/memory/profile.md: the optional file is not there\n  \
+         project:CLAUDE.md: the agent loads it by itself (Claude Code)\n  \
+         project:AGENTS.md: the optional file is not there\n  \
+         section rules: nothing was given for it\n  \
+         section context: nothing was given for it\n"
+    );
+}
+
+#[test]
+fn colours_only_where_they_are_wanted() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", "One");
+    let args = ["explain", "-r", "layers", "--role", "me", "Go"];
+    assert!(!world.run(args).out.contains('\u{1b}'));
+    let coloured = world.run(args.iter().chain(&["--color", "always"]));
+    assert!(
+        coloured
+            .out
+            .starts_with("── \u{1b}[32mproject:.callsheet/templates/identity/me.md (project)\u{1b}[0m\n")
+    );
+}

@@ -1,0 +1,87 @@
+//! A project in a directory of its own, and the real binary run in it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) struct World {
+    _dir: tempfile::TempDir,
+    pub(crate) project: PathBuf,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&project).unwrap();
+        Self { _dir: dir, project }
+    }
+
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.project.join(path)).unwrap()
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
+        command.current_dir(&self.project).env_clear();
+        command.env("HOME", self.home()).env("PATH", std::env::var("PATH").unwrap());
+        command
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.project.parent().unwrap().join("home")
+    }
+
+    pub(crate) fn run(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Said {
+        said(self.command().args(args), b"")
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], stdin: &[u8]) -> Said {
+        said(self.command().args(args), stdin)
+    }
+}
+
+pub(crate) fn said(command: &mut Command, stdin: &[u8]) -> Said {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The program may end without reading all of it.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    let output = child.wait_with_output().unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The body of a shipped file: what stands below its frontmatter, trimmed.
+pub(crate) fn shipped(path: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../builtin").join(path);
+    let text = fs::read_to_string(file).unwrap();
+    match text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")) {
+        Some((_, body)) => body.trim().to_string(),
+        None => text.trim().to_string(),
+    }
+}

@@ -1,0 +1,170 @@
+//! The documentation is true: every `console` block is run, every generated page is generated again.
+//!
+//! `BLESS=1 cargo test -p callsheet --test docs` writes what is found instead of comparing it.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn compare(path: &Path, found: &str) {
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, found).unwrap();
+        return;
+    }
+    let written = fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(written, found, "{} is out of date: run with BLESS=1 and read the difference", path.display());
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages =
+        vec![root().join("README.md"), root().join("CONTRIBUTING.md"), root().join("ARCHITECTURE.md")];
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        pages.push(entry.unwrap().path());
+    }
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.sort();
+    pages
+}
+
+/// Runs every `$ command` of a page's console blocks, in one fresh directory per page, and puts what each
+/// prints below it: standard output and standard error as a terminal would show them.
+fn run_page(text: &str, dir: &Path) -> String {
+    let mut out = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        out.push_str(line);
+        out.push('\n');
+        if line != "```console" {
+            continue;
+        }
+        while let Some(line) = lines.next() {
+            if line == "```" {
+                out.push_str("```\n");
+                break;
+            }
+            let Some(mut command) = line.strip_prefix("$ ").map(str::to_string) else { continue };
+            while command.ends_with('\\') || heredoc_is_open(&command) {
+                command.push('\n');
+                command.push_str(lines.next().unwrap());
+            }
+            out.push_str(&format!("$ {command}\n{}", run(&command, dir)));
+        }
+    }
+    out
+}
+
+fn heredoc_is_open(command: &str) -> bool {
+    let Some((_, rest)) = command.split_once("<<'") else { return false };
+    let Some((mark, body)) = rest.split_once('\'') else { return false };
+    !body.lines().any(|line| line == mark)
+}
+
+fn run(command: &str, dir: &Path) -> String {
+    let bin = Path::new(env!("CARGO_BIN_EXE_callsheet")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash")
+        .args(["-c", &format!("exec 2>&1\n{command}")])
+        .current_dir(dir)
+        .env_clear()
+        .envs([("PATH", path.as_str()), ("HOME", dir.to_str().unwrap()), ("LC_ALL", "C.UTF-8")])
+        .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")])
+        .output()
+        .unwrap();
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn console_blocks_print_what_they_say() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let world = tempfile::tempdir().unwrap();
+        // A name of its own, so that no page depends on a random one.
+        let dir = world.path().join("shop");
+        fs::create_dir(&dir).unwrap();
+        compare(&page, &run_page(&text, &dir));
+    }
+}
+
+#[test]
+fn the_command_line_reference_is_generated() {
+    let mut page = String::from(
+        "# The command line\n\nThis page is what `--help` prints, for every command; a test keeps it so. Exit codes are in\n\
+         [errors.md](errors.md).\n",
+    );
+    let help = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_callsheet")).args(args).arg("--help").output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut commands: Vec<Vec<&str>> = vec![vec![]];
+    let top = ["init", "compose", "explain", "check", "templates", "config", "schema", "completions", "man"];
+    commands.extend(top.iter().map(|name| vec![*name]));
+    for name in ["list", "show", "where", "eject", "diff"] {
+        commands.push(vec!["templates", name]);
+    }
+    commands.push(vec!["config", "show"]);
+    commands.sort();
+    for command in &commands {
+        let title = ["callsheet"].iter().chain(command).copied().collect::<Vec<_>>().join(" ");
+        page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", help(command).trim_end()));
+    }
+    let listed = help(&[]);
+    for name in top {
+        assert!(listed.lines().any(|line| line.trim_start().starts_with(name)), "{name} is not in the help");
+    }
+    compare(&root().join("docs/cli.md"), &page);
+}
+
+#[test]
+fn the_list_of_diagnostics_is_generated() {
+    let mut page = String::from(
+        "# Errors and exit codes\n\n\
+         Every diagnostic has a stable code, a place, every place that was looked in, and a hint. With `--json` an\n\
+         error is one object on standard error: `code`, `message`, `places`, `hint`, and in `all` every error of the\n\
+         same run in the same form.\n\n\
+         | exit code | meaning |\n|--:|---|\n",
+    );
+    let exits = [
+        (0, "done"),
+        (1, "a negative finding: `check` found errors"),
+        (2, "usage: the command line or the request makes no sense"),
+        (3, "a template, recipe, include or configuration is wrong"),
+        (4, "a file or directory that was named is not there"),
+        (70, "our own fault, or the output could not be written"),
+    ];
+    for (code, meaning) in exits {
+        page.push_str(&format!("| {code} | {meaning} |\n"));
+    }
+    page.push_str("\n| code | meaning |\n|---|---|\n");
+    for code in callsheet_core::diag::Code::ALL {
+        page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
+    }
+    compare(&root().join("docs/errors.md"), &page);
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for target in
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+        {
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !file.contains("://") && !page.parent().unwrap().join(file).exists() {
+                broken.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}

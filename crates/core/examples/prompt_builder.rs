@@ -1,0 +1,94 @@
+//! A prompt in five layers, with memory and rules that are asked for asynchronously.
+//!
+//! `cargo run -p callsheet-core --example prompt_builder`
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use callsheet_core::diag::Failure;
+use callsheet_core::{Builtin, Limits, Listing, PromptBuilder, SourceError, SourceId, Sources, Text};
+use serde_json::json;
+
+/// One template of our own; everything else is what callsheet ships.
+struct Ours;
+
+impl Sources for Ours {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match id.to_string().as_str() {
+            "user:templates/identity/clerk.md" => Ok(Some("You are {{name}}, a clerk of {{shop}}.".into())),
+            _ => Builtin.text(id),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        Builtin.list(dir, limits)
+    }
+}
+
+async fn remembered(project: Option<&str>) -> Result<Vec<String>, Infallible> {
+    Ok(vec![format!("The project `{}` keeps its data in PostgreSQL.", project.unwrap_or("?"))])
+}
+
+/// Rules of the project and global ones. A source that cannot search would give all that it has.
+async fn matching_rules(_project: Option<&str>, query: &str) -> Result<Vec<String>, &'static str> {
+    match query {
+        "login" => Ok(vec!["Passwords are stored hashed.".into()]),
+        _ => Err("the rule server does not answer"),
+    }
+}
+
+/// Enough of a runtime for futures that never wait.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return done;
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
+fn main() -> Result<(), Failure> {
+    let mut builder = PromptBuilder::for_project(Ours, "shop");
+
+    // The order of these calls is free: the layers keep theirs.
+    builder.add_context("task", "Add a login page.");
+    builder.add_context_section("system_metadata", [("workspace", "."), ("branch", "login")]);
+    builder.set_core_tools(vec![json!({"name": "grep", "input_schema": {"type": "object"}})]);
+    builder.set_identity("clerk", [("name".into(), "Ada".into()), ("shop".into(), "Books".into())].into());
+    block_on(builder.load_project_context(remembered));
+    block_on(builder.load_relevant_rules("login", matching_rules));
+
+    let (system_prompt, tools) = builder.build()?;
+    println!("{system_prompt}");
+    assert_eq!(
+        system_prompt,
+        "You are Ada, a clerk of Books.\n\n---\n\n\
+         The project `shop` keeps its data in PostgreSQL.\n\n---\n\n\
+         Passwords are stored hashed.\n\n---\n\n\
+         Add a login page.\n\n---\n\n\
+         ## System Metadata\n\n- **workspace:** .\n- **branch:** login"
+    );
+    assert_eq!(tools.len(), 1);
+    assert_eq!(builder.build_task_prompt()?, system_prompt);
+
+    // A source that fails leaves its layer empty, and a warning for who asks.
+    block_on(builder.load_relevant_rules("payment", matching_rules));
+    for warning in builder.compose()?.talk {
+        eprintln!("{warning}");
+    }
+
+    // Templates by themselves: as they are written, or filled. A value is never read as a template.
+    assert_eq!(builder.get_template("clerk").as_deref(), Some("You are {{name}}, a clerk of {{shop}}."));
+    assert_eq!(builder.get_template("nobody"), None);
+    let variables = [("name".into(), "{{shop}}".into()), ("shop".into(), "Books".into())].into();
+    assert_eq!(
+        builder.render_template("identity/clerk.md", variables)?,
+        "You are {{shop}}, a clerk of Books."
+    );
+
+    // What was read is kept until somebody wants it read again.
+    builder.reload();
+    Ok(())
+}

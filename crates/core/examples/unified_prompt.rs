@@ -1,0 +1,39 @@
+//! A prompt put together by hand: a system template, values, a file, instructions; as XML and as JSON.
+//!
+//! `cargo run -p callsheet-core --example unified_prompt`
+
+use callsheet_core::diag::Failure;
+use callsheet_core::request::DocumentKind;
+use callsheet_core::{Builtin, ContextItem, UnifiedPrompt, inject_variables, load_system_template};
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
+fn main() -> Result<(), Failure> {
+    // Claude has no template of its own for this phase, so it gets the one for everybody.
+    let template = load_system_template(&Builtin, "claude", "archive")?;
+    let values = [("PROJECT_CONTEXT".into(), "A bookshop in Rust.".into())].into();
+    let system = inject_variables(&template, &values);
+    for warning in &system.warnings {
+        eprintln!("{warning}");
+    }
+
+    let prompt = UnifiedPrompt {
+        system_prompt: Some(system.text.into()),
+        context: vec![ContextItem {
+            kind: DocumentKind::File,
+            name: "src/main.rs".into(),
+            content: "fn main() { assert!(1 < 2 && true) }\n".into(),
+        }],
+        instructions: "Write the changelog.".into(),
+        tools: vec![],
+    };
+    println!("{}", prompt.to_xml()?);
+    assert_eq!(UnifiedPrompt::from_json(&prompt.to_json())?, prompt);
+
+    // Every mistake at once, each with the path of its field.
+    let wrong = r#"{"context": [{"type": "file", "name": "a", "contents": "b"}]}"#;
+    match UnifiedPrompt::from_json(wrong) {
+        Ok(_) => println!("it fits"),
+        Err(failure) => eprintln!("{failure}"),
+    }
+    Ok(())
+}

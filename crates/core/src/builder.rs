@@ -1,0 +1,248 @@
+//! `PromptBuilder`: the five layers, one call at a time.
+//!
+//! A thin front door: it fills a [`Request`] for the recipe `layers` and composes that. It looks for no
+//! memory and no rules; whoever has some hands them in, and only that is asynchronous.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt::Display;
+
+use serde_json::Value;
+
+use crate::compose::{Composed, compose_with};
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::Library;
+use crate::name::is_name;
+use crate::prompt::{Format, Part};
+use crate::recipe::{BlockSpec, Derived, Field, OneOrMore, Recipe, SectionSpec};
+use crate::render::render;
+use crate::request::{ContextBlock, Layout, Memory, MissingPolicy, Request};
+use crate::source::{Limits, Listing, SourceError, SourceId, Sources};
+use crate::text::Text;
+
+/// Builds a prompt of five layers: identity, project, rules, context, tools. They stand in this order
+/// whatever the order of the calls, and a layer that nothing fills leaves no trace.
+///
+/// ```
+/// use callsheet_core::{Builtin, PromptBuilder};
+///
+/// let mut builder = PromptBuilder::new(Builtin);
+/// builder.add_context("task", "Add a login page.");
+/// builder.add_context_section("system_metadata", [("workspace", "."), ("branch", "login")]);
+///
+/// let (system_prompt, _tools) = builder.build()?;
+/// assert_eq!(
+///     system_prompt,
+///     "Add a login page.\n\n---\n\n## System Metadata\n\n- **workspace:** .\n- **branch:** login"
+/// );
+/// # Ok::<(), callsheet_core::diag::Failure>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PromptBuilder<S> {
+    files: ReadOnce<S>,
+    project_id: Option<String>,
+    request: Request,
+    /// What the caller's own sources could not give, by layer.
+    warnings: BTreeMap<&'static str, Diag>,
+}
+
+impl<S: Sources> PromptBuilder<S> {
+    /// A builder that belongs to no project.
+    pub fn new(sources: S) -> Self {
+        let files = ReadOnce { sources, seen: RefCell::default() };
+        let request = Request { recipe: Some("layers".into()), ..Request::default() };
+        Self { files, project_id: None, request, warnings: BTreeMap::new() }
+    }
+
+    /// A builder whose memory and rule sources are asked for the project `project_id`.
+    pub fn for_project(sources: S, project_id: impl Into<String>) -> Self {
+        Self { project_id: Some(project_id.into()), ..Self::new(sources) }
+    }
+
+    /// What becomes of a variable that nothing fills. Unless this is called, an error that names it.
+    pub fn set_missing(&mut self, policy: MissingPolicy) -> &mut Self {
+        self.request.missing = Some(policy);
+        self
+    }
+
+    /// Where a project that has its own folders keeps its templates.
+    pub fn set_layout(&mut self, layout: Layout) -> &mut Self {
+        self.request.layout = layout;
+        self
+    }
+
+    /// Layer 1: the template `identity/NAME.md`, filled with `variables`. A name without a template
+    /// makes [`build`](Self::build) fail: no prompt is better than one that nobody signs.
+    pub fn set_identity(&mut self, name: impl Into<String>, variables: BTreeMap<String, Text>) -> &mut Self {
+        self.request.role = Some(name.into());
+        self.request.values = variables;
+        self
+    }
+
+    /// Layer 2: what `memory` knows of the project, given the project's id. An error of the source
+    /// leaves the layer empty and a warning in [`compose`](Self::compose).
+    pub async fn load_project_context<T: Into<Text>, E: Display>(
+        &mut self,
+        memory: impl AsyncFnOnce(Option<&str>) -> Result<Vec<T>, E>,
+    ) {
+        let answer = memory(self.project_id.as_deref()).await;
+        let texts = self.loaded("memory", answer).into_iter();
+        self.request.memories = texts.map(|content| Memory { kind: "project".into(), content }).collect();
+    }
+
+    /// Layer 3: the rules of the project and the global ones that `rules`, given the project's id and
+    /// `query`, finds to match; a source that cannot search answers with all of them. Without this
+    /// call there are none. An error of the source leaves the layer empty and a warning in
+    /// [`compose`](Self::compose).
+    pub async fn load_relevant_rules<T: Into<Text>, E: Display>(
+        &mut self,
+        query: &str,
+        rules: impl AsyncFnOnce(Option<&str>, &str) -> Result<Vec<T>, E>,
+    ) {
+        let answer = rules(self.project_id.as_deref(), query).await;
+        self.request.rules = self.loaded("rules", answer);
+    }
+
+    fn loaded<T: Into<Text>, E: Display>(&mut self, what: &'static str, got: Result<Vec<T>, E>) -> Vec<Text> {
+        self.warnings.remove(what);
+        match got {
+            Ok(texts) => texts.into_iter().map(Into::into).filter(|text| !text.trim().is_empty()).collect(),
+            Err(error) => {
+                let message = format!("the layer of the {what} stays empty: {error}");
+                self.warnings.insert(what, Diag::warning(Code::SourceUnreadable, message));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Layer 4: one more block, `content` as it is, without its name. Blocks stand in the order of the
+    /// calls; the same name twice gives two, and a blank one is ignored.
+    pub fn add_context(&mut self, name: impl Into<String>, content: impl Into<Text>) -> &mut Self {
+        let block = ContextBlock { name: name.into(), text: Some(content.into()), data: None };
+        self.request.context.push(block);
+        self
+    }
+
+    /// Layer 4: one more block, a heading made of `name` and a list made of `data`. `task_depth` with
+    /// `depth`, `max_depth` and `max_steps` becomes the execution rules for that depth instead.
+    pub fn add_context_section<K: Into<String>, V: Into<Value>>(
+        &mut self,
+        name: impl Into<String>,
+        data: impl IntoIterator<Item = (K, V)>,
+    ) -> &mut Self {
+        let data = data.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        self.request.context.push(ContextBlock { name: name.into(), text: None, data: Some(data) });
+        self
+    }
+
+    /// Layer 5: definitions of tools, as JSON Schema. They never become text.
+    pub fn set_core_tools(&mut self, tools: Vec<Value>) -> &mut Self {
+        self.request.tools = tools;
+        self
+    }
+
+    /// The same as [`set_core_tools`](Self::set_core_tools).
+    pub fn set_tools(&mut self, tools: Vec<Value>) -> &mut Self {
+        self.set_core_tools(tools)
+    }
+
+    /// The system prompt and the tools.
+    pub fn build(&self) -> Result<(String, Vec<Value>), Failure> {
+        let prompt = self.compose()?.prompt;
+        let text = render(&prompt, Format::Markdown, None)?.text;
+        Ok((text, prompt.tools))
+    }
+
+    /// The same text alone, for an agent that takes one flat prompt.
+    pub fn build_task_prompt(&self) -> Result<String, Failure> {
+        Ok(self.build()?.0)
+    }
+
+    /// The prompt before it is written down: with the origin of every byte, all warnings, and what is
+    /// not in it.
+    pub fn compose(&self) -> Result<Composed, Failure> {
+        let mut composed = self.layers(&self.request, |_| {})?;
+        composed.talk.splice(0..0, self.warnings.values().cloned());
+        Ok(composed)
+    }
+
+    fn layers(&self, request: &Request, adjust: impl FnOnce(&mut Recipe)) -> Result<Composed, Failure> {
+        compose_with(request, &Library::new(&self.files), |recipe| {
+            recipe.defaults.remove(&Field::Role);
+            // Memory is what the caller loaded: without any, no file of the project stands in for it.
+            for derive in recipe.derive.values_mut().filter(|_| request.memories.is_empty()) {
+                if derive.from == Derived::ProjectDocuments {
+                    derive.from = Derived::Memories;
+                }
+            }
+            adjust(recipe);
+        })
+    }
+
+    /// The body of a template as it is written, or `None`. `name` is a path below `templates/`, with or
+    /// without `.md`; a plain name is then looked for in `identity/`, `depth/` and `shared/` too.
+    pub fn get_template(&self, name: &str) -> Option<String> {
+        let library = Library::new(&self.files);
+        let body = |path: &String| library.body(path, &self.request.layout).transpose();
+        // What is wrong with a file that is there, `render_template` says.
+        template_paths(name).iter().find_map(body)?.ok()
+    }
+
+    /// The template that [`get_template`](Self::get_template) finds, filled with `variables`.
+    pub fn render_template(&self, name: &str, variables: BTreeMap<String, Text>) -> Result<String, Failure> {
+        let paths = template_paths(name);
+        if paths.is_empty() {
+            let message = format!("`{name}` cannot be the name of a template");
+            return Err(Diag::error(Code::RequestBadName, message).into());
+        }
+        let Request { recipe, missing, layout, .. } = &self.request;
+        let (recipe, missing, layout) = (recipe.clone(), *missing, layout.clone());
+        let request = Request { recipe, missing, layout, values: variables, ..Request::default() };
+        let template = BlockSpec { template: Some(OneOrMore::More(paths)), ..BlockSpec::default() };
+        let (name, blocks) = (name.into(), alloc::vec![template]);
+        let section =
+            SectionSpec { name, part: Part::System, heading: None, max_bytes: None, required: false, blocks };
+        let prompt = self.layers(&request, |recipe| recipe.section = alloc::vec![section])?.prompt;
+        Ok(prompt.blocks(Part::System).map(|(_, block)| block.text(&prompt.origins)).collect())
+    }
+
+    /// Forgets every file that was read, so that the next call reads it again.
+    pub fn reload(&mut self) {
+        self.files.seen.borrow_mut().clear();
+    }
+}
+
+fn template_paths(name: &str) -> Vec<String> {
+    let path = name.strip_suffix(".md").unwrap_or(name);
+    if !path.split('/').all(is_name) {
+        return Vec::new();
+    }
+    let folders = ["", "identity/", "depth/", "shared/"];
+    let count = if path.contains('/') { 1 } else { folders.len() };
+    folders[..count].iter().map(|folder| format!("templates/{folder}{path}.md")).collect()
+}
+
+/// Asks for each text once and then keeps the answer.
+#[derive(Clone, Debug)]
+struct ReadOnce<S> {
+    sources: S,
+    seen: RefCell<BTreeMap<SourceId, Option<Text>>>,
+}
+
+impl<S: Sources> Sources for ReadOnce<S> {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        if let Some(known) = self.seen.borrow().get(id) {
+            return Ok(known.clone());
+        }
+        let answer = self.sources.text(id)?;
+        self.seen.borrow_mut().insert(id.clone(), answer.clone());
+        Ok(answer)
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        self.sources.list(dir, limits)
+    }
+}

@@ -1,0 +1,52 @@
+//! The shipped data files, embedded. Users may override each of them but `templates/context.md`.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use crate::source::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources};
+use crate::text::Text;
+
+/// Every shipped file: path below `builtin/` and text, in byte order of the paths.
+pub static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+
+/// The shipped files as [`Sources`]: the builtin root answers, the other three hold nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Builtin;
+
+impl Sources for Builtin {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        if id.root() != Root::Builtin {
+            return Ok(None);
+        }
+        let found = FILES.binary_search_by(|(path, _)| (*path).cmp(id.path()));
+        Ok(found.ok().map(|at| Text::fixed(FILES[at].1)))
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() != Root::Builtin {
+            return Ok(None);
+        }
+        let mut entries: Vec<Entry> = Vec::new();
+        for (path, _) in FILES {
+            let below = if dir.path() == "." {
+                Some(*path)
+            } else {
+                path.strip_prefix(dir.path()).and_then(|rest| rest.strip_prefix('/'))
+            };
+            let Some(below) = below else { continue };
+            let levels = below.match_indices('/').map(|(at, _)| (at, true));
+            for (end, dir) in levels.chain([(below.len(), false)]).take(limits.depth) {
+                let entry = Entry { path: below[..end].to_string(), dir };
+                if !entries.contains(&entry) {
+                    entries.push(entry);
+                }
+            }
+        }
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let left_out = entries.len().saturating_sub(limits.entries);
+        entries.truncate(limits.entries);
+        Ok(Some(Listing { entries, left_out, not_entered: 0 }))
+    }
+}

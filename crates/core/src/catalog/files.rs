@@ -1,0 +1,241 @@
+//! The data files of every root, those that an override hides too.
+//!
+//! A file that is there and cannot be used is listed all the same: it wins over what it hides.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::diag::{Code, Diag};
+use crate::lookup::{CONTROLLED, candidates};
+use crate::request::Layout;
+use crate::source::{Limits, SourceError, SourceId, Sources};
+use crate::template::{Notation, Template};
+use crate::text::Text;
+
+/// Levels of folders that are gone down.
+const LEVELS: usize = 8;
+const ONE_LEVEL: Limits = Limits { depth: 1, entries: 10_000, ignored: true };
+
+/// What a file is by the folder that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Recipe,
+    Agent,
+    Skeleton,
+    Template,
+}
+
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) id: SourceId,
+    /// Where it is in the search tree, whatever its root: `templates/system/BASE-plan.md`.
+    pub(crate) path: String,
+    pub(crate) text: Result<Text, SourceError>,
+    parsed: Option<Result<Parsed, Diag>>,
+}
+
+/// Which notation is live depends on the recipes that reach a file, so it is read in both.
+#[derive(Debug)]
+struct Parsed {
+    braces: Template,
+    brackets: Template,
+}
+
+impl File {
+    fn new(id: SourceId, path: String, text: Result<Text, SourceError>) -> Self {
+        let holes = !matches!(kind(&path), Kind::Recipe | Kind::Agent);
+        let parsed = text.as_ref().ok().filter(|_| holes).map(|text| {
+            let parse = |notation| Template::parse(id.clone(), text.clone(), notation);
+            Ok(Parsed { braces: parse(Notation::Braces)?, brackets: parse(Notation::Brackets)? })
+        });
+        Self { id, path, text, parsed }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        kind(&self.path)
+    }
+
+    /// Whether it is in a folder for templates; a recipe can have some elsewhere.
+    pub(crate) fn is_template(&self) -> bool {
+        self.path.starts_with("templates/") || self.path.starts_with("profiles/")
+    }
+
+    /// Its own name, without the folder and the extension; `None` where the extension is another one.
+    pub(crate) fn stem(&self, extension: &str) -> Option<&str> {
+        own_name(&self.path).strip_suffix(extension)
+    }
+
+    pub(crate) fn template(&self, notation: Notation) -> Option<&Template> {
+        let parsed = self.parsed.as_ref()?.as_ref().ok()?;
+        Some(match notation {
+            Notation::Braces => &parsed.braces,
+            Notation::Brackets => &parsed.brackets,
+        })
+    }
+
+    /// Why it is no template: its frontmatter.
+    pub(crate) fn bad(&self) -> Option<&Diag> {
+        self.parsed.as_ref()?.as_ref().err()
+    }
+}
+
+fn kind(path: &str) -> Kind {
+    match path.split('/').next() {
+        Some("recipes") => Kind::Recipe,
+        Some("agents") => Kind::Agent,
+        Some("skeletons") => Kind::Skeleton,
+        _ => Kind::Template,
+    }
+}
+
+/// The folder that a path is in.
+pub(crate) fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The last part of a path.
+pub(crate) fn own_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    by_path: BTreeMap<String, Vec<File>>,
+    folders: Vec<String>,
+    /// Files that stand where nothing may stand.
+    pub(crate) refused: Vec<SourceId>,
+    /// Folders that could not be listed.
+    pub(crate) problems: Vec<(SourceId, Diag)>,
+}
+
+impl Files {
+    /// Adds what all roots hold below `folder`, unless it was added before.
+    pub(crate) fn add(&mut self, sources: &dyn Sources, layout: &Layout, folder: &str) {
+        let inside = |known: &String| {
+            folder.strip_prefix(known.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if self.folders.iter().any(inside) {
+            return;
+        }
+        self.folders.push(folder.to_string());
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        for place in candidates(&format!("{prefix}x"), layout) {
+            let Ok(dir) = SourceId::new(place.root(), &format!("./{}", self::folder(place.path()))) else {
+                continue;
+            };
+            let mut found = Vec::new();
+            walk(sources, &dir, &prefix, &mut found, &mut self.problems);
+            for file in found {
+                if file.path == CONTROLLED && !candidates(CONTROLLED, layout).contains(&file.id) {
+                    self.refused.push(file.id);
+                    continue;
+                }
+                let same_path = self.by_path.entry(file.path.clone()).or_default();
+                if !same_path.iter().any(|known| known.id == file.id) {
+                    same_path.push(file);
+                }
+            }
+        }
+    }
+
+    /// The files at `path` in search order: the first wins.
+    pub(crate) fn at(&self, path: &str) -> &[File] {
+        self.by_path.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn winner(&self, path: &str) -> Option<&File> {
+        self.at(path).first()
+    }
+
+    /// Every path, with its files, in byte order.
+    pub(crate) fn by_path(&self) -> impl Iterator<Item = (&str, &[File])> {
+        self.by_path.iter().map(|(path, files)| (path.as_str(), files.as_slice()))
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &File> {
+        self.by_path.values().flatten()
+    }
+
+    /// The names of the files `FOLDER/NAME.EXTENSION`.
+    pub(crate) fn names(&self, folder: &str, extension: &str) -> impl Iterator<Item = &str> {
+        self.by_path.keys().filter_map(move |path| {
+            let name = path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(extension)?;
+            (!name.contains('/')).then_some(name)
+        })
+    }
+}
+
+/// Every file below `dir`; their paths begin with `prefix`.
+pub(crate) fn walk(
+    sources: &dyn Sources,
+    dir: &SourceId,
+    prefix: &str,
+    found: &mut Vec<File>,
+    problems: &mut Vec<(SourceId, Diag)>,
+) {
+    Walk { sources, found, problems }.folder(dir, prefix, Way { levels: LEVELS, linked: false });
+}
+
+struct Walk<'w> {
+    sources: &'w dyn Sources,
+    found: &'w mut Vec<File>,
+    problems: &'w mut Vec<(SourceId, Diag)>,
+}
+
+/// How a folder was got to.
+#[derive(Clone, Copy)]
+struct Way {
+    /// How many levels may still be gone down.
+    levels: usize,
+    /// Whether a link is behind us. A second one is not followed: links can lead in circles.
+    linked: bool,
+}
+
+impl Walk<'_> {
+    fn unlisted(&mut self, id: &SourceId, why: &str) {
+        let message = format!("`{id}` cannot be listed: {why}");
+        self.problems.push((id.clone(), Diag::error(Code::SourceUnreadable, message)));
+    }
+
+    fn folder(&mut self, dir: &SourceId, prefix: &str, way: Way) {
+        let listing = match self.sources.list(dir, ONE_LEVEL) {
+            Ok(Some(listing)) => listing,
+            Ok(None) => return,
+            Err(error) => return self.unlisted(dir, &error.to_string()),
+        };
+        if way.levels == 0 {
+            return self.unlisted(dir, "the folders go too deep");
+        }
+        if listing.left_out > 0 {
+            self.unlisted(dir, "it has too many entries, or names that are not UTF-8");
+        }
+        for entry in listing.entries {
+            // What begins with a dot belongs to editors and systems: no name of ours does.
+            if entry.path.starts_with('.') {
+                continue;
+            }
+            if let Ok(id) = SourceId::new(dir.root(), &format!("{}/{}", dir.path(), entry.path)) {
+                let path = format!("{prefix}{}", entry.path);
+                self.entry(id, path, entry.dir, Way { levels: way.levels - 1, ..way });
+            }
+        }
+    }
+
+    fn entry(&mut self, id: SourceId, path: String, dir: bool, way: Way) {
+        // A folder that has a file's name stands in the way of the file.
+        if dir && !path.ends_with(".md") && !path.ends_with(".toml") {
+            return self.folder(&id, &format!("{path}/"), way);
+        }
+        let text = self.sources.text(&id);
+        // A link to a folder is listed as a file, and what is behind it can be read.
+        let may_be_link = !dir && !way.linked && matches!(text, Err(SourceError::NotAFile(_)));
+        if may_be_link && matches!(self.sources.list(&id, ONE_LEVEL), Ok(Some(_))) {
+            return self.folder(&id, &format!("{path}/"), Way { linked: true, ..way });
+        }
+        if let Some(text) = text.transpose() {
+            self.found.push(File::new(id, path, text));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The catalog: every data file of the search path, and which recipes get to it.
+//!
+//! It holds the files of all roots, those that an override hides too, and judges none of them: that is
+//! [`check`](crate::check)'s business.
+
+mod files;
+mod pattern;
+mod provided;
+mod reach;
+mod recipes;
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+pub(crate) use files::{File, Files, Kind, folder, own_name};
+pub(crate) use pattern::Pattern;
+pub(crate) use provided::{REQUEST_FIELDS, rows};
+pub(crate) use reach::{Reach, fragments, is_agent};
+pub(crate) use recipes::{RecipeFile, Wording};
+
+use crate::data;
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::candidates;
+use crate::request::Layout;
+use crate::source::{Root, SourceError, SourceId, Sources};
+use crate::template::Notation;
+
+/// Where everything lives that no recipe has to name.
+const FOLDERS: [&str; 5] = ["recipes", "agents", "profiles", "skeletons", "templates"];
+
+/// A template of the search path: the file that wins, and what its text says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TemplateInfo {
+    /// Its path below `templates/` without the extension, such as `system/BASE-plan`; a template that lives
+    /// elsewhere has its folder in front: `profiles/generalist`.
+    pub path: String,
+    /// The data file, as [`candidates`] wants it: `templates/system/BASE-plan.md`.
+    pub file: String,
+    /// The file that wins.
+    pub source: SourceId,
+    /// The files that it hides, in search order.
+    pub shadowed: Vec<SourceId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Of a system template, in upper case: `BASE`, `CLAUDE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Of a system template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The slots of its own text in order of appearance, each once.
+    pub variables: Vec<String>,
+    /// Why it cannot be used; then there are no variables and no metadata.
+    #[serde(skip)]
+    pub problem: Option<Diag>,
+}
+
+/// Every template that can be asked for, in byte order of the paths.
+pub fn templates(sources: &dyn Sources, layout: &Layout) -> Vec<TemplateInfo> {
+    let catalog = Catalog::read(sources, layout);
+    let shown = |path: &str| path.starts_with("templates/") || catalog.reach.reaches(path);
+    let paths = catalog.files.by_path().filter(|(path, _)| shown(path));
+    let mut templates: Vec<TemplateInfo> = paths.filter_map(|(_, files)| catalog.info(files)).collect();
+    templates.sort_by(|a, b| a.path.cmp(&b.path));
+    templates
+}
+
+pub(crate) struct Catalog {
+    pub(crate) files: Files,
+    /// The project's own texts for roles and commands; their paths begin below the folder of extensions.
+    pub(crate) extensions: Vec<File>,
+    pub(crate) recipes: Vec<RecipeFile>,
+    /// What is wrong with the recipes that could not be read.
+    pub(crate) bad_recipes: Vec<(SourceId, Diag)>,
+    pub(crate) agents: BTreeSet<String>,
+    pub(crate) reach: Reach,
+    layout: Layout,
+}
+
+impl Catalog {
+    pub(crate) fn read(sources: &dyn Sources, layout: &Layout) -> Self {
+        let mut files = Files::default();
+        for folder in FOLDERS {
+            files.add(sources, layout, folder);
+        }
+        let (recipes, bad_recipes) = recipes(&files);
+        for pattern in recipes.iter().flat_map(RecipeFile::patterns) {
+            files.add(sources, layout, pattern.folder);
+        }
+        let agents: BTreeSet<String> = files.names("agents", ".toml").map(String::from).collect();
+        let reach = Reach::new(&files, &recipes, &agents);
+        let mut extensions = Vec::new();
+        if let Ok(dir) = SourceId::new(Root::Project, &layout.prompts) {
+            files::walk(sources, &dir, "", &mut extensions, &mut files.problems);
+        }
+        Self { files, extensions, recipes, bad_recipes, agents, reach, layout: layout.clone() }
+    }
+
+    /// Every place that can hold the data file `path`, in order.
+    pub(crate) fn places(&self, path: &str) -> Vec<SourceId> {
+        candidates(path, &self.layout)
+    }
+
+    /// The agent and the phase that a name in `system/` stands for; where it can be split in several ways,
+    /// the agent is one that exists.
+    pub(crate) fn agent_and_phase<'n>(&self, stem: &'n str) -> Option<(&'n str, &'n str)> {
+        let fits = Pattern::new("{AGENT}-{phase}").fits(stem);
+        let splits = fits.iter().map(|fit| (fit[0].1, fit[1].1));
+        let lower = splits.filter(|(_, phase)| !phase.contains(|c: char| c.is_ascii_uppercase()));
+        let splits: Vec<(&str, &str)> = lower.collect();
+        let known = splits.iter().rev().find(|(agent, _)| is_agent(&self.agents, agent, true));
+        known.or(splits.last()).copied()
+    }
+
+    fn info(&self, files: &[File]) -> Option<TemplateInfo> {
+        let (winner, hidden) = files.split_first()?;
+        let path = winner.path.strip_prefix("templates/").unwrap_or(&winner.path);
+        let mut notations: Vec<Notation> = self.reach.notations(&winner.path).collect();
+        if notations.is_empty() {
+            notations = alloc::vec![Notation::Braces, Notation::Brackets];
+        }
+        let read: Vec<_> = notations.iter().filter_map(|notation| winner.template(*notation)).collect();
+        let mut variables: Vec<String> = Vec::new();
+        for template in &read {
+            for name in template.slots() {
+                let name = name.of(&template.text);
+                if !variables.iter().any(|known| known == name) {
+                    variables.push(name.to_string());
+                }
+            }
+        }
+        let front = read.first().map(|template| template.front.clone()).unwrap_or_default();
+        let system =
+            path.strip_prefix("system/").and_then(|name| self.agent_and_phase(name.strip_suffix(".md")?));
+        let problem = match &winner.text {
+            Ok(_) => winner.bad().cloned(),
+            Err(error) => Some(unreadable(&winner.id, error)),
+        };
+        Some(TemplateInfo {
+            path: path.strip_suffix(".md").unwrap_or(path).to_string(),
+            file: winner.path.clone(),
+            source: winner.id.clone(),
+            shadowed: hidden.iter().map(|file| file.id.clone()).collect(),
+            name: front.name,
+            description: front.description,
+            category: front.category,
+            version: front.version,
+            agent: system.map(|(agent, _)| agent.to_string()),
+            phase: system.map(|(_, phase)| phase.to_string()),
+            variables,
+            problem,
+        })
+    }
+}
+
+pub(crate) fn unreadable(id: &SourceId, error: &SourceError) -> Diag {
+    Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
+}
+
+fn recipes(files: &Files) -> (Vec<RecipeFile>, Vec<(SourceId, Diag)>) {
+    let (mut recipes, mut bad) = (Vec::new(), Vec::new());
+    for file in files.all().filter(|file| file.kind() == Kind::Recipe) {
+        let Ok(text) = &file.text else { continue };
+        if file.stem(".toml").is_none() {
+            continue;
+        }
+        match data::read_recipe(&file.id, text) {
+            Ok(recipe) => recipes.push(RecipeFile { id: file.id.clone(), text: text.clone(), recipe }),
+            Err(Failure(problems)) => {
+                bad.extend(problems.into_iter().map(|problem| (file.id.clone(), problem)))
+            }
+        }
+    }
+    (recipes, bad)
+}

@@ -1,0 +1,108 @@
+//! Patterns: the template paths of a recipe, with the request's fields as holes.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::catalog::files::folder;
+use crate::name::is_name;
+use crate::recipe::Field;
+
+const HOLES: [(&str, Hole); 5] = [
+    ("{agent}", Hole { field: Field::Agent, upper: false }),
+    ("{AGENT}", Hole { field: Field::Agent, upper: true }),
+    ("{phase}", Hole { field: Field::Phase, upper: false }),
+    ("{role}", Hole { field: Field::Role, upper: false }),
+    ("{command}", Hole { field: Field::Command, upper: false }),
+];
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hole {
+    pub(crate) field: Field,
+    pub(crate) upper: bool,
+}
+
+enum Part<'p> {
+    Text(&'p str),
+    Hole(Hole),
+}
+
+/// What stood in the holes of a path that fits.
+pub(crate) type Fit<'t> = Vec<(Hole, &'t str)>;
+
+/// `templates/system/{AGENT}-{phase}.md`
+pub(crate) struct Pattern<'p> {
+    parts: Vec<Part<'p>>,
+    /// The folder that holds every file that fits.
+    pub(crate) folder: &'p str,
+}
+
+impl<'p> Pattern<'p> {
+    pub(crate) fn new(text: &'p str) -> Self {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((at, word, hole)) = next_hole(rest) {
+            parts.push(Part::Text(&rest[..at]));
+            parts.push(Part::Hole(hole));
+            rest = &rest[at + word.len()..];
+        }
+        let fixed = if parts.is_empty() { text } else { &text[..next_hole(text).map_or(0, |(at, ..)| at)] };
+        parts.push(Part::Text(rest));
+        Self { parts, folder: folder(fixed) }
+    }
+
+    pub(crate) fn holes(&self) -> impl Iterator<Item = Hole> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Hole(hole) => Some(*hole),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// Every way in which `path` fits: `GPT-4-plan` has two agents and two phases to choose from.
+    pub(crate) fn fits<'t>(&self, path: &'t str) -> Vec<Fit<'t>> {
+        let mut fits = Vec::new();
+        fit(&self.parts, path, &mut Vec::new(), &mut fits);
+        fits
+    }
+
+    /// The path with every hole filled; `None` where `value` has nothing for one.
+    pub(crate) fn fill<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> Option<String> {
+        let mut path = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => path.push_str(text),
+                Part::Hole(Hole { field, upper: false }) => path.push_str(value(*field)?),
+                Part::Hole(Hole { field, upper: true }) => {
+                    path.push_str(&value(*field)?.to_ascii_uppercase())
+                }
+            }
+        }
+        Some(path)
+    }
+}
+
+fn next_hole(text: &str) -> Option<(usize, &'static str, Hole)> {
+    HOLES.iter().filter_map(|(word, hole)| Some((text.find(word)?, *word, *hole))).min_by_key(|(at, ..)| *at)
+}
+
+fn fit<'t>(parts: &[Part<'_>], rest: &'t str, so_far: &mut Fit<'t>, fits: &mut Vec<Fit<'t>>) {
+    match parts {
+        [] if rest.is_empty() => fits.push(so_far.clone()),
+        [] => {}
+        [Part::Text(text), more @ ..] => {
+            if let Some(rest) = rest.strip_prefix(text) {
+                fit(more, rest, so_far, fits);
+            }
+        }
+        [Part::Hole(hole), more @ ..] => {
+            let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8());
+            for end in ends.take_while(|end| is_name(&rest[..*end])) {
+                let value = &rest[..end];
+                if !hole.upper || !value.contains(|c: char| c.is_ascii_lowercase()) {
+                    so_far.push((*hole, value));
+                    fit(more, &rest[end..], so_far, fits);
+                    so_far.pop();
+                }
+            }
+        }
+    }
+}

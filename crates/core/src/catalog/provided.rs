@@ -1,0 +1,78 @@
+//! What fills slots without anybody's doing: the request's fields, and the fields of derived rows.
+
+use crate::recipe::Derived;
+
+/// The slots that the request's own fields fill.
+pub(crate) const REQUEST_FIELDS: [&str; 9] = [
+    "agent",
+    "phase",
+    "role",
+    "command",
+    "instructions",
+    "human_input",
+    "task_id",
+    "task_title",
+    "task_description",
+];
+
+/// A kind of row and the fields that it has.
+pub(crate) type RowKind = (&'static str, &'static [&'static str]);
+
+/// The kinds of rows that a derived value can have.
+pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
+    match derived {
+        Derived::ProjectContext | Derived::Tasks => &[("file", &["content"])],
+        Derived::ProjectDocuments => &[("file", &["content"]), ("memory", &["content"])],
+        Derived::ProjectStructure => &[
+            ("dir", &["indent", "name"]),
+            ("file", &["indent", "name"]),
+            ("rest", &["count"]),
+            ("deeper", &["count"]),
+            ("empty", &[]),
+        ],
+        Derived::Rules => &[("rule", &["text"])],
+        Derived::Artifacts => &[("artifact", &["name"])],
+        Derived::Skeleton => &[("skeleton", &["content"])],
+        Derived::Depth => &[
+            ("execution-focus", &[]),
+            ("plan-structure-guide", &["max_steps"]),
+            ("controlled-splitting", &["current_depth", "max_depth"]),
+        ],
+        Derived::ContextData => &[("entry", &["key", "value"])],
+        Derived::Extension => &[],
+        Derived::FeatureDir | Derived::ProjectDir => &[("path", &["path"])],
+        Derived::AskUserTool => &[("tool", &["name"])],
+        Derived::Task => &[("both", &["id", "title"]), ("id", &["id"]), ("title", &["title"])],
+        Derived::Criteria => &[("criterion", &["text"])],
+        Derived::ReadFirst => &[("path", &["path"]), ("dir", &["path", "count"]), ("rest", &["count"])],
+        Derived::Memories => &[("memory", &["type", "content"])],
+        Derived::Write => &[("glob", &["glob"]), ("open", &["glob"])],
+        Derived::Exclude => &[("glob", &["glob"])],
+        Derived::RunResult => &[
+            ("run", &["run"]),
+            ("exited", &[]),
+            ("signaled", &[]),
+            ("timeout", &[]),
+            ("stopped", &[]),
+            ("lost", &[]),
+            ("exit_code", &["exit_code"]),
+            ("attempts", &["attempts"]),
+        ],
+        Derived::Checks => &[("check", &["name", "result"])],
+        Derived::Violations => &[
+            ("count", &["count"]),
+            ("outside_write", &["path", "decision"]),
+            ("excluded", &["path", "decision"]),
+            ("rest", &["count"]),
+        ],
+        Derived::Changed => &[("path", &["path"]), ("rest", &["count"])],
+    }
+}
+
+/// What the wording around all rows can name.
+pub(crate) const fn around(derived: Derived) -> &'static [&'static str] {
+    match derived {
+        Derived::ContextData => &["rows", "title"],
+        _ => &["rows"],
+    }
+}

@@ -1,0 +1,159 @@
+//! Reach: which templates a recipe can get to, in which notation, and what fills their slots there.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::catalog::files::{File, Files, folder};
+use crate::catalog::pattern::Fit;
+use crate::catalog::recipes::RecipeFile;
+use crate::lookup::{CONTROLLED, fragment_path};
+use crate::recipe::Field;
+use crate::template::{Node, Notation, Template};
+
+#[derive(Debug, Default)]
+pub(crate) struct Reach {
+    /// The names that something provides, by the template and the notation that it is read in.
+    provided: BTreeMap<(String, Notation), BTreeSet<String>>,
+    /// The phases for which there is a template.
+    pub(crate) phases: BTreeSet<String>,
+    /// The roles and commands whose templates can take a project's own text, and what its slots can name.
+    pub(crate) extensible: BTreeMap<Field, BTreeMap<String, BTreeSet<String>>>,
+    /// Templates that nothing gets to.
+    pub(crate) unreached: BTreeSet<String>,
+}
+
+/// Whether an agent of this name can be asked for.
+pub(crate) fn is_agent(agents: &BTreeSet<String>, name: &str, upper: bool) -> bool {
+    let same = |agent: &str| if upper { agent.eq_ignore_ascii_case(name) } else { agent == name };
+    same("base") || agents.iter().any(|agent| same(agent))
+}
+
+impl Reach {
+    pub(crate) fn new(files: &Files, recipes: &[RecipeFile], agents: &BTreeSet<String>) -> Self {
+        let mut reach = Self::default();
+        for recipe in recipes {
+            reach.templates(files, recipe, agents);
+            reach.wordings(files, recipe);
+            // No recipe names it: the pipeline renders it into a session, as that session's templates are.
+            if recipe.recipe.notation == Notation::Brackets {
+                reach.visit(files, CONTROLLED, Notation::Brackets, &recipe.provided());
+            }
+        }
+        let unreached: Vec<&str> = files
+            .by_path()
+            .filter(|(path, files)| files.iter().any(File::is_template) && !reach.reaches(path))
+            .map(|(path, _)| path)
+            .collect();
+        let mut misplaced = BTreeSet::new();
+        for path in &unreached {
+            if reach.as_neighbours(files, recipes, path) {
+                misplaced.insert(*path);
+            }
+        }
+        let lost = unreached.iter().filter(|path| misplaced.contains(*path) || !reach.reaches(path));
+        reach.unreached = lost.map(ToString::to_string).collect();
+        reach
+    }
+
+    /// The names that something provides to the template at `path`; `None` where nothing reads it so.
+    pub(crate) fn provided(&self, path: &str, notation: Notation) -> Option<&BTreeSet<String>> {
+        self.provided.get(&(path.to_string(), notation))
+    }
+
+    /// The notations that the template at `path` is read in.
+    pub(crate) fn notations(&self, path: &str) -> impl Iterator<Item = Notation> {
+        let both = [Notation::Braces, Notation::Brackets];
+        both.into_iter().filter(|notation| self.provided(path, *notation).is_some())
+    }
+
+    pub(crate) fn reaches(&self, path: &str) -> bool {
+        self.notations(path).next().is_some()
+    }
+
+    fn templates(&mut self, files: &Files, recipe: &RecipeFile, agents: &BTreeSet<String>) {
+        let provided = recipe.provided();
+        for pattern in recipe.patterns() {
+            for (path, _) in files.by_path() {
+                let fits: Vec<Fit<'_>> =
+                    pattern.fits(path).into_iter().filter(|fit| possible(fit, agents)).collect();
+                if fits.is_empty() {
+                    continue;
+                }
+                self.visit(files, path, recipe.recipe.notation, &provided);
+                for (hole, value) in fits.iter().flatten() {
+                    if hole.field == Field::Phase {
+                        self.phases.insert(value.to_string());
+                    } else if recipe.takes_extensions() {
+                        let templates =
+                            files.at(path).iter().filter_map(|file| file.template(recipe.recipe.notation));
+                        let names = self.extensible.entry(hole.field).or_default();
+                        let known = names.entry(value.to_string()).or_default();
+                        known.extend(provided.iter().cloned().chain(templates.flat_map(declared)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn wordings(&mut self, files: &Files, recipe: &RecipeFile) {
+        for wording in recipe.wordings() {
+            let (words, provided) = (wording.template(recipe), wording.provided(recipe));
+            let named = wording.is_fragment().then_some(wording.words);
+            for name in named.into_iter().chain(fragments(&words.text, &words.nodes)) {
+                self.visit(files, &fragment_path(name), Notation::Braces, &provided);
+            }
+        }
+    }
+
+    /// Reads a file that nothing gets to as its neighbours are read: once it has the right name, the rest
+    /// of it should be right as well. False where no template with a variable name lives in its folder.
+    fn as_neighbours(&mut self, files: &Files, recipes: &[RecipeFile], path: &str) -> bool {
+        let mut any = false;
+        for recipe in recipes {
+            for pattern in recipe.patterns() {
+                if pattern.holes().next().is_some() && pattern.folder == folder(path) {
+                    self.visit(files, path, recipe.recipe.notation, &recipe.provided());
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    fn visit(&mut self, files: &Files, path: &str, notation: Notation, provided: &BTreeSet<String>) {
+        let mut work = alloc::vec![(path.to_string(), provided.clone())];
+        while let Some((path, provided)) = work.pop() {
+            let key = (path.clone(), notation);
+            let first = !self.provided.contains_key(&key);
+            let known = self.provided.entry(key).or_default();
+            let before = known.len();
+            known.extend(provided.iter().cloned());
+            if !first && known.len() == before {
+                continue;
+            }
+            for template in files.at(&path).iter().filter_map(|file| file.template(notation)) {
+                let inside: BTreeSet<String> = provided.iter().cloned().chain(declared(template)).collect();
+                for name in fragments(&template.text, &template.nodes) {
+                    work.push((fragment_path(name), inside.clone()));
+                }
+            }
+        }
+    }
+}
+
+fn possible(fit: &Fit<'_>, agents: &BTreeSet<String>) -> bool {
+    fit.iter().all(|(hole, value)| hole.field != Field::Agent || is_agent(agents, value, hole.upper))
+}
+
+fn declared(template: &Template) -> impl Iterator<Item = String> {
+    template.front.variables.iter().flatten().map(|variable| variable.name.clone())
+}
+
+/// The names of the fragments among `nodes`.
+pub(crate) fn fragments<'t>(text: &'t str, nodes: &[Node]) -> impl Iterator<Item = &'t str> {
+    nodes.iter().filter_map(move |node| match node {
+        Node::Fragment(name) => Some(name.of(text)),
+        _ => None,
+    })
+}

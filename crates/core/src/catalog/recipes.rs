@@ -1,0 +1,166 @@
+//! Recipes with the places of what they say, so that a problem can be pointed at.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::catalog::pattern::Pattern;
+use crate::catalog::provided::{REQUEST_FIELDS, around, rows};
+use crate::front::Front;
+use crate::name::is_name_byte;
+use crate::recipe::{BlockSpec, Derived, Each, Recipe};
+use crate::source::SourceId;
+use crate::template::{Notation, Span, Template, parse_braces};
+use crate::text::Text;
+
+/// The wording that the engine itself asks for, wherever a section has a cap.
+const CUT_NOTICE: &str = "cut-notice";
+
+#[derive(Debug)]
+pub(crate) struct RecipeFile {
+    pub(crate) id: SourceId,
+    pub(crate) text: Text,
+    pub(crate) recipe: Recipe,
+}
+
+/// A fragment's name or words of the recipe's own.
+pub(crate) struct Wording<'r> {
+    pub(crate) words: &'r str,
+    /// Where the words stand in the recipe, without quotes.
+    pub(crate) span: Span,
+    /// The derived value that is worded; empty where the engine words something by itself.
+    pub(crate) derived: &'r str,
+    /// What the row or the rows bring along.
+    pub(crate) fields: BTreeSet<String>,
+}
+
+impl Wording<'_> {
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.words.bytes().all(|byte| is_name_byte(byte) || byte == b'/')
+    }
+
+    /// The words as a template that stands in the recipe; a fragment's name has no holes.
+    pub(crate) fn template(&self, recipe: &RecipeFile) -> Template {
+        let nodes = if self.is_fragment() { Vec::new() } else { parse_braces(&recipe.text, self.span) };
+        Template {
+            id: recipe.id.clone(),
+            text: recipe.text.clone(),
+            front: Front::default(),
+            notation: Notation::Braces,
+            nodes,
+        }
+    }
+
+    /// What its slots can name.
+    pub(crate) fn provided(&self, recipe: &RecipeFile) -> BTreeSet<String> {
+        recipe.provided().into_iter().chain(self.fields.iter().cloned()).collect()
+    }
+}
+
+impl RecipeFile {
+    /// What every template of the recipe can name.
+    pub(crate) fn provided(&self) -> BTreeSet<String> {
+        let derived = self.recipe.derive.keys().cloned();
+        REQUEST_FIELDS.iter().map(ToString::to_string).chain(derived).collect()
+    }
+
+    /// Every block with the keys that lead to it.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = ([String; 4], &BlockSpec)> {
+        self.recipe.section.iter().enumerate().flat_map(|(at, section)| {
+            section.blocks.iter().enumerate().map(move |(block_at, block)| {
+                (["section".into(), at.to_string(), "blocks".into(), block_at.to_string()], block)
+            })
+        })
+    }
+
+    /// The paths of its templates, with holes.
+    pub(crate) fn template_paths(&self) -> impl Iterator<Item = &str> {
+        let blocks = self.recipe.section.iter().flat_map(|section| &section.blocks);
+        blocks
+            .filter_map(|block| block.template.as_ref())
+            .flat_map(|template| template.all())
+            .map(String::as_str)
+    }
+
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = Pattern<'_>> {
+        self.template_paths().map(Pattern::new)
+    }
+
+    /// Whether the recipe puts a project's own text for a role or command into a template.
+    pub(crate) fn takes_extensions(&self) -> bool {
+        self.recipe.derive.values().any(|derive| derive.from == Derived::Extension)
+    }
+
+    /// Where the value behind `keys` stands, without quotes if it is a text.
+    pub(crate) fn spot(&self, keys: &[&str]) -> Span {
+        spot(&DeValue::Table(parsed(&self.text)), &self.text, keys)
+    }
+
+    /// Where the last of `keys` itself stands.
+    pub(crate) fn key_spot(&self, keys: &[&str]) -> Span {
+        let table = DeValue::Table(parsed(&self.text));
+        let Some((last, above)) = keys.split_last() else { return Span { start: 0, end: 0 } };
+        let holder = above.iter().try_fold(&table, |value, key| Some(value.get(*key)?.get_ref()));
+        let entries = holder.and_then(DeValue::as_table).into_iter().flat_map(DeTable::iter);
+        let key = entries.map(|(key, _)| key).find(|key| key.get_ref() == last);
+        key.map_or(Span { start: 0, end: 0 }, |key| Span { start: key.span().start, end: key.span().end })
+    }
+
+    pub(crate) fn wordings(&self) -> Vec<Wording<'_>> {
+        let table = DeValue::Table(parsed(&self.text));
+        let spot = |keys: &[&str]| spot(&table, &self.text, keys);
+        let mut wordings = Vec::new();
+        let mut add = |words, span, derived, fields: &[&str]| {
+            let fields = fields.iter().map(ToString::to_string).collect();
+            wordings.push(Wording { words, span, derived, fields });
+        };
+        for (name, derive) in &self.recipe.derive {
+            let kinds = rows(derive.from);
+            let every: Vec<&str> = kinds.iter().flat_map(|(_, fields)| fields.iter().copied()).collect();
+            match &derive.each {
+                None => {}
+                Some(Each::All(words)) => add(words, spot(&["derive", name, "each"]), name, &every),
+                Some(Each::Kinds(each)) => {
+                    for (kind, words) in each {
+                        let known = kinds.iter().find(|(known, _)| known == kind);
+                        let fields = known.map_or(every.as_slice(), |(_, fields)| fields);
+                        add(words, spot(&["derive", name, "each", kind]), name, fields);
+                    }
+                }
+            }
+            if let Some(words) = &derive.wrap {
+                add(words, spot(&["derive", name, "wrap"]), name, around(derive.from));
+            }
+        }
+        if let Some(at) = self.recipe.section.iter().position(|section| section.max_bytes.is_some()) {
+            add(CUT_NOTICE, spot(&["section", &at.to_string(), "max_bytes"]), "", &["bytes"]);
+        }
+        wordings
+    }
+}
+
+/// The recipe was read before, so this cannot fail; an empty table only costs the places.
+fn parsed(text: &str) -> DeTable<'_> {
+    DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default()
+}
+
+fn spot(table: &DeValue<'_>, text: &str, keys: &[&str]) -> Span {
+    let mut value = table;
+    let mut range = 0..0;
+    for key in keys {
+        let next = key.parse::<usize>().ok().and_then(|at| value.get(at)).or_else(|| value.get(*key));
+        let Some(next) = next else { break };
+        (value, range) = (next.get_ref(), next.span());
+    }
+    let Some(words) = value.as_str() else { return Span { start: range.start, end: range.end } };
+    let written = text.get(range.clone()).unwrap_or_default();
+    let with_carriage_returns = words.replace('\n', "\r\n");
+    for words in [words, &with_carriage_returns] {
+        if let Some(at) = written.find(words) {
+            return Span { start: range.start + at, end: range.start + at + words.len() };
+        }
+    }
+    Span { start: range.start, end: range.end }
+}

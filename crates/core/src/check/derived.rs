@@ -1,0 +1,99 @@
+//! Derived values that contain themselves: through their wordings, the fragments in these, or a project's
+//! own text.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::catalog::{Catalog, RecipeFile, fragments};
+use crate::check::Problems;
+use crate::diag::{Code, Diag};
+use crate::lookup::fragment_path;
+use crate::recipe::Derived;
+use crate::source::SourceId;
+use crate::template::{Notation, Span, Template};
+use crate::text::Text;
+
+/// A slot that names a derived value.
+struct Use {
+    name: String,
+    id: SourceId,
+    text: Text,
+    span: Span,
+}
+
+pub(super) fn cycles(catalog: &Catalog, recipe: &RecipeFile, problems: &mut Problems) {
+    let mut rings = Rings { uses: uses(catalog, recipe), done: BTreeSet::new(), problems };
+    for name in recipe.recipe.derive.keys() {
+        rings.follow(name, &mut Vec::new());
+    }
+}
+
+struct Rings<'p> {
+    /// What the text of a derived value asks for in its turn.
+    uses: BTreeMap<String, Vec<Use>>,
+    done: BTreeSet<String>,
+    problems: &'p mut Problems,
+}
+
+impl Rings<'_> {
+    fn follow(&mut self, name: &str, open: &mut Vec<String>) {
+        if !self.done.insert(name.into()) {
+            return;
+        }
+        open.push(name.into());
+        for used in self.uses.remove(name).unwrap_or_default() {
+            let Some(at) = open.iter().position(|open| *open == used.name) else {
+                self.follow(&used.name, open);
+                continue;
+            };
+            let name = &used.name;
+            let chain = [&open[at..], core::slice::from_ref(name)].concat().join(" → ");
+            let error =
+                Diag::error(Code::FragmentCycle, format!("the text of `{name}` contains `{name}` itself"))
+                    .at(&used.id, &used.text, used.span.start..used.span.end)
+                    .hint(chain);
+            self.problems.add(&used.id, error);
+        }
+        open.pop();
+    }
+}
+
+fn uses(catalog: &Catalog, recipe: &RecipeFile) -> BTreeMap<String, Vec<Use>> {
+    let derived = &recipe.recipe.derive;
+    let mut uses: BTreeMap<String, Vec<Use>> = BTreeMap::new();
+    let mut add = |inside: &str, template: &Template, fields: &BTreeSet<String>| {
+        let slots = template.slots().into_iter().map(|span| (span.of(&template.text), span));
+        let named = slots.filter(|(name, _)| derived.contains_key(*name) && !fields.contains(*name));
+        let found = named.map(|(name, span)| Use {
+            name: name.into(),
+            id: template.id.clone(),
+            text: template.text.clone(),
+            span,
+        });
+        uses.entry(inside.into()).or_default().extend(found);
+    };
+    for wording in recipe.wordings() {
+        let words = wording.template(recipe);
+        add(wording.derived, &words, &wording.fields);
+        let named = wording.is_fragment().then_some(wording.words);
+        let first = named.into_iter().chain(fragments(&words.text, &words.nodes)).map(fragment_path);
+        let mut work: Vec<String> = first.collect();
+        let mut seen = BTreeSet::new();
+        while let Some(path) = work.pop() {
+            let template = catalog.files.winner(&path).and_then(|file| file.template(Notation::Braces));
+            if let Some(template) = template.filter(|_| seen.insert(path)) {
+                add(wording.derived, template, &wording.fields);
+                work.extend(fragments(&template.text, &template.nodes).map(fragment_path));
+            }
+        }
+    }
+    for (name, _) in derived.iter().filter(|(_, derive)| derive.from == Derived::Extension) {
+        for file in &catalog.extensions {
+            let Ok(text) = &file.text else { continue };
+            add(name, &Template::parse_extension(file.id.clone(), text.clone()), &BTreeSet::new());
+        }
+    }
+    uses
+}

@@ -1,0 +1,136 @@
+//! Places: files that nothing gets to because of where they are or what they are called.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::catalog::{Catalog, File, Kind, RecipeFile, folder, own_name};
+use crate::check::system;
+use crate::diag::{Code, Diag, closest};
+use crate::name::is_name;
+use crate::recipe::Field;
+use crate::source::{Root, SourceId};
+
+const NAMES: &str = "a name begins with a letter or digit and holds only letters, digits, `_` and `-`";
+
+/// What is wrong with the name or the folder of a file.
+pub(super) fn misplaced(catalog: &Catalog, file: &File) -> Option<Diag> {
+    match file.kind() {
+        Kind::Recipe => misnamed_data(file, "recipes", Code::RecipeBad),
+        Kind::Agent => misnamed_data(file, "agents", Code::AgentBad),
+        Kind::Skeleton => skeleton(catalog, file),
+        Kind::Template => system::misnamed(catalog, file)
+            .or_else(|| catalog.reach.unreached.contains(&file.path).then(|| unreached(catalog, file))),
+    }
+}
+
+fn misnamed_data(file: &File, home: &str, code: Code) -> Option<Diag> {
+    if folder(&file.path) == home && file.stem(".toml").is_some_and(is_name) {
+        return None;
+    }
+    let message = format!("`{}` can never be asked for", file.id);
+    Some(Diag::error(code, message).hint(format!("it has to be `{home}/NAME.toml`")).hint(NAMES))
+}
+
+/// A user's library serves many projects, and another one may well have the recipe that looks for a file.
+fn unreachable(id: &SourceId, message: String) -> Diag {
+    match id.root() {
+        Root::User => Diag::warning(Code::TemplateUnreachable, message),
+        _ => Diag::error(Code::TemplateUnreachable, message),
+    }
+}
+
+fn unreached(catalog: &Catalog, file: &File) -> Diag {
+    let home = folder(&file.path);
+    let patterns: Vec<&str> = catalog.recipes.iter().flat_map(RecipeFile::template_paths).collect();
+    let mut here: Vec<&str> =
+        patterns.iter().filter(|path| folder(path) == home && path.contains('{')).copied().collect();
+    here.sort_unstable();
+    here.dedup();
+    if !here.is_empty() {
+        let message = format!("no request can lead to `{}`", file.id);
+        let names: Vec<String> = here.iter().map(|path| format!("`{}`", own_name(path))).collect();
+        let error = unreachable(&file.id, message);
+        let error = error.hint(format!("in `{home}` recipes look for {}", names.join(", ")));
+        let is_named = file.stem(".md").is_none_or(is_name);
+        return if is_named { error } else { error.hint(NAMES) };
+    }
+    if home == "templates/shared" {
+        return unreachable(&file.id, format!("no recipe and no template names `{}`", file.id));
+    }
+    let mut homes: BTreeSet<&str> = patterns.iter().map(|path| folder(path)).collect();
+    homes.insert("templates/shared");
+    let error = unreachable(&file.id, format!("no recipe looks for `{}`", file.id));
+    let homes_listed: Vec<String> = homes.iter().map(|home| format!("`{home}`")).collect();
+    let near = closest(own_name(home), homes.iter().map(|home| own_name(home)));
+    let near = homes.iter().find(|home| near == Some(own_name(home)));
+    let error = match near {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error,
+    };
+    error.hint(format!("recipes look in {}", homes_listed.join(", ")))
+}
+
+/// Skeletons belong to the phase that their names begin with.
+fn skeleton(catalog: &Catalog, file: &File) -> Option<Diag> {
+    if catalog.reach.reaches(&file.path) {
+        return None;
+    }
+    let phases: Vec<&str> = catalog.reach.phases.iter().map(String::as_str).collect();
+    let stem = file.stem(".md").filter(|_| folder(&file.path) == "skeletons");
+    let of_phase = |stem: &str| {
+        phases.iter().any(|phase| stem.strip_prefix(phase).is_some_and(|rest| rest.starts_with('-')))
+    };
+    if stem.is_some_and(of_phase) {
+        return None;
+    }
+    let error = unreachable(&file.id, format!("no phase leads to `{}`", file.id));
+    let given = stem.and_then(|stem| stem.split('-').next()).unwrap_or_default();
+    let error = error.suggest(given, phases.iter().copied());
+    Some(
+        error.hint(format!(
+            "it has to be `skeletons/PHASE-NAME.md`; phases that exist: {}",
+            phases.join(", ")
+        )),
+    )
+}
+
+/// What the slots of an extension can name, or why no prompt will ever hold it.
+pub(super) fn extension<'c>(catalog: &'c Catalog, file: &File) -> Result<&'c BTreeSet<String>, Diag> {
+    let (home, name) = (folder(&file.path), file.stem(".md"));
+    let (field, plural) = match home {
+        "agents" => (Field::Role, "roles"),
+        "commands" => (Field::Command, "commands"),
+        _ if name == Some("context") => return Err(refused_extension(&file.id)),
+        _ => {
+            let error = unreachable(&file.id, format!("no role and no command leads to `{}`", file.id));
+            return Err(error
+                .suggest(home, ["agents", "commands"])
+                .hint("it has to be `agents/ROLE.md` or `commands/COMMAND.md`"));
+        }
+    };
+    let names = catalog.reach.extensible.get(&field);
+    if let Some(provided) = name.and_then(|name| names?.get(name)) {
+        return Ok(provided);
+    }
+    if name == Some("context") {
+        return Err(refused_extension(&file.id));
+    }
+    let names: Vec<&str> = names.into_iter().flat_map(|names| names.keys().map(String::as_str)).collect();
+    let error = unreachable(&file.id, format!("no template takes `{}`", file.id));
+    let given = name.unwrap_or_default().to_string();
+    Err(error
+        .suggest(&given, names.iter().copied())
+        .hint(format!("{plural} that exist: {}", names.join(", "))))
+}
+
+fn refused_extension(id: &SourceId) -> Diag {
+    let message = format!("`{id}`: the pipeline controls `context.md`, so it takes no text of a project");
+    Diag::error(Code::OverrideRefused, message)
+}
+
+pub(super) fn refused_override(id: &SourceId) -> Diag {
+    let message = format!("`{id}`: the pipeline controls `context.md`, so nothing can take its place");
+    Diag::error(Code::OverrideRefused, message)
+}

@@ -1,0 +1,230 @@
+//! Holes: slots that nothing fills, variables that no slot uses, fragments that are not there or contain
+//! themselves.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::catalog::{Catalog, File, folder, fragments};
+use crate::check::Problems;
+use crate::diag::{Code, Diag, closest};
+use crate::front;
+use crate::lookup::fragment_path;
+use crate::name::is_name_byte;
+use crate::source::{Root, SourceId};
+use crate::template::{Node, Notation, Template};
+
+const BOTH: [Notation; 2] = [Notation::Braces, Notation::Brackets];
+
+const DECLARE: &str = "a slot for values of the request is listed in the frontmatter, under `variables`";
+
+pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
+    if let Some(bad) = file.bad() {
+        problems.add(&file.id, bad.clone());
+    }
+    for notation in catalog.reach.notations(&file.path) {
+        let (Some(template), Some(provided)) =
+            (file.template(notation), catalog.reach.provided(&file.path, notation))
+        else {
+            continue;
+        };
+        unknown(template, provided, DECLARE, problems);
+        undeclared(template, provided, problems);
+        missing_fragments(catalog, template, problems);
+        bad_includes(template, problems);
+    }
+    unused(catalog, file, problems);
+}
+
+/// The slots that neither the template declares nor anything provides. `remedy` is for names that are no
+/// mere slip.
+pub(super) fn unknown(
+    template: &Template,
+    provided: &BTreeSet<String>,
+    remedy: &str,
+    problems: &mut Problems,
+) {
+    let declared = template.front.variables.iter().flatten().map(|variable| variable.name.as_str());
+    let known: Vec<&str> = declared.chain(provided.iter().map(String::as_str)).collect();
+    for (name, span, times) in distinct_slots(template) {
+        if !known.contains(&name) {
+            let message = format!("nothing declares `{name}`, and nothing provides it");
+            let error = Diag::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
+            let error = error.suggest(name, known.iter().copied());
+            let error = if error.hints.is_empty() { error.hint(remedy) } else { error };
+            problems.add(&template.id, with_count(error, times));
+        }
+    }
+}
+
+/// The slots that are filled from elsewhere, and that a frontmatter with `variables` does not list.
+fn undeclared(template: &Template, provided: &BTreeSet<String>, problems: &mut Problems) {
+    let Some(declared) = &template.front.variables else { return };
+    for (name, span, times) in distinct_slots(template) {
+        if provided.contains(name) && !declared.iter().any(|variable| variable.name == name) {
+            let message = format!("the frontmatter does not list `{name}` among its variables");
+            let error = Diag::error(Code::SlotUndeclared, message).at(&template.id, &template.text, span);
+            problems.add(&template.id, with_count(error, times));
+        }
+    }
+}
+
+fn with_count(error: Diag, times: usize) -> Diag {
+    if times > 1 { error.hint(format!("it stands in {times} places")) } else { error }
+}
+
+/// Each slot's name once, where it first stands, and how often it does.
+fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
+    let mut slots: Vec<(&str, Range<usize>, usize)> = Vec::new();
+    for span in template.slots() {
+        let name = span.of(&template.text);
+        match slots.iter_mut().find(|(known, ..)| *known == name) {
+            Some((.., times)) => *times += 1,
+            None => slots.push((name, span.start..span.end, 1)),
+        }
+    }
+    slots
+}
+
+/// The fragments that no root holds.
+pub(super) fn missing_fragments(catalog: &Catalog, template: &Template, problems: &mut Problems) {
+    for node in &template.nodes {
+        let Node::Fragment(span) = node else { continue };
+        if let Some(error) = missing_fragment(catalog, span.of(&template.text)) {
+            problems.add(&template.id, error.at(&template.id, &template.text, span.start..span.end));
+        }
+    }
+}
+
+pub(super) fn missing_fragment(catalog: &Catalog, name: &str) -> Option<Diag> {
+    let path = fragment_path(name);
+    if catalog.files.winner(&path).is_some() {
+        return None;
+    }
+    let error = Diag::error(Code::FragmentNotFound, format!("there is no fragment `{name}`"));
+    let error = error.looked(catalog.places(&path));
+    let (prefix, own) =
+        name.rsplit_once('/').map_or((String::new(), name), |(up, own)| (format!("{up}/"), own));
+    Some(match closest(own, catalog.files.names(folder(&path), ".md")) {
+        Some(near) => error.hint(format!("did you mean `{prefix}{near}`?")),
+        None => error,
+    })
+}
+
+/// Includes that can never lie inside a session, whatever the request says.
+fn bad_includes(template: &Template, problems: &mut Problems) {
+    for node in &template.nodes {
+        let Node::Include { path, at, .. } = node else { continue };
+        let [Node::Text(path)] = path.as_slice() else { continue };
+        let path = path.of(&template.text);
+        if let Err(why) = SourceId::new(Root::Session, path) {
+            let error = Diag::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))
+                .at(&template.id, &template.text, at.start..at.end)
+                .hint("an include lies inside the session directory");
+            problems.add(&template.id, error);
+        }
+    }
+}
+
+/// The variables that neither the file nor a fragment in it has a slot for.
+fn unused(catalog: &Catalog, file: &File, problems: &mut Problems) {
+    let mut notations: Vec<Notation> = catalog.reach.notations(&file.path).collect();
+    if notations.is_empty() {
+        notations = BOTH.to_vec();
+    }
+    let mut used = BTreeSet::new();
+    for notation in &notations {
+        let Some(template) = file.template(*notation) else { return };
+        if !slots_inside(catalog, template, *notation, &mut BTreeSet::new(), &mut used) {
+            return;
+        }
+    }
+    let Some(template) = file.template(Notation::Braces) else { return };
+    for variable in template.front.variables.iter().flatten() {
+        if !used.contains(&variable.name) {
+            let message = format!("no slot uses the variable `{}`", variable.name);
+            let warning = Diag::warning(Code::VariableUnused, message);
+            let warning = match declaration(template, &variable.name) {
+                Some(range) => warning.at(&file.id, &template.text, range),
+                None => warning.hint(format!("it is declared in {}", file.id)),
+            };
+            problems.add(&file.id, warning.suggest(&variable.name, used.iter().map(String::as_str)));
+        }
+    }
+}
+
+/// Adds the slots of `template` and of all fragments in it; false if one of these cannot be read.
+fn slots_inside(
+    catalog: &Catalog,
+    template: &Template,
+    notation: Notation,
+    seen: &mut BTreeSet<String>,
+    slots: &mut BTreeSet<String>,
+) -> bool {
+    slots.extend(template.slots().into_iter().map(|span| span.of(&template.text).to_string()));
+    fragments(&template.text, &template.nodes).map(fragment_path).all(|path| {
+        let fragment = catalog.files.winner(&path).and_then(|file| file.template(notation));
+        !seen.insert(path)
+            || fragment.is_some_and(|inner| slots_inside(catalog, inner, notation, seen, slots))
+    })
+}
+
+/// Where the frontmatter declares a variable: an item of a list, or the name in a mapping.
+fn declaration(template: &Template, name: &str) -> Option<Range<usize>> {
+    let (_, body) = front::split(&template.id, &template.text).ok()?;
+    let header = &template.text[..body.start];
+    let from = header.find("variables")?;
+    header[from..].match_indices(name).map(|(at, _)| from + at).find_map(|at| {
+        let before = header[..at].trim_end_matches([' ', '"', '\'']);
+        let after = header[at + name.len()..].trim_start_matches(['"', '\'']);
+        let item = before.ends_with(['-', '[', ',', '\n']) || before.ends_with("name:");
+        let whole = !after.bytes().next().is_some_and(is_name_byte) && !after.starts_with(':');
+        (item && whole).then(|| at..at + name.len())
+    })
+}
+
+/// Fragments that contain themselves, each ring once.
+pub(super) fn cycles(catalog: &Catalog, problems: &mut Problems) {
+    for notation in BOTH {
+        let mut done = BTreeSet::new();
+        for (path, _) in catalog.files.by_path() {
+            follow(catalog, path, notation, &mut Vec::new(), &mut done, problems);
+        }
+    }
+}
+
+fn follow(
+    catalog: &Catalog,
+    path: &str,
+    notation: Notation,
+    open: &mut Vec<String>,
+    done: &mut BTreeSet<String>,
+    problems: &mut Problems,
+) {
+    let template = catalog.files.winner(path).and_then(|file| file.template(notation));
+    let Some(template) = template.filter(|_| catalog.reach.provided(path, notation).is_some()) else {
+        return;
+    };
+    if !done.insert(path.to_string()) {
+        return;
+    }
+    open.push(path.to_string());
+    for node in &template.nodes {
+        let Node::Fragment(span) = node else { continue };
+        let name = span.of(&template.text);
+        let inner = fragment_path(name);
+        let Some(at) = open.iter().position(|open| *open == inner) else {
+            follow(catalog, &inner, notation, open, done, problems);
+            continue;
+        };
+        let ring = open[at..].iter().chain([&inner]).filter_map(|path| catalog.files.winner(path));
+        let chain: Vec<String> = ring.map(|file| file.id.to_string()).collect();
+        let error = Diag::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
+            .at(&template.id, &template.text, span.start..span.end)
+            .hint(chain.join(" → "));
+        problems.add(&template.id, error);
+    }
+    open.pop();
+}

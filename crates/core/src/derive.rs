@@ -1,0 +1,468 @@
+//! Derived values: rows computed from the request and the sources.
+//!
+//! A row holds facts, never words: how it is worded is in the recipe. A value that has nothing to be
+//! derived from is `None`, so that the next rule for an unfilled slot applies; one that is rightly
+//! empty has no rows.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::compose::Composer;
+use crate::diag::{Code, Diag};
+use crate::fill::Row;
+use crate::lookup;
+use crate::prompt::{Absent, Block, From, Trust, Why};
+use crate::recipe::{Derive, Derived, Field};
+use crate::request::{DocumentKind, Task};
+use crate::source::{Limits, Root, SourceId};
+use crate::template::Template;
+use crate::text::Text;
+
+pub(crate) fn derive(composer: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Block> {
+    if spec.from == Derived::Extension {
+        return Some(extension(composer, name));
+    }
+    let rows = rows(composer, name, spec)?;
+    Some(composer.word(name, spec, rows, &[]))
+}
+
+fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
+    let limit = spec.limit.unwrap_or(usize::MAX);
+    let request = c.request;
+    let previous = request.previous.as_ref();
+    let mut make = Maker { name, trust: Trust::Person };
+    Some(match spec.from {
+        Derived::ProjectContext => {
+            let file = SourceId::new(Root::Project, &request.layout.project_context).ok()?;
+            alloc::vec![file_row(c, name, &file)?]
+        }
+        Derived::Tasks => {
+            let file = SourceId::new(Root::Session, "tasks.md").ok()?;
+            alloc::vec![file_row(c, name, &file)?]
+        }
+        Derived::ProjectDocuments => project_documents(c, name),
+        Derived::ProjectStructure => tree(c, name, spec)?,
+        Derived::Skeleton => skeletons(c)?,
+        Derived::Rules => request
+            .rules
+            .iter()
+            .filter(|rule| !rule.trim().is_empty())
+            .map(|rule| make.row(c, "rule", [("text", rule.clone())]))
+            .collect(),
+        Derived::Artifacts => {
+            make.trust = Trust::Agent;
+            let artifacts =
+                request.documents.iter().filter(|document| document.kind == DocumentKind::Artifact);
+            let names: Vec<&String> = artifacts.filter_map(|a| a.name.as_ref().or(a.path.as_ref())).collect();
+            if names.is_empty() {
+                return None;
+            }
+            names.into_iter().map(|name| make.row(c, "artifact", [("name", name.as_str().into())])).collect()
+        }
+        Derived::Depth => {
+            let task = request.task.as_ref()?;
+            if task.depth.is_none() && task.max_depth.is_none() && task.max_steps.is_none() {
+                return None;
+            }
+            alloc::vec![depth_row(c, name, Depth::of(task))]
+        }
+        Derived::FeatureDir => {
+            let session = request.session.as_deref().unwrap_or(".");
+            alloc::vec![make.row(c, "path", [("path", session.into())])]
+        }
+        Derived::ProjectDir => alloc::vec![make.row(c, "path", [("path", Text::fixed("."))])],
+        Derived::AskUserTool => {
+            make.trust = Trust::Ours;
+            let tool = c.agent.tools.ask_user.clone()?;
+            alloc::vec![make.row(c, "tool", [("name", tool.into())])]
+        }
+        Derived::Task => task_line(c, &mut make)?,
+        Derived::Criteria => {
+            let criteria = request.task.iter().flat_map(|task| &task.criteria);
+            let criteria = criteria.filter(|text| !text.trim().is_empty());
+            criteria.map(|text| make.row(c, "criterion", [("text", text.clone())])).collect()
+        }
+        Derived::ReadFirst => read_first(c, name, limit),
+        Derived::Memories => {
+            let memories = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
+            memories
+                .map(|memory| {
+                    let fields = [("type", memory.kind.as_str().into()), ("content", memory.content.clone())];
+                    make.row(c, "memory", fields)
+                })
+                .collect()
+        }
+        Derived::Write => {
+            let globs = distinct(request.task.iter().flat_map(|task| &task.write));
+            if globs.is_empty() {
+                let message = "no write scope was given: everything but the excludes may be written";
+                c.talk.push(Diag::warning(Code::ScopeOpen, message).hint("narrow it with `--write GLOB`"));
+                return Some(alloc::vec![make.row(c, "open", [("glob", Text::fixed("**"))])]);
+            }
+            globs.into_iter().map(|glob| make.row(c, "glob", [("glob", glob.as_str().into())])).collect()
+        }
+        Derived::Exclude => {
+            let globs = distinct(request.task.iter().flat_map(|task| &task.exclude));
+            globs.into_iter().map(|glob| make.row(c, "glob", [("glob", glob.as_str().into())])).collect()
+        }
+        Derived::RunResult => {
+            make.trust = Trust::Ours;
+            run_result(c, &mut make)?
+        }
+        Derived::Checks => {
+            make.trust = Trust::Project;
+            let checks = previous.iter().flat_map(|facts| &facts.checks);
+            checks
+                .map(|check| {
+                    let fields =
+                        [("name", check.name.as_str().into()), ("result", Text::fixed(check.result.name()))];
+                    make.row(c, "check", fields)
+                })
+                .collect()
+        }
+        Derived::Violations => {
+            make.trust = Trust::Agent;
+            let violations = &previous?.violations;
+            if violations.is_empty() {
+                return Some(Vec::new());
+            }
+            let count = violations.len().to_string().into();
+            let count = make.row(c, "count", [("count", count)]);
+            let rows = violations.iter().map(|violation| {
+                let reason = match violation.reason {
+                    crate::fact::Reason::OutsideWrite => "outside_write",
+                    crate::fact::Reason::Excluded => "excluded",
+                };
+                let decision = Text::fixed(violation.decision.name());
+                let fields = [("path", violation.path.as_str().into()), ("decision", decision)];
+                make.row(c, reason, fields)
+            });
+            let rows = rows.collect();
+            let mut rows = limited(c, &mut make, rows, limit);
+            rows.insert(0, count);
+            rows
+        }
+        Derived::Changed => {
+            make.trust = Trust::Agent;
+            let paths = &previous?.changed;
+            let rows = paths.iter().map(|path| make.row(c, "path", [("path", path.as_str().into())]));
+            let rows = rows.collect();
+            limited(c, &mut make, rows, limit)
+        }
+        // Both need more than a name: the extension is a template, a data block is one of several.
+        Derived::Extension | Derived::ContextData => return None,
+    })
+}
+
+/// Makes rows whose fields are texts of the derived value's own.
+struct Maker<'n> {
+    name: &'n str,
+    trust: Trust,
+}
+
+impl Maker<'_> {
+    fn row<const N: usize>(
+        &mut self,
+        c: &mut Composer<'_>,
+        kind: &'static str,
+        fields: [(&'static str, Text); N],
+    ) -> Row {
+        let fields = fields.into_iter().map(|(field, text)| {
+            let from = From::Derived { name: self.name.into(), field: field.into() };
+            // Between tags, a row that is one text is called what it is: `rule`, not `text`.
+            let tag = if N == 1 { kind } else { field };
+            (field, c.text_block(tag, from, self.trust, text))
+        });
+        Row { kind, fields: fields.collect() }
+    }
+}
+
+fn limited(c: &mut Composer<'_>, make: &mut Maker<'_>, mut rows: Vec<Row>, limit: usize) -> Vec<Row> {
+    let rest = rows.len().saturating_sub(limit);
+    rows.truncate(limit);
+    if rest > 0 {
+        c.absent.push(Absent {
+            what: format!("derived {}", make.name),
+            why: Why::Cut,
+            detail: format!("{rest} more"),
+        });
+        make.trust = Trust::Ours;
+        rows.push(make.row(c, "rest", [("count", rest.to_string().into())]));
+    }
+    rows
+}
+
+fn distinct<'t>(items: impl Iterator<Item = &'t String>) -> Vec<&'t String> {
+    let mut seen: Vec<&String> = Vec::new();
+    for item in items {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+    }
+    seen
+}
+
+/// A row that is the whole text of a file; `None` where there is none, or nothing in it.
+fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
+    match lookup::read(c.library.sources, id) {
+        Ok(Some(text)) if !text.trim().is_empty() => {
+            Some(Row { kind: "file", fields: alloc::vec![("content", c.file_block(name, id, &text))] })
+        }
+        Ok(found) => {
+            let why = if found.is_some() { Why::Empty } else { Why::NotThere };
+            c.absent.push(Absent { what: id.to_string(), why, detail: String::new() });
+            None
+        }
+        Err(error) => {
+            c.errors.push(error);
+            None
+        }
+    }
+}
+
+/// Memory first; where the request brings none, the project's profile and documents, without those that
+/// the agent loads by itself.
+fn project_documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
+    let request = c.request;
+    if !request.memories.is_empty() {
+        let mut make = Maker { name, trust: Trust::Project };
+        let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
+        return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
+    }
+    let mut rows = Vec::new();
+    for path in [".callsheet/memory/profile.md", "CLAUDE.md", "AGENTS.md", "README.md"] {
+        let Ok(id) = SourceId::new(Root::Project, path) else { continue };
+        if loaded_by_agent(c, path) {
+            let agent = c.agent.name.clone();
+            c.absent.push(Absent { what: id.to_string(), why: Why::LoadedByAgent, detail: agent });
+            continue;
+        }
+        rows.extend(file_row(c, name, &id));
+    }
+    rows
+}
+
+/// Whether the agent reads `path` without our help: of alternatives only the first that is there.
+fn loaded_by_agent(c: &Composer<'_>, path: &str) -> bool {
+    let there = |file: &String| {
+        SourceId::new(Root::Project, file).is_ok_and(|id| !matches!(c.library.sources.text(&id), Ok(None)))
+    };
+    c.agent
+        .loads
+        .iter()
+        .any(|entry| entry.files().iter().find(|file| there(file)).is_some_and(|file| file == path))
+}
+
+fn tree(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
+    let root = SourceId::new(Root::Project, ".").ok()?;
+    let limits =
+        Limits { depth: spec.depth.unwrap_or(3), entries: spec.limit.unwrap_or(200), ignored: false };
+    let listing = match c.library.sources.list(&root, limits) {
+        Ok(listing) => listing?,
+        Err(error) => {
+            c.talk.push(Diag::warning(Code::SourceUnreadable, format!("`{root}` cannot be listed: {error}")));
+            return None;
+        }
+    };
+    let mut make = Maker { name, trust: Trust::Project };
+    if listing.entries.is_empty() {
+        return Some(alloc::vec![make.row(c, "empty", [])]);
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for entry in listing.entries {
+        let (above, file) = entry.path.rsplit_once('/').unwrap_or(("", &entry.path));
+        let level = if above.is_empty() { 0 } else { above.matches('/').count() + 1 };
+        let kind = if entry.dir { "dir" } else { "file" };
+        rows.push(make.row(c, kind, [("indent", "  ".repeat(level).into()), ("name", file.into())]));
+    }
+    let left_out = [("rest", listing.left_out), ("deeper", listing.not_entered)];
+    for (kind, count) in left_out.into_iter().filter(|(_, count)| *count > 0) {
+        make.trust = Trust::Ours;
+        rows.push(make.row(c, kind, [("count", count.to_string().into())]));
+        let detail = if kind == "rest" { "entries over the limit" } else { "folders not entered" };
+        c.absent.push(Absent {
+            what: format!("derived {name}"),
+            why: Why::Cut,
+            detail: format!("{count} {detail}"),
+        });
+    }
+    Some(rows)
+}
+
+/// The skeletons whose names begin with the phase: `skeletons/plan-proposal.md` for `plan`.
+fn skeletons(c: &mut Composer<'_>) -> Option<Vec<Row>> {
+    let phase = c.field(Field::Phase)?.to_string();
+    let layout = &c.request.layout;
+    let names = lookup::names_in(c.library.sources, "skeletons", layout);
+    let mut rows = Vec::new();
+    for name in
+        names.iter().filter(|name| name.strip_prefix(&*phase).is_some_and(|rest| rest.starts_with('-')))
+    {
+        match c.library.file(&format!("skeletons/{name}.md"), layout) {
+            Ok(Some((id, text))) => {
+                let content = c.file_block("skeleton", &id, &text);
+                rows.push(Row { kind: "skeleton", fields: alloc::vec![("content", content)] });
+            }
+            Ok(None) => {}
+            Err(error) => c.errors.push(error),
+        }
+    }
+    (!rows.is_empty()).then_some(rows)
+}
+
+pub(crate) struct Depth {
+    pub(crate) depth: u32,
+    pub(crate) max_depth: u32,
+    pub(crate) max_steps: u32,
+}
+
+impl Default for Depth {
+    fn default() -> Self {
+        Self { depth: 0, max_depth: 2, max_steps: 20 }
+    }
+}
+
+impl Depth {
+    fn of(task: &Task) -> Self {
+        let usual = Self::default();
+        Self {
+            depth: task.depth.unwrap_or(usual.depth),
+            max_depth: task.max_depth.unwrap_or(usual.max_depth),
+            max_steps: task.max_steps.unwrap_or(usual.max_steps),
+        }
+    }
+}
+
+/// The deepest level is decided first: a root task that may not be split is there to be done.
+pub(crate) fn depth_row(c: &mut Composer<'_>, name: &str, task: Depth) -> Row {
+    let mut make = Maker { name, trust: Trust::Person };
+    if task.depth >= task.max_depth {
+        make.row(c, "execution-focus", [])
+    } else if task.depth == 0 {
+        make.row(c, "plan-structure-guide", [("max_steps", task.max_steps.to_string().into())])
+    } else {
+        let depths = [
+            ("current_depth", task.depth.to_string().into()),
+            ("max_depth", task.max_depth.to_string().into()),
+        ];
+        make.row(c, "controlled-splitting", depths)
+    }
+}
+
+/// The project's own text for the command, then for the role; in it only placeholders are live.
+fn extension(c: &mut Composer<'_>, name: &str) -> Block {
+    let mut all = Block { name: name.into(), ..Block::default() };
+    for (folder, field) in [("commands", Field::Command), ("agents", Field::Role)] {
+        let Some(file) = c.field(field) else { continue };
+        let path = format!("{}/{folder}/{file}.md", c.request.layout.prompts);
+        let Ok(id) = SourceId::new(Root::Project, &path) else { continue };
+        match lookup::read(c.library.sources, &id) {
+            Ok(Some(text)) => {
+                if !all.pieces.is_empty() {
+                    let gap = c.engine("\n\n");
+                    all.pieces.push(gap);
+                }
+                let template = Template::parse_extension(id, text).into();
+                c.fill_supplied(&template, &mut all);
+            }
+            Ok(None) => {
+                c.absent.push(Absent { what: id.to_string(), why: Why::NotThere, detail: String::new() })
+            }
+            Err(error) => c.errors.push(error),
+        }
+    }
+    all
+}
+
+fn task_line(c: &mut Composer<'_>, make: &mut Maker<'_>) -> Option<Vec<Row>> {
+    let task = c.request.task.as_ref()?;
+    let row = match (task.id.clone(), task.title.clone()) {
+        (Some(id), Some(title)) => make.row(c, "both", [("id", id), ("title", title)]),
+        (Some(id), None) => make.row(c, "id", [("id", id)]),
+        (None, Some(title)) => make.row(c, "title", [("title", title)]),
+        (None, None) => return None,
+    };
+    Some(alloc::vec![row])
+}
+
+fn run_result(c: &mut Composer<'_>, make: &mut Maker<'_>) -> Option<Vec<Row>> {
+    let facts = c.request.previous.as_ref()?;
+    let mut rows = Vec::new();
+    if let Some(run) = &facts.run {
+        rows.push(make.row(c, "run", [("run", run.as_str().into())]));
+    }
+    if let Some(ended) = facts.ended {
+        rows.push(make.row(c, ended.name(), []));
+    }
+    if let Some(code) = facts.exit_code {
+        rows.push(make.row(c, "exit_code", [("exit_code", code.to_string().into())]));
+    }
+    if let Some(attempts) = facts.attempts {
+        rows.push(make.row(c, "attempts", [("attempts", attempts.to_string().into())]));
+    }
+    Some(rows)
+}
+
+/// Names of files that lead to the others.
+const ENTRY_FILES: [&str; 14] = [
+    "readme.md",
+    "readme",
+    "index.md",
+    "00-index.md",
+    "agents.md",
+    "claude.md",
+    "architecture.md",
+    "cargo.toml",
+    "package.json",
+    "pyproject.toml",
+    "go.mod",
+    "main.rs",
+    "lib.rs",
+    "mod.rs",
+];
+
+/// The paths of the request and of its documents. Too many: entry files first, then the directories of
+/// the rest with how many are in each.
+fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<Row> {
+    let request = c.request;
+    let documents = request.documents.iter().filter(|document| document.kind != DocumentKind::Thought);
+    let given = request.read_first.iter().chain(documents.filter_map(|document| document.path.as_ref()));
+    let mut paths: Vec<String> = Vec::new();
+    for path in distinct(given) {
+        match SourceId::new(Root::Project, path) {
+            Ok(id) => {
+                let folder = if path.ends_with('/') { "/" } else { "" };
+                paths.push(format!("{}{folder}", id.path()));
+            }
+            Err(why) => {
+                let message = format!("`{path}` cannot be read first: {why}");
+                c.errors
+                    .push(Diag::error(Code::RequestBad, message).hint("paths are relative to the worktree"));
+            }
+        }
+    }
+    let mut make = Maker { name, trust: Trust::Person };
+    if paths.len() <= limit {
+        return paths.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
+    }
+    let is_entry = |path: &String| {
+        let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        path.ends_with('/') || ENTRY_FILES.contains(&file.as_str())
+    };
+    let (entries, others): (Vec<String>, Vec<String>) = paths.into_iter().partition(is_entry);
+    let mut rows: Vec<Row> =
+        entries.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
+    let mut folders: Vec<(String, usize)> = Vec::new();
+    for path in others {
+        let folder = path.rsplit_once('/').map_or("./".to_string(), |(folder, _)| format!("{folder}/"));
+        match folders.iter_mut().find(|(known, _)| *known == folder) {
+            Some((_, count)) => *count += 1,
+            None => folders.push((folder, 1)),
+        }
+    }
+    for (folder, count) in folders {
+        rows.push(make.row(c, "dir", [("path", folder.into()), ("count", count.to_string().into())]));
+    }
+    limited(c, &mut make, rows, limit)
+}

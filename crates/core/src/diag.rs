@@ -1,0 +1,306 @@
+//! Diagnostics: one type for everything that can be wrong, with a stable code, a place and a hint.
+//!
+//! A diagnostic never prints itself to a terminal raw: every control or invisible character that a
+//! message or an excerpt carries is written visibly by [`visible`].
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::text::Text;
+
+macro_rules! codes {
+    ($($variant:ident $text:literal $meaning:literal,)*) => {
+        /// What went wrong. The spelling is stable: scripts may match on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Code { $(#[doc = $meaning] $variant,)* }
+
+        impl Code {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// One sentence for the reference in the documentation.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    TemplateNotFound "template/not-found" "No root holds the template that a section needs.",
+    TemplateFallback "template/fallback" "An agent has no template of its own for a phase; the BASE one is used.",
+    FragmentNotFound "fragment/not-found" "A template names a fragment that no root holds.",
+    FragmentCycle "fragment/cycle" "A fragment contains itself, directly or through others.",
+    IncludeNotFound "include/not-found" "A required include is not in the session directory.",
+    IncludeBadPath "include/bad-path" "The path of an include can never lie inside the session directory.",
+    SourceUnreadable "source/unreadable" "A file is there but cannot be used: out of its root, not a file, too large, not UTF-8.",
+    FrontBad "front/bad" "A file's frontmatter is not closed, too long, not a mapping, or has a wrong field.",
+    SlotUnfilled "slot/unfilled" "Nothing fills a slot.",
+    SlotUnknown "slot/unknown" "A template has a slot that nothing declares and nothing provides.",
+    SlotUndeclared "slot/undeclared" "A template's frontmatter lists its variables, but not this slot.",
+    VariableUnused "variable/unused" "The frontmatter declares a variable that no slot uses.",
+    ValueUnused "value/unused" "A value was given that no slot uses.",
+    RecipeNotFound "recipe/not-found" "No root holds the recipe.",
+    RecipeBad "recipe/bad" "A recipe cannot be read.",
+    AgentNotFound "agent/not-found" "No root holds the agent's file.",
+    AgentBad "agent/bad" "An agent's file cannot be read.",
+    RequestBad "request/bad" "A request does not have the form that the schema gives.",
+    RequestUnknownKey "request/unknown-key" "A request has a key that does not exist.",
+    RequestBadName "request/bad-name" "A role, agent, phase, command, recipe or key is not a name.",
+    RequestIncomplete "request/incomplete" "The recipe needs something that the request does not give.",
+    DepthBad "depth/bad" "A task depth is not a whole number of zero or more.",
+    DocumentNotFound "document/not-found" "A document's file is not there.",
+    DocumentNotShown "document/not-shown" "The recipe lists paths, and this document has none.",
+    ScopeOpen "scope/open" "No write scope was given: everything but the excludes may be written.",
+    SectionCut "section/cut" "A section was longer than its cap and was cut at a line end.",
+    TextFenced "text/fenced" "A supplied text contains a line that the format itself uses and stands between tags.",
+    ToolsNotShown "tools/not-shown" "Tools were given, but this format cannot show them.",
+    XmlCharacter "xml/character" "A text holds a character that XML 1.0 cannot carry.",
+    ApiIncomplete "api/incomplete" "A request body for this API would lack something that the API demands.",
+    PromptBad "prompt/bad" "A unified prompt in JSON does not have the form that the schema gives.",
+    SystemMisnamed "system/misnamed" "A file in system/ is not named `[AGENT]-[PHASE].md`.",
+    SystemPart "system/part" "A system template lacks one of its four parts, or has it empty.",
+    TemplateUnreachable "template/unreachable" "No recipe, role or command name can reach this template.",
+    MarkerAlone "marker/alone" "A template shows a complete reply marker alone on a line.",
+    TextInvisible "text/invisible" "A file holds an invisible or bidirectional character.",
+    ConfigBad "config/bad" "A configuration file or variable cannot be read.",
+    InputNotFound "input/not-found" "A file or directory that was named outright is not there.",
+    InputOutside "input/outside" "A file that was named outright lies outside the project.",
+    InputUnreadable "input/unreadable" "A file that was named outright cannot be used.",
+    OutputFailed "output/failed" "What was asked for could not be written.",
+    UsageBad "usage/bad" "The command line makes no sense.",
+    OverrideRefused "override/refused" "A file overrides what is controlled by the pipeline.",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Shown with `-v` only.
+    Note,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A byte range of a named text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What a person can open: `project:.callsheet/templates/x.md`, or the name of an input.
+    pub name: String,
+    pub text: Text,
+    pub range: Range<usize>,
+}
+
+impl Place {
+    /// Line and column, both from 1; the column counts characters.
+    pub fn line_column(&self) -> (usize, usize) {
+        let before = self.before();
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    fn before(&self) -> &str {
+        &self.text[..floor(&self.text, self.range.start)]
+    }
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at.min(text.len()))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diag {
+    pub code: Code,
+    pub severity: Severity,
+    pub message: String,
+    pub place: Option<Box<Place>>,
+    /// Every place that was looked in, in order.
+    pub looked: Vec<String>,
+    pub hints: Vec<String>,
+}
+
+impl Diag {
+    pub fn error(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code, message)
+    }
+
+    pub fn warning(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, code, message)
+    }
+
+    pub fn note(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Severity::Note, code, message)
+    }
+
+    fn new(severity: Severity, code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, severity, message, place: None, looked: Vec::new(), hints: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn at(mut self, name: impl ToString, text: &Text, range: Range<usize>) -> Self {
+        self.place = Some(Box::new(Place { name: name.to_string(), text: text.clone(), range }));
+        self
+    }
+
+    #[must_use]
+    pub fn looked(mut self, places: impl IntoIterator<Item = impl ToString>) -> Self {
+        self.looked.extend(places.into_iter().map(|place| place.to_string()));
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds `did you mean …?` when one of `known` is close to `given`.
+    #[must_use]
+    pub fn suggest<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match closest(given, known) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+}
+
+impl fmt::Display for Diag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity.name(), self.code, visible(&self.message))?;
+        if let Some(place) = &self.place {
+            excerpt(f, place)?;
+        }
+        for (first, looked) in self.looked.iter().enumerate() {
+            let lead = if first == 0 { "looked in" } else { "         " };
+            write!(f, "\n  = {lead} {}", visible(looked))?;
+        }
+        for hint in &self.hints {
+            write!(f, "\n  = hint: {}", visible(hint))?;
+        }
+        Ok(())
+    }
+}
+
+/// How much of a long line an excerpt shows on either side of its place.
+const EXCERPT: usize = 60;
+
+fn excerpt(f: &mut fmt::Formatter<'_>, place: &Place) -> fmt::Result {
+    let (line, column) = place.line_column();
+    let number = line.to_string();
+    let pad = " ".repeat(number.len());
+    write!(f, "\n{pad} ┌─ {}:{line}:{column}", visible(&place.name))?;
+    let text = &*place.text;
+    let start = floor(text, place.range.start);
+    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+    let end = floor(text, place.range.end).clamp(start, line_end.max(start));
+    let from = floor(text, start.saturating_sub(EXCERPT)).max(line_start);
+    let to = floor(text, (end + EXCERPT).min(line_end)).max(end);
+    let before = visible(&text[from..start]);
+    let marked = visible(&text[start..end]);
+    let after = visible(text[end..to].trim_end_matches('\r'));
+    write!(f, "\n{number} │ {before}{marked}{after}\n{pad} │ ")?;
+    let indent = before.chars().count();
+    let width = marked.chars().count().max(1);
+    write!(f, "{}{}", " ".repeat(indent), "^".repeat(width))
+}
+
+/// Whether a character is one that people cannot see: controls, bidirectional marks, zero-width
+/// characters, tags. The joiners of emoji and scripts (U+200C, U+200D) and variation selectors are
+/// seen through what they join, so they do not count.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{180e}'
+        | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+        | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The text with every invisible character written as `\u{…}`, and tabs and newlines as blanks: safe on a terminal, on
+/// one line.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| is_invisible(c) || c == '\n' || c == '\t') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push('␊'),
+            '\t' => out.push(' '),
+            c if is_invisible(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The name nearest to `given`, if it is near enough to be a slip of the keys.
+pub(crate) fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = given.chars().count().div_ceil(3).max(1);
+    known
+        .into_iter()
+        .map(|name| (distance(given, name), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Edits between two names, letters compared without regard to case.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = diagonal + usize::from(!ca.eq_ignore_ascii_case(cb));
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// What stops a composition: every mistake of one kind at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub Vec<Diag>);
+
+impl From<Diag> for Failure {
+    fn from(diag: Diag) -> Self {
+        Self(alloc::vec![diag])
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diag) in self.0.iter().enumerate() {
+            let gap = if i == 0 { "" } else { "\n" };
+            write!(f, "{gap}{diag}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Failure {}

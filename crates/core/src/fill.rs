@@ -1,0 +1,353 @@
+//! Filling: what goes into the holes of a template.
+//!
+//! A slot takes the first of: the row's own fields, the request's values, its fields, a derived value, the
+//! frontmatter's default. What was put in is never looked at again.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::compose::Composer;
+use crate::diag::{Code, Diag};
+use crate::lookup::{self, fragment_path, names_in};
+use crate::name::is_name_byte;
+use crate::prompt::{Absent, Block, From, Origin, Piece, Supplied, Trust, Why};
+use crate::recipe::{Derive, Each, Field, Missing};
+use crate::request::MissingPolicy;
+use crate::source::{Root, SourceId};
+use crate::template::{Node, Notation, Span, Template};
+use crate::text::Text;
+
+/// Values that belong to one row only.
+pub(crate) type Fields<'f> = &'f [(&'static str, Block)];
+
+/// One row of a derived value: the words around it are the recipe's business.
+pub(crate) struct Row {
+    pub(crate) kind: &'static str,
+    pub(crate) fields: Vec<(&'static str, Block)>,
+}
+
+impl<'c> Composer<'c> {
+    /// Fills `template` into `block`. `fields` are the values of one row and come before all others.
+    pub(crate) fn fill(&mut self, template: &Arc<Template>, fields: Fields<'_>, block: &mut Block) {
+        let origin = self.source_origin(&template.id, &template.text);
+        self.chain.push(template.clone());
+        for node in &template.nodes {
+            match node {
+                Node::Text(span) => block.pieces.push(Piece { origin, start: span.start, end: span.end }),
+                Node::Slot(name) => {
+                    if let Some(value) = self.slot(template, *name, fields) {
+                        append(block, value);
+                    }
+                }
+                Node::Fragment(name) => self.fragment(template, *name, fields, block),
+                Node::Include { path, at, optional } => {
+                    self.include(template, path, *at, *optional, fields, block);
+                }
+            }
+        }
+        self.chain.pop();
+    }
+
+    /// Fills a text that is not ours: all of it counts as supplied.
+    pub(crate) fn fill_supplied(&mut self, template: &Arc<Template>, block: &mut Block) {
+        let (pieces, supplied) = (block.pieces.len(), block.supplied.len());
+        self.fill(template, &[], block);
+        block.supplied.truncate(supplied);
+        let name = block.name.clone();
+        block.supplied.push(Supplied { pieces: pieces..block.pieces.len(), name });
+    }
+
+    fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>) -> Option<Block> {
+        let name = span.of(&template.text);
+        if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
+            return Some(value.clone());
+        }
+        if let Some((key, value)) = self.request.values.get_key_value(name) {
+            let origin = match self.by_value.get(key.as_str()) {
+                Some(known) => *known,
+                None => {
+                    let from = From::Value(key.clone());
+                    let new = self.origin(Origin { from, trust: Trust::Person, text: value.clone() });
+                    self.by_value.insert(key, new);
+                    self.used.insert(key);
+                    new
+                }
+            };
+            return Some(self.whole_block(name, origin));
+        }
+        if let Some(block) = self.request_field(name) {
+            return Some(block);
+        }
+        if self.deriving.contains(&name) {
+            let place = span.start..span.end;
+            self.errors.push(
+                Diag::error(Code::FragmentCycle, format!("the text of `{name}` contains `{name}` itself"))
+                    .at(&template.id, &template.text, place)
+                    .hint(self.open_templates().join(" → ")),
+            );
+            return None;
+        }
+        if let Some(block) = self.derived(name) {
+            return Some(block);
+        }
+        let declared = self
+            .chain
+            .iter()
+            .rev()
+            .find_map(|template| Some((template.id.clone(), template.front.variable(name)?.clone())));
+        if let Some((source, variable)) = declared {
+            if let Some(default) = variable.default {
+                let trust = Trust::of(source.root());
+                let from = From::Default { source, name: name.into() };
+                return Some(self.text_block(name, from, trust, default));
+            }
+            if !variable.required {
+                return None;
+            }
+        }
+        self.unfilled(template, span)
+    }
+
+    fn open_templates(&self) -> Vec<String> {
+        self.chain.iter().map(|open| open.id.to_string()).collect()
+    }
+
+    fn unfilled(&mut self, template: &Template, span: Span) -> Option<Block> {
+        let name = span.of(&template.text);
+        let policy = self.request.missing.unwrap_or(match &self.recipe.missing {
+            Missing::Unsaid => MissingPolicy::Error,
+            Missing::Policy(policy) => *policy,
+            Missing::Notice(_) => MissingPolicy::Notice,
+        });
+        let diag = |diag: fn(Code, String) -> Diag| {
+            diag(Code::SlotUnfilled, format!("nothing fills `{name}`")).at(
+                &template.id,
+                &template.text,
+                span.start..span.end,
+            )
+        };
+        if policy == MissingPolicy::Error {
+            let known = self.request.values.keys().chain(self.recipe.derive.keys()).map(String::as_str);
+            // A value that could be derived, but had nothing to be derived from, has the right name.
+            let known = known.filter(|known| *known != name);
+            let hint = format!("give it with `--set {name}=…`, or let `--missing empty` leave it out");
+            let error = diag(Diag::error).suggest(name, known).hint(hint);
+            if !self.errors.contains(&error) {
+                self.errors.push(error);
+            }
+            return None;
+        }
+        let warning = diag(Diag::warning);
+        if !self.talk.contains(&warning) {
+            self.talk.push(warning);
+        }
+        match &self.recipe.missing {
+            Missing::Notice(notice)
+                if policy == MissingPolicy::Notice && notice.slots.iter().any(|slot| slot == name) =>
+            {
+                let piece = self.engine(&notice.notice);
+                Some(Block { pieces: alloc::vec![piece], ..Block::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// A field of the request as a value.
+    pub(crate) fn request_field(&mut self, name: &str) -> Option<Block> {
+        let task = self.request.task.as_ref();
+        let text = match name {
+            "agent" => self.field(Field::Agent).map(Text::from),
+            "phase" => self.field(Field::Phase).map(Text::from),
+            "role" => self.field(Field::Role).map(Text::from),
+            "command" => self.field(Field::Command).map(Text::from),
+            "instructions" => self.request.instructions.clone(),
+            "human_input" => self.request.human_input.clone(),
+            "task_id" => task.and_then(|task| task.id.clone()),
+            "task_title" => task.and_then(|task| task.title.clone()),
+            "task_description" => task.and_then(|task| task.description.clone()),
+            _ => None,
+        }?;
+        // The well-known name of a task's words is `task`, whatever field they came in by.
+        let tag = if name == "instructions" { "task" } else { name };
+        Some(self.text_block(tag, From::Request(name.into()), Trust::Person, text))
+    }
+
+    /// A derived value; `None` where there is nothing to derive it from.
+    pub(crate) fn derived(&mut self, name: &str) -> Option<Block> {
+        let recipe = self.recipe;
+        let (name, spec) = recipe.derive.get_key_value(name)?;
+        if let Some(known) = self.derived.get(name.as_str()) {
+            return known.clone();
+        }
+        // A derived value is the same wherever it is asked for, so nobody's defaults reach into it.
+        let outer = core::mem::take(&mut self.chain);
+        self.deriving.push(name);
+        let block = crate::derive::derive(self, name, spec);
+        self.deriving.pop();
+        self.chain = outer;
+        self.derived.insert(name, block.clone());
+        block
+    }
+
+    pub(crate) fn spec(&self, name: &str) -> Option<&'c Derive> {
+        self.recipe.derive.get(name)
+    }
+
+    /// Words rows as the recipe says: each by its fragment, joined, wrapped. No rows: an empty block.
+    pub(crate) fn word(&mut self, name: &str, spec: &Derive, rows: Vec<Row>, around: Fields<'_>) -> Block {
+        let mut all = Block { name: name.into(), ..Block::default() };
+        for (at, row) in rows.into_iter().enumerate() {
+            if at > 0 {
+                let join = self.engine(&spec.join);
+                all.pieces.push(join);
+            }
+            let each = match &spec.each {
+                None => None,
+                Some(Each::All(fragment)) => Some(fragment),
+                Some(Each::Kinds(kinds)) => kinds.get(row.kind),
+            };
+            match each.map(|wording| self.wording(wording)) {
+                Some(Some(wording)) => self.fill(&wording, &row.fields, &mut all),
+                Some(None) => {}
+                None => {
+                    for (_, value) in row.fields {
+                        append(&mut all, value);
+                    }
+                }
+            }
+        }
+        let Some(wrap) = spec.wrap.as_ref().filter(|_| !all.pieces.is_empty()) else { return all };
+        let mut wrapped = Block { name: name.into(), ..Block::default() };
+        if let Some(wording) = self.wording(wrap) {
+            let mut fields: Vec<(&'static str, Block)> = around.to_vec();
+            fields.push(("rows", all));
+            self.fill(&wording, &fields, &mut wrapped);
+        }
+        wrapped
+    }
+
+    /// A wording of the recipe: a fragment by its name, or the words themselves. Always in braces: a
+    /// recipe's notation is for its templates.
+    pub(crate) fn wording(&mut self, wording: &str) -> Option<Arc<Template>> {
+        if !wording.is_empty() && wording.bytes().all(|byte| is_name_byte(byte) || byte == b'/') {
+            let (id, text) = (self.recipe_id.clone(), self.recipe_text.clone());
+            let at = text.find(wording).unwrap_or(0);
+            return self.fragment_or_error(wording, Notation::Braces, |message| {
+                Diag::error(Code::FragmentNotFound, message).at(id, &text, at..at + wording.len())
+            });
+        }
+        if let Some(known) = self.wordings.get(wording) {
+            return Some(known.clone());
+        }
+        let parsed = Template::words(&self.recipe_id, &self.recipe_text, wording).map(Arc::new)?;
+        self.wordings.insert(wording.into(), parsed.clone());
+        Some(parsed)
+    }
+
+    fn fragment_or_error(
+        &mut self,
+        name: &str,
+        notation: Notation,
+        error: impl FnOnce(String) -> Diag,
+    ) -> Option<Arc<Template>> {
+        let path = fragment_path(name);
+        match self.library.template(&path, notation, &self.request.layout) {
+            Ok(Some(fragment)) => Some(fragment),
+            Ok(None) => {
+                let names = names_in(self.library.sources, "templates/shared", &self.request.layout);
+                let error = error(format!("there is no fragment `{name}`"))
+                    .looked(lookup::candidates(&path, &self.request.layout))
+                    .suggest(name, names.iter().map(String::as_str));
+                self.errors.push(error);
+                None
+            }
+            Err(error) => {
+                self.errors.push(error);
+                None
+            }
+        }
+    }
+
+    fn fragment(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
+        let name = span.of(&template.text);
+        let place = |message| {
+            Diag::error(Code::FragmentNotFound, message).at(
+                &template.id,
+                &template.text,
+                span.start..span.end,
+            )
+        };
+        let Some(fragment) = self.fragment_or_error(name, template.notation, place) else { return };
+        if self.chain.iter().any(|open| open.id == fragment.id) {
+            let mut chain = self.open_templates();
+            chain.push(fragment.id.to_string());
+            let error = Diag::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
+                .at(&template.id, &template.text, span.start..span.end)
+                .hint(chain.join(" → "));
+            self.errors.push(error);
+            return;
+        }
+        self.fill(&fragment, fields, block);
+    }
+
+    fn include(
+        &mut self,
+        template: &Template,
+        path: &[Node],
+        at: Span,
+        optional: bool,
+        fields: Fields<'_>,
+        block: &mut Block,
+    ) {
+        let mut whole = String::new();
+        let mistakes = self.errors.len();
+        for node in path {
+            match node {
+                Node::Slot(name) => {
+                    if let Some(value) = self.slot(template, *name, fields) {
+                        whole.push_str(&value.text(&self.origins));
+                    }
+                }
+                Node::Text(span) => whole.push_str(span.of(&template.text)),
+                Node::Fragment(_) | Node::Include { .. } => {}
+            }
+        }
+        if self.errors.len() > mistakes {
+            return;
+        }
+        let here = |error: Diag| error.at(&template.id, &template.text, at.start..at.end);
+        let id = match SourceId::new(Root::Session, whole.trim()) {
+            Ok(id) => id,
+            Err(why) => {
+                let message = format!("`{whole}` cannot be included: {why}");
+                self.errors.push(here(
+                    Diag::error(Code::IncludeBadPath, message)
+                        .hint("an include lies inside the session directory"),
+                ));
+                return;
+            }
+        };
+        match lookup::read(self.library.sources, &id) {
+            Ok(Some(text)) => append(block, self.file_block("include", &id, &text)),
+            Ok(None) if optional => {
+                self.absent.push(Absent { what: id.to_string(), why: Why::NotThere, detail: String::new() });
+            }
+            Ok(None) => {
+                let message = format!("the include `{}` is not there", id.path());
+                self.errors.push(here(Diag::error(Code::IncludeNotFound, message).looked([&id])));
+            }
+            Err(error) => self.errors.push(here(error)),
+        }
+    }
+}
+
+fn append(block: &mut Block, value: Block) {
+    let shift = block.pieces.len();
+    block.pieces.extend(value.pieces);
+    block.supplied.extend(value.supplied.into_iter().map(|supplied| Supplied {
+        pieces: supplied.pieces.start + shift..supplied.pieces.end + shift,
+        name: supplied.name,
+    }));
+}

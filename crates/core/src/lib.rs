@@ -1,0 +1,54 @@
+//! callsheet-core: composes the prompts of AI coding agents.
+//!
+//! A [`Request`] says what a prompt is for, a recipe says which sections it has, [`Sources`] hold the
+//! texts. [`compose`] makes a [`Prompt`] of them, every byte of which has an [`Origin`](prompt::Origin);
+//! [`render`](render::render) writes it down as Markdown, XML or JSON.
+//!
+//! Nothing here reads a file, a clock or the environment: `no_std` lets the compiler see to that. The
+//! same request and the same sources give the same bytes, on any machine, on any day.
+
+#![no_std]
+
+extern crate alloc;
+
+pub mod agent;
+mod builder;
+mod builtin;
+pub mod catalog;
+pub mod check;
+mod compose;
+mod context;
+mod data;
+mod derive;
+pub mod diag;
+mod fact;
+mod fill;
+mod front;
+mod lookup;
+mod name;
+pub mod prompt;
+pub mod recipe;
+pub mod render;
+pub mod request;
+mod source;
+mod system;
+pub mod template;
+mod text;
+mod unified;
+
+pub use builder::PromptBuilder;
+pub use builtin::{Builtin, FILES};
+pub use compose::{Composed, compose};
+pub use data::{Codes, Notation as DataNotation, read, read_agent, read_recipe, read_request};
+pub use fact::Facts;
+pub use lookup::{candidates, names_in};
+pub use name::is_name;
+pub use prompt::{Format, Prompt};
+pub use request::Request;
+pub use source::{BadPath, Entry, Limits, Listing, Recorder, Root, Snapshot, SourceError, SourceId, Sources};
+pub use system::{Injected, inject_variables, load_system_template};
+pub use text::Text;
+pub use unified::{ContextItem, UnifiedPrompt};
+
+/// Changes only when the same request and sources begin to give other bytes.
+pub const ENGINE_VERSION: u32 = 1;

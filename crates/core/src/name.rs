@@ -1,0 +1,15 @@
+//! Names: what may stand in a slot, a role, a phase, a file name. Nothing that could be a path or a flag.
+
+/// What a person is told who gave something else.
+pub(crate) const NAME_HINT: &str =
+    "a name begins with a letter or digit and holds only letters, digits, `_` and `-`";
+
+/// Whether `text` is a name: `[A-Za-z0-9][A-Za-z0-9_-]*`.
+pub fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric) && bytes.iter().all(|b| is_name_byte(*b))
+}
+
+pub(crate) fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}

@@ -1,0 +1,235 @@
+//! The prompt: sections → blocks → pieces, each piece with its origin.
+//!
+//! A piece is a byte range of an origin's text. Nothing in a prompt has a text of its own, so where a
+//! byte comes from can always be told. How it is written down is [`render`](crate::render)'s business.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::recipe::Separator;
+use crate::request::DocumentKind;
+use crate::source::{Root, SourceId};
+use crate::text::Text;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    Markdown,
+    Xml,
+    Json,
+}
+
+/// Where a section belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    System,
+    Context,
+    Instructions,
+}
+
+/// Who is behind a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trust {
+    Ours,
+    Project,
+    Person,
+    Agent,
+}
+
+impl Trust {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Project => "project",
+            Self::Person => "person",
+            Self::Agent => "agent",
+        }
+    }
+
+    pub const fn of(root: Root) -> Self {
+        match root {
+            Root::Builtin => Self::Ours,
+            Root::User => Self::Person,
+            Root::Project => Self::Project,
+            Root::Session => Self::Agent,
+        }
+    }
+}
+
+/// Where a text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum From {
+    /// A file.
+    Source(SourceId),
+    /// A value of the request, by its key.
+    Value(String),
+    /// A field of the request, such as `instructions` or `context[0].text`.
+    Request(String),
+    /// The content of a document of the request, by its name.
+    Document(String),
+    /// A default in a template's frontmatter.
+    Default { source: SourceId, name: String },
+    /// A row that was derived from the request and the sources.
+    Derived { name: String, field: String },
+    /// Separators, tags and notices.
+    Engine,
+}
+
+/// A text, where it comes from, and who is behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub from: From,
+    pub trust: Trust,
+    pub text: Text,
+}
+
+impl Origin {
+    pub fn is_engine(&self) -> bool {
+        self.from == From::Engine
+    }
+
+    pub fn source(id: SourceId, text: Text) -> Self {
+        Self { trust: Trust::of(id.root()), from: From::Source(id), text }
+    }
+
+    /// What a person reads in `explain`: a file, or the input that it came in by.
+    pub fn label(&self) -> String {
+        match &self.from {
+            From::Source(id) => id.to_string(),
+            From::Value(key) => alloc::format!("value {key}"),
+            From::Request(field) => alloc::format!("request {field}"),
+            From::Document(name) => alloc::format!("document {name}"),
+            From::Default { source, name } => alloc::format!("default of {name} in {source}"),
+            From::Derived { name, field } => alloc::format!("derived {name}.{field}"),
+            From::Engine => "engine".to_string(),
+        }
+    }
+}
+
+/// A byte range of one origin's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Index into [`Prompt::origins`].
+    pub origin: u32,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Piece {
+    pub fn text(self, origins: &[Origin]) -> &str {
+        &origins[self.origin as usize].text[self.start..self.end]
+    }
+}
+
+/// A run of pieces that somebody supplied, and which must not pass for structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supplied {
+    /// The first piece and the one after the last.
+    pub pieces: core::ops::Range<usize>,
+    /// What it is called if it has to stand between tags.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    pub name: String,
+    /// Set where the block is a document: its kind and the piece that names it.
+    pub document: Option<(DocumentKind, Piece)>,
+    pub pieces: Vec<Piece>,
+    pub supplied: Vec<Supplied>,
+}
+
+impl Block {
+    pub fn len(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.end - piece.start).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn text(&self, origins: &[Origin]) -> String {
+        let mut text = String::with_capacity(self.len());
+        for piece in &self.pieces {
+            text.push_str(piece.text(origins));
+        }
+        text
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    pub name: String,
+    pub part: Part,
+    pub heading: Option<Piece>,
+    pub blocks: Vec<Block>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    pub recipe: String,
+    /// The format that the request or the recipe asks for.
+    pub format: Format,
+    pub separator: Separator,
+    pub origins: Vec<Origin>,
+    pub sections: Vec<Section>,
+    pub tools: Vec<Value>,
+    /// What a request body names as its model, and how many tokens an answer may have.
+    pub model: Option<String>,
+    pub max_tokens: Option<u32>,
+}
+
+impl Prompt {
+    pub fn blocks(&self, part: Part) -> impl Iterator<Item = (&Section, &Block)> {
+        self.sections
+            .iter()
+            .filter(move |section| section.part == part)
+            .flat_map(|section| section.blocks.iter().map(move |block| (section, block)))
+    }
+}
+
+/// Something that is not in a prompt, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// A section, a file, a value.
+    pub what: String,
+    pub why: Why,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Nothing was given for it.
+    Empty,
+    /// An optional file is not there.
+    NotThere,
+    /// An override won.
+    Shadowed,
+    /// The agent reads it without our help.
+    LoadedByAgent,
+    /// A cap or a limit left it out.
+    Cut,
+    /// This recipe or format does not show such a thing.
+    NotShown,
+}
+
+impl Why {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Empty => "nothing was given for it",
+            Self::NotThere => "the optional file is not there",
+            Self::Shadowed => "an override won",
+            Self::LoadedByAgent => "the agent loads it by itself",
+            Self::Cut => "a limit left it out",
+            Self::NotShown => "this recipe or format does not show it",
+        }
+    }
+}

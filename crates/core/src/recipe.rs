@@ -1,0 +1,237 @@
+//! Recipes: which sections a prompt has, where each comes from, and the policies between them.
+//!
+//! A recipe holds no text that an agent reads, except headings and notices.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::prompt::{Format, Part};
+use crate::request::{DocumentKind, MissingPolicy};
+use crate::template::Notation;
+
+/// The contents of `recipes/NAME.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Recipe")]
+pub struct Recipe {
+    #[serde(default)]
+    pub description: String,
+    /// The format unless the request says otherwise.
+    pub format: Format,
+    #[serde(default)]
+    pub notation: Notation,
+    /// Whether files travel as text or as paths.
+    #[serde(default)]
+    pub files: Files,
+    #[serde(default)]
+    pub missing: Missing,
+    /// What stands between sections in Markdown.
+    #[serde(default)]
+    pub separator: Separator,
+    /// Request fields that have a value when the request gives none.
+    #[serde(default)]
+    pub defaults: BTreeMap<Field, String>,
+    /// How slots are filled that nobody fills by hand.
+    #[serde(default)]
+    pub derive: BTreeMap<String, Derive>,
+    pub section: Vec<SectionSpec>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Files {
+    #[default]
+    Embed,
+    Paths,
+}
+
+/// What becomes of a slot that nothing fills.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Missing {
+    #[default]
+    #[serde(skip)]
+    Unsaid,
+    Policy(MissingPolicy),
+    Notice(Notice),
+}
+
+/// A notice in the prompt for the slots named, nothing for all others; a warning for each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Notice {
+    pub notice: String,
+    pub slots: Vec<String>,
+}
+
+/// What stands between the sections of a Markdown prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Separator {
+    /// An empty line.
+    #[default]
+    Blank,
+    /// A line of three dashes between empty lines, between blocks too.
+    Rule,
+}
+
+impl Separator {
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Blank => "\n\n",
+            Self::Rule => "\n\n---\n\n",
+        }
+    }
+}
+
+/// A field of the request that file names and conditions can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Field {
+    Agent,
+    Phase,
+    Role,
+    Command,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SectionSpec {
+    pub name: String,
+    pub part: Part,
+    /// A `##` heading in Markdown.
+    #[serde(default)]
+    pub heading: Option<String>,
+    /// The most bytes that the section's text may have; what is over is cut at a line end.
+    #[serde(default)]
+    pub max_bytes: Option<usize>,
+    /// Without any text in it the prompt makes no sense.
+    #[serde(default)]
+    pub required: bool,
+    pub blocks: Vec<BlockSpec>,
+}
+
+/// Where a block's text comes from: exactly one of the first four.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BlockSpec {
+    /// Template files, the first that is there; `{agent}`, `{AGENT}`, `{phase}`, `{role}` and `{command}`
+    /// stand for the request's fields.
+    pub template: Option<OneOrMore>,
+    /// A request field or a derived value.
+    pub value: Option<String>,
+    /// The documents of these kinds.
+    pub documents: Option<Vec<DocumentKind>>,
+    /// The named context blocks, in the order given.
+    pub context: Option<bool>,
+    /// Only if the request has this field.
+    pub when: Option<Field>,
+    /// Only if the request lacks this field.
+    pub unless: Option<Field>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(one) => core::slice::from_ref(one),
+            Self::More(more) => more,
+        }
+    }
+}
+
+/// How a derived value is made and worded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Derive {
+    pub from: Derived,
+    /// What is filled once per row: one wording for all, or one for each kind of row. A wording is the
+    /// name of a fragment, or else the words themselves. Without it a row is its text.
+    #[serde(default)]
+    pub each: Option<Each>,
+    /// What stands between rows.
+    #[serde(default = "newline")]
+    pub join: String,
+    /// The wording around all rows, with a slot `rows`; not used when there is no row.
+    #[serde(default)]
+    pub wrap: Option<String>,
+    /// How deep a directory tree goes.
+    #[serde(default)]
+    pub depth: Option<usize>,
+    /// How many rows there are at most; a last row of kind `rest` counts the others.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+fn newline() -> String {
+    "\n".into()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Each {
+    All(String),
+    Kinds(BTreeMap<String, String>),
+}
+
+/// The derived values: pure functions of request and sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Derived {
+    /// The file that describes the project.
+    ProjectContext,
+    /// What is remembered of the project, or else its profile and documents.
+    ProjectDocuments,
+    /// A directory tree of the project.
+    ProjectStructure,
+    /// The rules of the request.
+    Rules,
+    /// The names of the artifacts that travel with the prompt.
+    Artifacts,
+    /// The skeletons of the documents that the phase writes.
+    Skeleton,
+    /// The list of tasks in the session.
+    Tasks,
+    /// The execution rules that fit the task's depth.
+    Depth,
+    /// A context block that is data.
+    ContextData,
+    /// The project's own text for this role or command.
+    Extension,
+    /// The session directory, relative to the project.
+    FeatureDir,
+    /// The project directory, relative to the worktree.
+    ProjectDir,
+    /// What the agent calls its tool for asking the person.
+    AskUserTool,
+    /// The task's id and title.
+    Task,
+    /// The task's completion criteria.
+    Criteria,
+    /// Paths to read first.
+    ReadFirst,
+    /// What is remembered from earlier work.
+    Memories,
+    /// What may be written.
+    Write,
+    /// What must not be touched.
+    Exclude,
+    /// How the previous run ended.
+    RunResult,
+    /// The checks of the previous run.
+    Checks,
+    /// Where the previous run left its scope.
+    Violations,
+    /// The files that the previous run changed.
+    Changed,
+}

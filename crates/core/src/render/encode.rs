@@ -1,0 +1,211 @@
+//! Encodings: how a text is written inside a format, and how that is undone.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+use memchr::{memchr, memchr2, memmem};
+use serde::Serialize;
+
+/// How a range of the finished text is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    Plain,
+    /// Inside a CDATA section.
+    Cdata,
+    /// Inside an attribute, or as XML text: special characters are references.
+    Attr,
+    /// Inside a JSON string.
+    Json,
+}
+
+const OPEN: &str = "<![CDATA[";
+const CLOSE: &str = "]]>";
+const CARRIAGE_RETURN: &str = "&#13;";
+
+impl Encoding {
+    /// The text that was encoded; `None` if `text` is not of this encoding.
+    pub fn undo(self, text: &str) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Plain => Some(Cow::Borrowed(text)),
+            Self::Cdata => undo_cdata(text),
+            Self::Attr => undo_references(text),
+            Self::Json => {
+                let quoted = alloc::format!("\"{text}\"");
+                serde_json::from_str::<String>(&quoted).ok().map(Cow::Owned)
+            }
+        }
+    }
+}
+
+/// In a CDATA section every `]]>` is ours: it is followed by where the section goes on.
+fn undo_cdata(mut text: &str) -> Option<Cow<'_, str>> {
+    let Some(first) = text.find(CLOSE) else { return Some(Cow::Borrowed(text)) };
+    let mut out = String::with_capacity(text.len());
+    let mut next = Some(first);
+    while let Some(at) = next {
+        out.push_str(&text[..at]);
+        text = &text[at + CLOSE.len()..];
+        while let Some(rest) = text.strip_prefix(CARRIAGE_RETURN) {
+            out.push('\r');
+            text = rest;
+        }
+        text = text.strip_prefix(OPEN)?;
+        next = text.find(CLOSE);
+    }
+    out.push_str(text);
+    Some(Cow::Owned(out))
+}
+
+fn undo_references(mut text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('&') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut out = String::with_capacity(text.len());
+    while let Some((before, after)) = text.split_once('&') {
+        out.push_str(before);
+        let (name, rest) = after.split_once(';')?;
+        out.push(REFERENCES.iter().find(|(_, known)| &known[1..known.len() - 1] == name)?.0);
+        text = rest;
+    }
+    out.push_str(text);
+    Some(Cow::Owned(out))
+}
+
+const REFERENCES: [(char, &str); 8] = [
+    ('&', "&amp;"),
+    ('<', "&lt;"),
+    ('>', "&gt;"),
+    ('"', "&quot;"),
+    ('\'', "&apos;"),
+    ('\t', "&#9;"),
+    ('\n', "&#10;"),
+    ('\r', CARRIAGE_RETURN),
+];
+
+pub(super) fn attribute(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match REFERENCES.iter().find(|(known, _)| *known == c) {
+            Some((_, reference)) => out.push_str(reference),
+            None => out.push(c),
+        }
+    }
+}
+
+/// Text outside CDATA that needs no more than its carriage returns kept.
+pub(super) fn carriage_returns(text: &str, out: &mut String) {
+    for (at, line) in text.split('\r').enumerate() {
+        if at > 0 {
+            out.push_str(CARRIAGE_RETURN);
+        }
+        out.push_str(line);
+    }
+}
+
+/// Writes text inside a CDATA section. `brackets` is how many `]` (two at most) were written last: a
+/// `]]>` can begin in one piece and end in the next.
+pub(super) fn cdata(text: &str, brackets: &mut usize, out: &mut String) {
+    let mut rest = text;
+    while let Some(at) = memchr2(b'>', b'\r', rest.as_bytes()) {
+        let before = &rest[..at];
+        out.push_str(before);
+        *brackets = trailing_brackets(before, *brackets);
+        if rest.as_bytes()[at] == b'\r' {
+            out.push_str(CLOSE);
+            out.push_str(CARRIAGE_RETURN);
+            out.push_str(OPEN);
+        } else {
+            if *brackets >= 2 {
+                out.push_str(CLOSE);
+                out.push_str(OPEN);
+            }
+            out.push('>');
+        }
+        *brackets = 0;
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+    *brackets = trailing_brackets(rest, *brackets);
+}
+
+fn trailing_brackets(text: &str, before: usize) -> usize {
+    let count = text.bytes().rev().take(2).take_while(|byte| *byte == b']').count();
+    if count == text.len() { (before + count).min(2) } else { count }
+}
+
+/// Whether a body has to go into CDATA. `]]>` is looked for in one text only; `brackets` as above.
+pub(super) fn needs_cdata(text: &str, brackets: &mut usize) -> bool {
+    let special = memchr2(b'<', b'&', text.as_bytes()).is_some()
+        || memmem::find(text.as_bytes(), CLOSE.as_bytes()).is_some()
+        || (*brackets > 0 && {
+            let lead = text.bytes().take_while(|byte| *byte == b']').count();
+            *brackets + lead >= 2 && text.as_bytes().get(lead) == Some(&b'>')
+        });
+    *brackets = trailing_brackets(text, *brackets);
+    special
+}
+
+/// The first character that XML 1.0 cannot carry, with its offset.
+pub(super) fn xml_misfit(text: &str) -> Option<(usize, char)> {
+    let bytes = text.as_bytes();
+    let mut at = bytes.iter().position(|byte| is_xml_control(*byte));
+    // U+FFFE and U+FFFF are EF BF BE and EF BF BF in UTF-8.
+    let mut from = 0;
+    while let Some(found) = memmem::find(&bytes[from..], b"\xEF\xBF") {
+        let start = from + found;
+        if matches!(bytes.get(start + 2), Some(0xBE | 0xBF)) {
+            at = Some(at.map_or(start, |at| at.min(start)));
+            break;
+        }
+        from = start + 2;
+    }
+    at.and_then(|at| Some((at, text[at..].chars().next()?)))
+}
+
+fn is_xml_control(byte: u8) -> bool {
+    byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')
+}
+
+/// Writes text inside a JSON string.
+pub(super) fn json(text: &str, out: &mut String) {
+    let bytes = text.as_bytes();
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0..=0x1f => "",
+            _ => continue,
+        };
+        out.push_str(&text[start..at]);
+        if escape.is_empty() {
+            out.push_str("\\u00");
+            for nibble in [byte >> 4, byte & 15] {
+                out.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
+            }
+        } else {
+            out.push_str(escape);
+        }
+        start = at + 1;
+    }
+    out.push_str(&text[start..]);
+}
+
+/// Whether a text holds a tag with this name, opened or closed.
+pub(super) fn holds_tag(text: &str, name: &str) -> bool {
+    let mut from = 0;
+    let bytes = text.as_bytes();
+    while let Some(found) = memchr(b'<', &bytes[from..]) {
+        let rest = &text[from + found + 1..];
+        let after = rest.strip_prefix('/').unwrap_or(rest).strip_prefix(name);
+        if after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric() || "-_.:".contains(c)))
+        {
+            return true;
+        }
+        from += found + 1;
+    }
+    false
+}

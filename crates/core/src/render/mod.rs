@@ -1,0 +1,152 @@
+//! Rendering: a prompt → text, with the origin of every byte.
+//!
+//! Formats differ in how they keep supplied text from passing for structure: XML and JSON by encoding,
+//! Markdown by tags chosen after reading the text. No format changes what a text says.
+
+mod encode;
+mod json;
+mod markdown;
+mod xml;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use encode::Encoding;
+
+use crate::diag::{Code, Diag, Failure};
+use crate::prompt::{Format, Origin, Piece, Prompt, Section};
+
+/// The request body of which API a JSON prompt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    Anthropic,
+    Openai,
+    Gemini,
+}
+
+/// A finished prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    pub text: String,
+    /// Ranges that cover the text without a gap.
+    pub spans: Vec<Span>,
+    pub talk: Vec<Diag>,
+}
+
+/// A byte range of the finished text, and the range of the origin's text that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+    /// `None`: the engine's own separators, tags and notices.
+    pub piece: Option<Piece>,
+    pub encoding: Encoding,
+}
+
+/// Writes `prompt` down in `format`; `api` makes JSON the body of a request.
+pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rendered, Failure> {
+    let mut writer = Writer::new(prompt);
+    match format {
+        Format::Markdown => markdown::write(prompt, &mut writer),
+        Format::Xml => xml::write(prompt, &mut writer)?,
+        Format::Json => json::write(prompt, api, &mut writer)?,
+    }
+    if format != Format::Json && !prompt.tools.is_empty() {
+        let warning = Diag::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
+        writer.talk.push(warning.hint("use `--format json`"));
+    }
+    Ok(Rendered { text: writer.text, spans: writer.spans, talk: writer.talk })
+}
+
+struct Writer<'p> {
+    origins: &'p [Origin],
+    text: String,
+    spans: Vec<Span>,
+    talk: Vec<Diag>,
+}
+
+impl<'p> Writer<'p> {
+    fn new(prompt: &'p Prompt) -> Self {
+        let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
+        let (pieces, bytes) = blocks.fold((0, 0), |(pieces, bytes), block| {
+            (pieces + block.pieces.len() + 2, bytes + block.len() + 64)
+        });
+        Self {
+            origins: &prompt.origins,
+            text: String::with_capacity(bytes + 256),
+            spans: Vec::with_capacity(pieces + 2 * prompt.sections.len() + 8),
+            talk: Vec::new(),
+        }
+    }
+
+    /// Writes text of the engine's own.
+    fn engine(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let start = self.text.len();
+        self.text.push_str(text);
+        let end = self.text.len();
+        match self.spans.last_mut() {
+            Some(last) if last.piece.is_none() => last.end = end,
+            _ => self.spans.push(Span { start, end, piece: None, encoding: Encoding::Plain }),
+        }
+    }
+
+    /// Writes a piece by `write`, which appends its encoded text.
+    fn encoded(&mut self, piece: Piece, encoding: Encoding, write: impl FnOnce(&str, &mut String)) {
+        let origin = &self.origins[piece.origin as usize];
+        if piece.start == piece.end {
+            return;
+        }
+        if origin.is_engine() {
+            let start = self.text.len();
+            write(&origin.text[piece.start..piece.end], &mut self.text);
+            let end = self.text.len();
+            self.spans.push(Span { start, end, piece: None, encoding });
+            return;
+        }
+        let start = self.text.len();
+        write(&origin.text[piece.start..piece.end], &mut self.text);
+        self.spans.push(Span { start, end: self.text.len(), piece: Some(piece), encoding });
+    }
+
+    fn plain(&mut self, piece: Piece) {
+        self.encoded(piece, Encoding::Plain, |text, out| out.push_str(text));
+    }
+
+    fn attribute(&mut self, piece: Piece) {
+        self.encoded(piece, Encoding::Attr, encode::attribute);
+    }
+}
+
+/// What a section's own text consists of, in order: its heading, its blocks and what stands between.
+enum Item<'s> {
+    Engine(&'static str),
+    Piece(Piece),
+    Block(&'s crate::prompt::Block),
+}
+
+/// Sections as one run of text: for formats that put several into one element.
+fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> Vec<Item<'s>> {
+    let mut items = Vec::new();
+    for section in sections {
+        if !items.is_empty() {
+            items.push(Item::Engine(prompt.separator.text()));
+        }
+        if let Some(heading) = section.heading {
+            items.extend([Item::Engine("## "), Item::Piece(heading), Item::Engine("\n\n")]);
+        }
+        for (at, block) in section.blocks.iter().enumerate() {
+            if at > 0 {
+                items.push(Item::Engine(prompt.separator.text()));
+            }
+            items.push(Item::Block(block));
+        }
+    }
+    items
+}

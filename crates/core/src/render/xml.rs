@@ -1,0 +1,141 @@
+//! XML: verbatim for the agent's eye, well-formed for a parser. No padding inside elements.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Item, Writer, encode, run};
+use crate::diag::{Code, Diag, Failure};
+use crate::prompt::{Block, Part, Piece, Prompt};
+use crate::render::Encoding;
+
+pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) -> Result<(), Failure> {
+    refuse_misfits(prompt)?;
+    let part = |part: Part| run(prompt, prompt.sections.iter().filter(move |section| section.part == part));
+    writer.engine("<prompt><system_prompt>");
+    body(writer, &part(Part::System));
+    writer.engine("</system_prompt>");
+    if prompt.blocks(Part::Context).next().is_some() {
+        writer.engine("<context>");
+        context(prompt, writer);
+        writer.engine("</context>");
+    }
+    writer.engine("<instructions>");
+    body(writer, &part(Part::Instructions));
+    writer.engine("</instructions></prompt>");
+    Ok(())
+}
+
+/// Every document and text that holds a character which XML 1.0 cannot carry.
+fn refuse_misfits(prompt: &Prompt) -> Result<(), Failure> {
+    let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
+    let named = |block: &Block| block.document.map(|(_, name)| name);
+    let pieces = blocks.flat_map(|block| block.pieces.iter().copied().chain(named(block)));
+    let mut wrong: Vec<Diag> = Vec::new();
+    let mut seen: Vec<u32> = Vec::new();
+    for piece in pieces {
+        let Some((at, c)) = encode::xml_misfit(piece.text(&prompt.origins)) else { continue };
+        if seen.contains(&piece.origin) {
+            continue;
+        }
+        seen.push(piece.origin);
+        let origin = &prompt.origins[piece.origin as usize];
+        let offset = piece.start + at;
+        let message =
+            format!("{}: U+{:04X} at offset {offset} cannot stand in XML", origin.label(), c as u32);
+        let error = Diag::error(Code::XmlCharacter, message)
+            .at(origin.label(), &origin.text, offset..offset + c.len_utf8())
+            .hint("leave the file out, or render as JSON");
+        wrong.push(error);
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+}
+
+fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
+    for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
+        // A section that has a heading is one thing to the reader, whatever it is made of.
+        if section.heading.is_some() {
+            writer.engine(&format!("<artifact name=\"{}\">", escaped(&section.name)));
+            body(writer, &run(prompt, core::iter::once(section)));
+            writer.engine("</artifact>");
+            continue;
+        }
+        for block in &section.blocks {
+            let tag = match block.document {
+                Some((kind, name)) => {
+                    writer.engine(&format!("<{} {}=\"", kind.name(), kind.attribute()));
+                    writer.attribute(name);
+                    writer.engine("\">");
+                    kind.name()
+                }
+                None => {
+                    writer.engine(&format!("<artifact name=\"{}\">", escaped(&block.name)));
+                    "artifact"
+                }
+            };
+            body(writer, &[Item::Block(block)]);
+            writer.engine(&format!("</{tag}>"));
+        }
+    }
+}
+
+fn escaped(name: &str) -> String {
+    let mut out = String::new();
+    encode::attribute(name, &mut out);
+    out
+}
+
+/// Writes the inside of an element: as it is where that is well-formed, else as CDATA.
+fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
+    let origins = writer.origins;
+    let mut brackets = 0;
+    let needs_cdata = texts(items).any(|text| match text {
+        Bit::Engine(text) => encode::needs_cdata(text, &mut brackets),
+        Bit::Piece(piece) => encode::needs_cdata(piece.text(origins), &mut brackets),
+    });
+    if !needs_cdata {
+        for bit in texts(items) {
+            match bit {
+                Bit::Engine(text) => writer.engine(text),
+                Bit::Piece(piece) => {
+                    let plain = !piece.text(origins).contains('\r');
+                    let encoding = if plain { Encoding::Plain } else { Encoding::Attr };
+                    writer.encoded(piece, encoding, encode::carriage_returns);
+                }
+            }
+        }
+        return;
+    }
+    let mut brackets = 0;
+    writer.engine("<![CDATA[");
+    for bit in texts(items) {
+        match bit {
+            // Separators and headings hold no `]`, `>` or carriage return.
+            Bit::Engine(text) => {
+                brackets = 0;
+                writer.engine(text);
+            }
+            Bit::Piece(piece) => {
+                writer.encoded(piece, Encoding::Cdata, |text, out| encode::cdata(text, &mut brackets, out));
+            }
+        }
+    }
+    writer.engine("]]>");
+}
+
+enum Bit {
+    Engine(&'static str),
+    Piece(Piece),
+}
+
+fn texts<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = Bit> + 'i {
+    items.iter().flat_map(|item| {
+        let (one, block) = match item {
+            Item::Engine(text) => (Some(Bit::Engine(text)), None),
+            Item::Piece(piece) => (Some(Bit::Piece(*piece)), None),
+            Item::Block(block) => (None, Some(block)),
+        };
+        let pieces = block.into_iter().flat_map(|block| block.pieces.iter().map(|piece| Bit::Piece(*piece)));
+        one.into_iter().chain(pieces)
+    })
+}

@@ -1,0 +1,258 @@
+//! Requests: everything explicit that one prompt is made for.
+//!
+//! A request is plain data that can be written as TOML or JSON. It holds no decision: which sections
+//! it ends up in is the recipe's business.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::diag::{Code, Diag, Failure};
+use crate::fact::Facts;
+use crate::name::{NAME_HINT, is_name};
+use crate::prompt::Format;
+use crate::text::Text;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Request")]
+pub struct Request {
+    /// The recipe to follow: layers, unified, staged, run, or a project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    /// The agent that will read the prompt; `base` is nobody in particular.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Identity (layers), agent role (staged) or profile (run).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The session directory, relative to the project. Includes are resolved there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The project's directory, used where `--project` is not given. The core does not look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The task in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Text>,
+    /// Values for slots, always literal.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Text>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<ContextBlock>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<Document>,
+    /// Paths that the agent should read before it starts, relative to the worktree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read_first: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<Memory>,
+    /// Rules that apply to this prompt, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Text>,
+    /// JSON Schema tool definitions. They never become text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Value>,
+    /// Whether the agent is attached to the submission server.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub mcp: bool,
+    /// What to do with a slot that nothing fills, instead of what the recipe says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// Facts of an earlier run; they become the digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Facts>,
+    /// What a person adds when a run is continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub human_input: Option<Text>,
+    /// Where a project that has its own folders keeps things.
+    #[serde(skip_serializing_if = "Layout::is_default")]
+    pub layout: Layout,
+}
+
+/// A named block of context: text as given, or data shown as a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextBlock {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
+}
+
+/// A file, artifact or thought that the prompt carries or points at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    #[serde(rename = "type", default)]
+    pub kind: DocumentKind,
+    /// What the prompt calls it [default: its path].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it is, relative to the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Text>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DocumentKind {
+    #[default]
+    File,
+    Artifact,
+    Thought,
+}
+
+impl DocumentKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Artifact => "artifact",
+            Self::Thought => "thought",
+        }
+    }
+
+    /// The attribute that carries the document's name.
+    pub const fn attribute(self) -> &'static str {
+        match self {
+            Self::File => "path",
+            Self::Artifact | Self::Thought => "name",
+        }
+    }
+}
+
+/// Something remembered from earlier work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// For example `pattern`, `warning`, `learning`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub content: Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingPolicy {
+    Error,
+    Empty,
+    Notice,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Task {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Text>,
+    /// When the task counts as done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<Text>,
+    /// Globs of what may be written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+    /// Globs of what must not be touched; stronger than `write`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+}
+
+/// Folders and files of the project that can be elsewhere than usual; all relative to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Layout {
+    /// Template folders, the first wins.
+    pub templates: Vec<String>,
+    /// The folder of extensions, with `agents/` and `commands/` below it.
+    pub prompts: String,
+    /// The file behind `PROJECT_CONTEXT`.
+    pub project_context: String,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            templates: alloc::vec![".callsheet/templates".into()],
+            prompts: ".callsheet/prompts".into(),
+            project_context: "agentd/project.md".into(),
+        }
+    }
+}
+
+impl Layout {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Request {
+    /// The fields that become part of a file name, with what they are called.
+    fn names(&self) -> [(&'static str, Option<&String>); 5] {
+        [
+            ("recipe", self.recipe.as_ref()),
+            ("agent", self.agent.as_ref()),
+            ("phase", self.phase.as_ref()),
+            ("role", self.role.as_ref()),
+            ("command", self.command.as_ref()),
+        ]
+    }
+
+    /// Every name and key that is none, all at once.
+    pub fn validate(&self) -> Result<(), Failure> {
+        let mut wrong: Vec<Diag> = Vec::new();
+        let mut refuse = |what: &str, given: &str| {
+            let message = alloc::format!("`{given}` cannot be the {what}");
+            wrong.push(Diag::error(Code::RequestBadName, message).hint(NAME_HINT));
+        };
+        for (what, given) in self.names() {
+            if let Some(given) = given.filter(|given| !is_name(given)) {
+                refuse(what, given);
+            }
+        }
+        for key in self.values.keys().filter(|key| !is_name(key)) {
+            refuse("key of a value", key);
+        }
+        for block in self.context.iter().filter(|block| !is_name(&block.name)) {
+            refuse("name of a context block", &block.name);
+        }
+        for (at, block) in self.context.iter().enumerate() {
+            if block.text.is_some() == block.data.is_some() {
+                let message = alloc::format!("context[{at}] needs either `text` or `data`");
+                wrong.push(Diag::error(Code::RequestBad, message));
+            }
+        }
+        for (at, document) in self.documents.iter().enumerate() {
+            if document.path.is_none() && document.content.is_none() {
+                let message = alloc::format!("documents[{at}] needs `path` or `content`");
+                wrong.push(Diag::error(Code::RequestBad, message));
+            } else if document.path.is_none() && document.name.is_none() {
+                let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
+                wrong.push(Diag::error(Code::RequestBad, message));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+    }
+}

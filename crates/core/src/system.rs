@@ -1,0 +1,117 @@
+//! System templates for callers who fill them by themselves: finding one, and putting values in.
+//!
+//! [`compose`](crate::compose()) does both at once, and does more: defaults, derived values, fragments.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::LazyCell;
+
+use crate::builtin::Builtin;
+use crate::data;
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::{Library, candidates, names_in};
+use crate::recipe::{Missing, Notice};
+use crate::request::{Layout, Request};
+use crate::source::{SourceId, Sources};
+use crate::template::{Node, Span, parse_braces};
+use crate::text::Text;
+
+/// The body of `system/[AGENT]-[PHASE].md`, or else of `system/BASE-[PHASE].md`, as it is written.
+///
+/// ```
+/// use callsheet_core::{Builtin, load_system_template};
+///
+/// let nobodys = load_system_template(&Builtin, "nobody", "plan")?;
+/// assert_eq!(nobodys, load_system_template(&Builtin, "base", "plan")?);
+/// assert!(load_system_template(&Builtin, "claude", "no-such-phase").is_err());
+/// # Ok::<(), callsheet_core::diag::Failure>(())
+/// ```
+pub fn load_system_template(sources: &dyn Sources, agent: &str, phase: &str) -> Result<String, Failure> {
+    Request { agent: Some(agent.into()), phase: Some(phase.into()), ..Request::default() }.validate()?;
+    let (library, layout) = (Library::new(sources), Layout::default());
+    let mut looked = Vec::new();
+    for name in [agent.to_ascii_uppercase().as_str(), "BASE"] {
+        let path = format!("templates/system/{name}-{phase}.md");
+        if let Some(body) = library.body(&path, &layout)? {
+            return Ok(body);
+        }
+        let new: Vec<SourceId> =
+            candidates(&path, &layout).into_iter().filter(|place| !looked.contains(place)).collect();
+        looked.extend(new);
+    }
+    let names = names_in(sources, "templates/system", &layout);
+    let phases: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("BASE-")).collect();
+    let message = format!("TemplateNotFound: no template for the phase `{phase}`");
+    let error = Diag::error(Code::TemplateNotFound, message).looked(looked);
+    let error = error.suggest(phase, phases.iter().copied());
+    Err(error.hint(format!("phases that exist: {}", phases.join(", "))).into())
+}
+
+/// A template's text with its variables in, and a warning for each that nobody gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Injected {
+    pub text: String,
+    pub warnings: Vec<Diag>,
+}
+
+/// Replaces every `{{VARIABLE}}` of `template` in one pass; what a value contains stays as it is. In the
+/// place of one that `values` does not have stands what the shipped recipe `unified` says: a notice for
+/// `PROJECT_CONTEXT`, nothing for others. A fragment needs sources, so it is left for [`compose`](crate::compose()).
+///
+/// ```
+/// use callsheet_core::inject_variables;
+///
+/// let values = [("TASKS".into(), "1. {{PROJECT_CONTEXT}}".into())].into();
+/// let injected = inject_variables("{{PROJECT_CONTEXT}}\n{{TASKS}}{{SKELETON}}", &values);
+/// assert_eq!(injected.text, "Context not provided\n1. {{PROJECT_CONTEXT}}");
+/// assert_eq!(injected.warnings.len(), 2);
+/// ```
+pub fn inject_variables(template: &str, values: &BTreeMap<String, Text>) -> Injected {
+    let source = Text::from(template);
+    let notice = LazyCell::new(shipped_notice);
+    let mut injected = Injected::default();
+    let mut warned = BTreeSet::new();
+    for node in parse_braces(template, Span { start: 0, end: template.len() }) {
+        let (code, message, span) = match node {
+            Node::Text(span) => {
+                injected.text.push_str(span.of(template));
+                continue;
+            }
+            Node::Slot(span) => {
+                let name = span.of(template);
+                if let Some(value) = values.get(name) {
+                    injected.text.push_str(value);
+                    continue;
+                }
+                if let Some(notice) =
+                    notice.as_ref().filter(|notice| notice.slots.iter().any(|slot| slot == name))
+                {
+                    injected.text.push_str(&notice.notice);
+                }
+                (Code::SlotUnfilled, format!("nothing fills `{name}`"), span)
+            }
+            Node::Fragment(span) => {
+                let name = span.of(template);
+                injected.text.push_str(&format!("{{{{> {name}}}}}"));
+                (Code::FragmentNotFound, format!("the fragment `{name}` is left as it is"), span)
+            }
+            Node::Include { .. } => continue,
+        };
+        if warned.insert(span.of(template)) {
+            let warning = Diag::warning(code, message).at("template", &source, span.start..span.end);
+            injected.warnings.push(warning);
+        }
+    }
+    injected
+}
+
+/// Tests see to it that the shipped recipe can be read and has one.
+fn shipped_notice() -> Option<Notice> {
+    let (_, _, recipe) = data::recipe(&Library::new(&Builtin), "unified", &Layout::default()).ok()?;
+    match recipe.missing {
+        Missing::Notice(notice) => Some(notice),
+        Missing::Unsaid | Missing::Policy(_) => None,
+    }
+}

@@ -1,0 +1,102 @@
+//! Text that is shared, never copied: a value of ten megabytes is held once, however many pieces point into it.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Deref;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An immutable text, cheap to clone. Carried exactly as it came: no newline is ever changed.
+#[derive(Clone)]
+pub struct Text(Held);
+
+#[derive(Clone)]
+enum Held {
+    Static(&'static str),
+    Shared(Arc<String>),
+}
+
+impl Text {
+    pub const fn fixed(text: &'static str) -> Self {
+        Self(Held::Static(text))
+    }
+
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Held::Static(text) => text,
+            Held::Shared(text) => text,
+        }
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(Held::Shared(Arc::new(text)))
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::from(String::from(text))
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::fixed("")
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl JsonSchema for Text {
+    fn schema_name() -> Cow<'static, str> {
+        String::schema_name()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}

@@ -1,0 +1,144 @@
+//! `UnifiedPrompt`: a system prompt, context and instructions as plain data.
+//!
+//! A thin front door for callers who gather the parts themselves. It has no XML writer of its own: it
+//! becomes a [`Prompt`], and that is rendered like every other.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::compose::supplied_block;
+use crate::data::{self, Codes, Notation};
+use crate::diag::{Code, Failure};
+use crate::prompt::{self, Block, Format, Origin, Part, Piece, Prompt, Section, Trust};
+use crate::recipe::Separator;
+use crate::render::render;
+use crate::request::DocumentKind;
+use crate::text::Text;
+
+/// What an agent is told, in three parts, and the tools it may use.
+///
+/// ```
+/// use callsheet_core::UnifiedPrompt;
+///
+/// let prompt = UnifiedPrompt::from_json(
+///     r#"{"system_prompt": "You plan.",
+///         "context": [{"type": "file", "name": "src/main.rs", "content": "fn main() {}"}],
+///         "instructions": "Add login"}"#,
+/// )?;
+/// assert_eq!(
+///     prompt.to_xml()?,
+///     "<prompt><system_prompt>You plan.</system_prompt>\
+///      <context><file path=\"src/main.rs\">fn main() {}</file></context>\
+///      <instructions>Add login</instructions></prompt>"
+/// );
+/// assert_eq!(UnifiedPrompt::from_json(&prompt.to_json())?, prompt);
+/// # Ok::<(), callsheet_core::diag::Failure>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "What an agent is told, in three parts, and the tools it may use.")]
+pub struct UnifiedPrompt {
+    /// Who the agent is and how it works.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Text")]
+    pub system_prompt: Option<Text>,
+    /// What the agent has before it.
+    #[serde(default)]
+    pub context: Vec<ContextItem>,
+    /// What the agent is to do.
+    pub instructions: Text,
+    /// JSON Schema tool definitions. They never become text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Value>,
+}
+
+/// A file, an output of earlier work, or a thought.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextItem {
+    #[serde(rename = "type")]
+    pub kind: DocumentKind,
+    /// A file's path, or what the item is called.
+    pub name: Text,
+    pub content: Text,
+}
+
+/// A text that may be left out, but not be `null`.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
+    Text::deserialize(deserializer).map(Some)
+}
+
+impl UnifiedPrompt {
+    /// Reads JSON. What does not fit is refused, all of it at once, each with the path of the field.
+    pub fn from_json(json: &str) -> Result<Self, Failure> {
+        let codes = Codes { bad: Code::PromptBad, unknown: Code::PromptBad };
+        data::read("prompt", &Text::from(json), Notation::Json, codes)
+    }
+
+    /// Writes JSON that [`from_json`](Self::from_json) reads back as the same prompt.
+    pub fn to_json(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+
+    /// Writes XML. A character that XML cannot carry is an error that names the item.
+    pub fn to_xml(&self) -> Result<String, Failure> {
+        Ok(render(&Prompt::from(self), Format::Xml, None)?.text)
+    }
+}
+
+impl From<&UnifiedPrompt> for Prompt {
+    fn from(unified: &UnifiedPrompt) -> Self {
+        let mut origins = Vec::new();
+        let mut whole = |from, trust, text: &Text| {
+            let origin = u32::try_from(origins.len()).unwrap_or(u32::MAX);
+            origins.push(Origin { from, trust, text: text.clone() });
+            Piece { origin, start: 0, end: text.len() }
+        };
+        let field = |name: &str| prompt::From::Request(name.into());
+        let system = unified.system_prompt.iter().map(|text| {
+            let piece = whole(field("system_prompt"), Trust::Person, text);
+            supplied_block("system_prompt", piece)
+        });
+        let system: Vec<Block> = system.collect();
+        let context = unified.context.iter().map(|item| {
+            let trust = if item.kind == DocumentKind::File { Trust::Project } else { Trust::Agent };
+            let name = whole(field("context.name"), trust, &item.name);
+            let content = whole(prompt::From::Document(item.name.to_string()), trust, &item.content);
+            Block { document: Some((item.kind, name)), ..supplied_block(item.kind.name(), content) }
+        });
+        let context: Vec<Block> = context.collect();
+        let task = whole(field("instructions"), Trust::Person, &unified.instructions);
+        let parts = [
+            ("role", Part::System, system),
+            ("context", Part::Context, context),
+            ("task", Part::Instructions, alloc::vec![supplied_block("task", task)]),
+        ];
+        let sections = parts
+            .into_iter()
+            .filter(|(_, _, blocks)| !blocks.is_empty())
+            .map(|(name, part, blocks)| Section { name: name.into(), part, heading: None, blocks });
+        Prompt {
+            recipe: "unified".into(),
+            format: Format::Xml,
+            separator: Separator::Blank,
+            sections: sections.collect(),
+            origins,
+            tools: unified.tools.clone(),
+            model: None,
+            max_tokens: None,
+        }
+    }
+}
+
+/// A composed prompt as data: what has no place of its own in the three parts becomes an artifact.
+impl TryFrom<&Prompt> for UnifiedPrompt {
+    type Error = Failure;
+
+    fn try_from(prompt: &Prompt) -> Result<Self, Failure> {
+        Self::from_json(&render(prompt, Format::Json, None)?.text)
+    }
+}

@@ -1,0 +1,729 @@
+//! The two front doors for Rust callers. Each test is named after the requirement that it proves.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use callsheet_core::render::render;
+use callsheet_core::request::{DocumentKind, Layout, MissingPolicy};
+use callsheet_core::{
+    Builtin, ContextItem, Entry, Format, Limits, Listing, Prompt, PromptBuilder, Request, Root, SourceError,
+    SourceId, Sources, Text, UnifiedPrompt, compose, inject_variables, load_system_template,
+};
+use serde_json::{Value, json};
+
+/// Texts by `ROOT:PATH`. Of the shipped files only the recipes are there.
+#[derive(Default)]
+struct Files(RefCell<BTreeMap<String, String>>);
+
+impl Files {
+    fn of(files: &[(&str, &str)]) -> Self {
+        let all = Self::default();
+        all.put("builtin:templates/shared/data-block.md", "## {{title}}\n\n{{rows}}\n");
+        files.iter().for_each(|(id, text)| all.put(id, text));
+        all
+    }
+
+    fn put(&self, id: &str, text: &str) {
+        self.0.borrow_mut().insert(id.into(), text.into());
+    }
+}
+
+impl Sources for Files {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match self.0.borrow().get(&id.to_string()) {
+            Some(text) if text == "unreadable" => Err(SourceError::NotAFile("directory")),
+            Some(text) => Ok(Some(text.as_str().into())),
+            None if id.root() == Root::Builtin && id.path().starts_with("recipes/") => Builtin.text(id),
+            None => Ok(None),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+        let start = format!("{dir}/");
+        let files = self.0.borrow();
+        let below = files.keys().filter_map(|id| id.strip_prefix(&start)).filter(|rest| !rest.contains('/'));
+        let entries = below.map(|path| Entry { path: path.into(), dir: false }).collect();
+        Ok(Some(Listing { entries, ..Listing::default() }))
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return done;
+        }
+    }
+}
+
+fn values<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, Text> {
+    pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+fn warnings<S: Sources>(builder: &PromptBuilder<S>) -> Vec<String> {
+    builder.compose().unwrap().talk.iter().map(ToString::to_string).collect()
+}
+
+const GREETER: (&str, &str) =
+    ("builtin:templates/identity/greeter.md", "---\nvariables: [name]\n---\nYou are {{name}}.\n");
+
+const ALL_LAYERS: &str = "You are Ada.
+
+---
+
+Uses PostgreSQL.
+
+Talks to nobody.
+
+---
+
+Ask before a migration.
+
+Write tests.
+
+---
+
+Add login.
+
+---
+
+The user table is there.";
+
+#[test]
+fn b1_layers_keep_their_order_whatever_the_call_order() {
+    let files = Files::of(&[GREETER]);
+    let tools = vec![json!({"name": "grep"})];
+    let memory = async |_: Option<&str>| Ok::<_, Infallible>(vec!["Uses PostgreSQL.", "Talks to nobody."]);
+    let rules = async |_: Option<&str>, query: &str| {
+        Ok::<_, Infallible>(vec![format!("Ask before a {query}."), "Write tests.".into()])
+    };
+
+    let mut forwards = PromptBuilder::new(&files);
+    forwards.set_identity("greeter", values([("name", "Ada")]));
+    block_on(forwards.load_project_context(memory));
+    block_on(forwards.load_relevant_rules("migration", rules));
+    forwards.add_context("task", "Add login.").add_context("upstream", "The user table is there.");
+    forwards.set_core_tools(tools.clone());
+
+    let mut backwards = PromptBuilder::new(&files);
+    backwards.set_tools(tools.clone());
+    backwards.add_context("task", "Add login.").add_context("upstream", "The user table is there.");
+    block_on(backwards.load_relevant_rules("migration", rules));
+    block_on(backwards.load_project_context(memory));
+    backwards.set_identity("greeter", values([("name", "Ada")]));
+
+    assert_eq!(forwards.build().unwrap(), (ALL_LAYERS.to_string(), tools));
+    assert_eq!(backwards.build().unwrap(), forwards.build().unwrap());
+}
+
+#[test]
+fn b1_an_empty_layer_leaves_no_blank_section_and_no_stray_separator() {
+    let files = Files::of(&[GREETER]);
+    assert_eq!(PromptBuilder::new(&files).build().unwrap(), (String::new(), vec![]));
+
+    let mut identity = PromptBuilder::new(&files);
+    identity.set_identity("greeter", values([("name", "Ada")]));
+    assert_eq!(identity.build_task_prompt().unwrap(), "You are Ada.");
+
+    let mut context = PromptBuilder::new(&files);
+    context.add_context("task", "Add login.");
+    assert_eq!(context.build_task_prompt().unwrap(), "Add login.");
+    context.set_identity("greeter", values([("name", "Ada")]));
+    assert_eq!(context.build_task_prompt().unwrap(), "You are Ada.\n\n---\n\nAdd login.");
+}
+
+#[test]
+fn b2_any_identity_is_found_by_the_template_search() {
+    let own = ("project:.callsheet/templates/identity/greeter.md", "I am {{name}}, of this project.");
+    let users = ("user:templates/identity/auditor.md", "You audit.");
+    let files = Files::of(&[GREETER, own, users]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.set_identity("greeter", values([("name", "Ada")]));
+    assert_eq!(builder.build_task_prompt().unwrap(), "I am Ada, of this project.");
+    builder.set_identity("auditor", BTreeMap::new());
+    assert_eq!(builder.build_task_prompt().unwrap(), "You audit.");
+
+    builder.set_identity("greter", BTreeMap::new());
+    assert_eq!(
+        builder.build().unwrap_err().to_string(),
+        "error[template/not-found]: TemplateNotFound: no template for the section `role`
+  = looked in project:.callsheet/templates/identity/greter.md
+  =           user:templates/identity/greter.md
+  =           builtin:templates/identity/greter.md
+  = hint: did you mean `greeter`?
+  = hint: roles that exist: auditor, greeter"
+    );
+}
+
+#[test]
+fn b3_the_project_layer_is_what_memory_gives_and_no_file_of_the_project() {
+    let files = Files::of(&[
+        ("project:README.md", "A readme."),
+        ("project:CLAUDE.md", "A file of instructions."),
+        ("project:.callsheet/memory/profile.md", "A profile."),
+    ]);
+    let mut builder = PromptBuilder::for_project(&files, "shop");
+    builder.add_context("task", "Add login.");
+    assert_eq!(builder.build_task_prompt().unwrap(), "Add login.");
+
+    block_on(builder.load_project_context(async |project: Option<&str>| {
+        Ok::<_, Infallible>(vec![format!("Project {}.", project.unwrap_or("unknown")), " \n".into()])
+    }));
+    assert_eq!(builder.build_task_prompt().unwrap(), "Project shop.\n\n---\n\nAdd login.");
+
+    block_on(builder.load_project_context(async |_: Option<&str>| Ok::<Vec<String>, Infallible>(vec![])));
+    assert_eq!(builder.build_task_prompt().unwrap(), "Add login.");
+    assert_eq!(warnings(&builder), [""; 0]);
+}
+
+#[test]
+fn b3_b4_an_error_of_a_source_leaves_its_layer_empty_and_a_warning() {
+    let files = Files::of(&[]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.add_context("task", "Add login.");
+    let memory = async |_: Option<&str>| Err::<Vec<String>, _>("no connection");
+    let rules = async |_: Option<&str>, _: &str| Err::<Vec<String>, _>("timed out");
+    block_on(builder.load_project_context(memory));
+    block_on(builder.load_relevant_rules("login", rules));
+    assert_eq!(builder.build_task_prompt().unwrap(), "Add login.");
+    assert_eq!(
+        warnings(&builder),
+        [
+            "warning[source/unreadable]: the layer of the memory stays empty: no connection",
+            "warning[source/unreadable]: the layer of the rules stays empty: timed out",
+        ]
+    );
+
+    block_on(builder.load_relevant_rules("login", async |_: Option<&str>, _: &str| {
+        Ok::<_, Infallible>(vec!["Hash passwords."])
+    }));
+    assert_eq!(builder.build_task_prompt().unwrap(), "Hash passwords.\n\n---\n\nAdd login.");
+    assert_eq!(warnings(&builder).len(), 1);
+}
+
+#[test]
+fn b4_a_rule_source_is_asked_with_the_project_and_the_query() {
+    async fn rules(project: Option<&str>, query: &str) -> Result<Vec<String>, Infallible> {
+        Ok(vec![format!("{project:?} {query}")])
+    }
+    let files = Files::of(&[]);
+    let mut builder = PromptBuilder::for_project(&files, "shop");
+    block_on(builder.load_relevant_rules("login", rules));
+    assert_eq!(builder.build_task_prompt().unwrap(), "Some(\"shop\") login");
+    let mut builder = PromptBuilder::new(&files);
+    block_on(builder.load_relevant_rules("login", rules));
+    assert_eq!(builder.build_task_prompt().unwrap(), "None login");
+}
+
+#[test]
+fn b4_loading_can_be_sent_to_another_thread_where_the_sources_can() {
+    fn can_be_sent<T: Send>(_: &T) {}
+    async fn memory(_: Option<&str>) -> Result<Vec<String>, Infallible> {
+        Ok(vec![])
+    }
+    let mut builder = PromptBuilder::new(Builtin);
+    can_be_sent(&builder);
+    can_be_sent(&builder.load_project_context(memory));
+    can_be_sent(&async {
+        builder.load_relevant_rules("login", async |_: Option<&str>, _: &str| memory(None).await).await;
+        builder.build()
+    });
+}
+
+#[test]
+fn b5_blocks_stand_in_call_order_as_they_are_given() {
+    let files = Files::of(&[]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.add_context("hook", " indented\n").add_context("task", "one").add_context("blank", " \n\t");
+    builder.add_context_section("system_metadata", [("workspace", json!(".")), ("retries", json!(2))]);
+    builder.add_context_section("empty", [("", ""); 0]);
+    builder.add_context("task", "two {{name}}");
+    assert_eq!(
+        builder.build_task_prompt().unwrap(),
+        " indented\n\n\n---\n\none\n\n---\n\n\
+         ## System Metadata\n\n- **workspace:** .\n- **retries:** 2\n\n---\n\ntwo {{name}}"
+    );
+}
+
+#[test]
+fn b5_a_name_that_is_none_is_refused() {
+    let files = Files::of(&[]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.add_context("two words", "x");
+    assert_eq!(
+        builder.build().unwrap_err().to_string(),
+        "error[request/bad-name]: `two words` cannot be the name of a context block
+  = hint: a name begins with a letter or digit and holds only letters, digits, `_` and `-`"
+    );
+}
+
+#[test]
+fn b6_both_names_set_the_one_list_of_tools_and_none_becomes_text() {
+    let files = Files::of(&[]);
+    let (grep, edit) = (json!({"name": "grep"}), json!({"name": "edit"}));
+    let mut builder = PromptBuilder::new(&files);
+    builder.add_context("task", "Add login.");
+    builder.set_core_tools(vec![grep.clone()]);
+    assert_eq!(builder.build().unwrap(), ("Add login.".into(), vec![grep]));
+    builder.set_tools(vec![edit.clone()]);
+    assert_eq!(builder.build().unwrap(), ("Add login.".into(), vec![edit]));
+}
+
+#[test]
+fn b7_building_again_gives_the_same_bytes_and_the_task_prompt_is_the_same_text() {
+    let files = Files::of(&[GREETER]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.set_identity("greeter", values([("name", "Ada")])).add_context("task", "Add login.");
+    let first = builder.build().unwrap();
+    assert_eq!(first, ("You are Ada.\n\n---\n\nAdd login.".into(), vec![]));
+    assert_eq!(builder.build().unwrap(), first);
+    assert_eq!(builder.build_task_prompt().unwrap(), first.0);
+    assert_eq!(builder.build().unwrap(), first);
+}
+
+#[test]
+fn b8_a_template_is_found_by_path_or_plain_name_and_a_missing_one_is_none() {
+    let files = Files::of(&[
+        GREETER,
+        ("builtin:templates/depth/greeter.md", "hidden by the identity"),
+        ("builtin:templates/shared/note.md", "A note of {{ who }}.\n"),
+        ("builtin:templates/system/BASE-plan.md", "You plan."),
+        ("project:prompts/flat.md", "Flat."),
+        ("builtin:templates/shared/broken.md", "---\nname: x\n"),
+        ("project:.callsheet/templates/shared/note.md", "unreadable"),
+    ]);
+    let builder = PromptBuilder::new(&files);
+    assert_eq!(builder.get_template("greeter").as_deref(), Some("You are {{name}}."));
+    assert_eq!(builder.get_template("depth/greeter").as_deref(), Some("hidden by the identity"));
+    assert_eq!(builder.get_template("system/BASE-plan.md").as_deref(), Some("You plan."));
+    for none in ["BASE-plan", "flat", "nobody", "../greeter", "", "/etc/passwd", "{role}", "broken", "note"] {
+        assert_eq!(builder.get_template(none), None, "{none}");
+    }
+    let mut builder = PromptBuilder::new(&files);
+    builder.set_layout(Layout { templates: vec!["prompts".into()], ..Layout::default() });
+    assert_eq!(builder.get_template("flat").as_deref(), Some("Flat."));
+    assert_eq!(builder.get_template("note").as_deref(), Some("A note of {{ who }}."));
+}
+
+#[test]
+fn b8_rendering_says_what_is_wrong_with_a_template() {
+    let files = Files::of(&[
+        ("builtin:templates/shared/note.md", "A note of {{ who }}.\n"),
+        ("builtin:templates/shared/own.md", "{{role}}{{project_documents}}"),
+        ("project:README.md", "A readme."),
+    ]);
+    let builder = PromptBuilder::new(&files);
+    let said = |name: &str| builder.render_template(name, BTreeMap::new()).unwrap_err().to_string();
+    assert_eq!(
+        said("note"),
+        "error[slot/unfilled]: nothing fills `who`
+  ┌─ builtin:templates/shared/note.md:1:14
+1 │ A note of {{ who }}.
+  │              ^^^
+  = hint: give it with `--set who=…`, or let `--missing empty` leave it out"
+    );
+    assert_eq!(
+        said("depth/nobody"),
+        "error[template/not-found]: TemplateNotFound: no template for the section `depth/nobody`
+  = looked in project:.callsheet/templates/depth/nobody.md
+  =           user:templates/depth/nobody.md
+  =           builtin:templates/depth/nobody.md"
+    );
+    assert_eq!(
+        said("own"),
+        "error[slot/unfilled]: nothing fills `role`
+  ┌─ builtin:templates/shared/own.md:1:3
+1 │ {{role}}{{project_documents}}
+  │   ^^^^
+  = hint: did you mean `rules`?
+  = hint: give it with `--set role=…`, or let `--missing empty` leave it out"
+    );
+    assert_eq!(builder.render_template("own", values([("role", "x")])).unwrap(), "x");
+    assert_eq!(said("../note"), "error[request/bad-name]: `../note` cannot be the name of a template");
+}
+
+#[test]
+fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
+    let files = Files::of(&[
+        GREETER,
+        (
+            "builtin:templates/shared/note.md",
+            "---\nvariables: [who, {name: when, default: today}, {name: why, required: false}]\n---\n\
+             {{who}} {{when}} {{why}}.",
+        ),
+    ]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.set_identity("greeter", BTreeMap::new());
+    assert_eq!(
+        builder.build().unwrap_err().to_string(),
+        "error[slot/unfilled]: nothing fills `name`
+  ┌─ builtin:templates/identity/greeter.md:4:11
+4 │ You are {{name}}.
+  │           ^^^^
+  = hint: give it with `--set name=…`, or let `--missing empty` leave it out"
+    );
+    assert_eq!(builder.render_template("note", values([("who", "{{when}}")])).unwrap(), "{{when}} today .");
+
+    builder.set_missing(MissingPolicy::Empty);
+    assert_eq!(builder.build_task_prompt().unwrap(), "You are .");
+    assert_eq!(
+        warnings(&builder),
+        ["warning[slot/unfilled]: nothing fills `name`
+  ┌─ builtin:templates/identity/greeter.md:4:11
+4 │ You are {{name}}.
+  │           ^^^^"]
+    );
+    assert_eq!(builder.render_template("note", BTreeMap::new()).unwrap(), " today .");
+}
+
+#[test]
+fn b8_templates_are_kept_per_builder_until_reload() {
+    let files = Files::of(&[("builtin:templates/identity/clerk.md", "first")]);
+    let mut builder = PromptBuilder::new(&files);
+    builder.set_identity("clerk", BTreeMap::new());
+    assert_eq!(builder.build_task_prompt().unwrap(), "first");
+    assert_eq!(builder.get_template("late"), None);
+
+    files.put("builtin:templates/identity/clerk.md", "second");
+    files.put("builtin:templates/identity/late.md", "late");
+    assert_eq!(builder.build_task_prompt().unwrap(), "first");
+    assert_eq!(builder.get_template("clerk").as_deref(), Some("first"));
+    assert_eq!(builder.get_template("late"), None);
+    assert_eq!(PromptBuilder::new(&files).get_template("clerk").as_deref(), Some("second"));
+
+    builder.reload();
+    assert_eq!(builder.build_task_prompt().unwrap(), "second");
+    assert_eq!(builder.get_template("late").as_deref(), Some("late"));
+}
+
+#[test]
+fn b9_task_depth_becomes_the_execution_rules_for_that_depth() {
+    let files = Files::of(&[
+        ("builtin:templates/depth/plan-structure-guide.md", "Plan at most {{max_steps}} steps."),
+        ("builtin:templates/depth/controlled-splitting.md", "Level {{current_depth}} of {{max_depth}}."),
+        ("builtin:templates/depth/execution-focus.md", "Do it."),
+    ]);
+    let rules = |data: &[(&str, Value)]| {
+        let mut builder = PromptBuilder::new(&files);
+        builder.add_context_section("task_depth", data.iter().cloned());
+        let composed = builder.compose().unwrap();
+        let blocks: Vec<&str> =
+            composed.prompt.sections.iter().flat_map(|s| &s.blocks).map(|block| &*block.name).collect();
+        assert_eq!(blocks, ["execution_rules"]);
+        builder.build_task_prompt().unwrap()
+    };
+    assert_eq!(rules(&[("depth", json!(0))]), "Plan at most 20 steps.");
+    assert_eq!(rules(&[("depth", json!(0)), ("max_steps", json!("7"))]), "Plan at most 7 steps.");
+    assert_eq!(rules(&[("depth", json!(1))]), "Level 1 of 2.");
+    assert_eq!(rules(&[("depth", json!(2))]), "Do it.");
+    assert_eq!(rules(&[("depth", json!(0)), ("max_depth", json!(0))]), "Do it.");
+
+    let mut builder = PromptBuilder::new(&files);
+    builder.add_context_section("task_depth", [("depth", json!(-1)), ("max_steps", json!("many"))]);
+    assert_eq!(
+        builder.build().unwrap_err().to_string(),
+        "error[depth/bad]: `depth` of `task_depth` is -1, not a whole number of zero or more
+error[depth/bad]: `max_steps` of `task_depth` is \"many\", not a whole number of zero or more"
+    );
+}
+
+fn item(kind: DocumentKind, name: &str, content: &str) -> ContextItem {
+    ContextItem { kind, name: name.into(), content: content.into() }
+}
+
+#[test]
+fn u1_json_reads_back_as_the_same_prompt() {
+    let bare = UnifiedPrompt { instructions: "Add login".into(), ..UnifiedPrompt::default() };
+    assert_eq!(bare.to_json(), r#"{"context":[],"instructions":"Add login"}"#);
+    let full = UnifiedPrompt {
+        system_prompt: Some("".into()),
+        context: vec![item(DocumentKind::Thought, "why", "\"\\\r\n\u{0}")],
+        tools: vec![json!({"name": "grep", "input_schema": {"type": "object"}})],
+        ..bare.clone()
+    };
+    assert_eq!(
+        full.to_json(),
+        concat!(
+            r#"{"system_prompt":"","context":[{"type":"thought","name":"why","content":"\"\\\r\n\u0000"}],"#,
+            r#""instructions":"Add login","tools":[{"name":"grep","input_schema":{"type":"object"}}]}"#
+        )
+    );
+    for prompt in [bare, full] {
+        assert_eq!(UnifiedPrompt::from_json(&prompt.to_json()).unwrap(), prompt);
+    }
+    let least = UnifiedPrompt::from_json(r#"{"instructions": ""}"#).unwrap();
+    assert_eq!(least, UnifiedPrompt::default());
+}
+
+#[test]
+fn u1_what_does_not_fit_is_refused_with_the_path_of_every_bad_field() {
+    let said = |json: &str| UnifiedPrompt::from_json(json).unwrap_err().to_string();
+    let failure = UnifiedPrompt::from_json(
+        r#"{"system_prompt": null, "instruction": "Add login", "tools": {}, "context": [
+            {"type": "file", "name": "a", "content": "b"},
+            {"type": "image", "name": 3, "contents": "b"},
+            "text"]}"#,
+    )
+    .unwrap_err();
+    let messages: Vec<&str> = failure.0.iter().map(|diag| diag.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "`instructions` is missing",
+            "`system_prompt` is of type null, not string",
+            "there is no key `instruction`",
+            "`tools` is of type object, not array",
+            "`context[1].content` is missing",
+            "`context[1].type` is `image`, not one of file, artifact, thought",
+            "`context[1].name` is of type number, not string",
+            "there is no key `context[1].contents`",
+            "`context[2]` is of type string, not object",
+        ]
+    );
+    assert!(failure.0.iter().all(|diag| diag.code.as_str() == "prompt/bad"));
+    assert_eq!(
+        said("[]"),
+        "error[prompt/bad]: it is of type array, not object\n  ┌─ prompt:1:1\n1 │ []\n  │ ^"
+    );
+    assert_eq!(
+        said(r#"{"instructions": "a", "instructions": "b"}"#),
+        "error[prompt/bad]: duplicate field `instructions` at line 1 column 36
+  ┌─ prompt:1:36
+1 │ {\"instructions\": \"a\", \"instructions\": \"b\"}
+  │                                    ^"
+    );
+    assert_eq!(
+        said("{"),
+        "error[prompt/bad]: EOF while parsing an object at line 1 column 1
+  ┌─ prompt:1:1
+1 │ {
+  │ ^"
+    );
+}
+
+#[test]
+fn u1_the_schema_asks_for_instructions_and_for_all_of_an_item() {
+    let schema = Value::from(schemars::schema_for!(UnifiedPrompt));
+    assert_eq!(
+        schema,
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "UnifiedPrompt",
+            "description": "What an agent is told, in three parts, and the tools it may use.",
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["instructions"],
+            "properties": {
+                "system_prompt": {"type": "string", "description": "Who the agent is and how it works."},
+                "context": {
+                    "type": "array",
+                    "items": {"$ref": "#/$defs/ContextItem"},
+                    "description": "What the agent has before it.",
+                    "default": [],
+                },
+                "instructions": {"type": "string", "description": "What the agent is to do."},
+                "tools": {
+                    "type": "array",
+                    "items": true,
+                    "description": "JSON Schema tool definitions. They never become text.",
+                },
+            },
+            "$defs": {
+                "ContextItem": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "required": ["type", "name", "content"],
+                    "description": "A file, an output of earlier work, or a thought.",
+                    "properties": {
+                        "type": {"$ref": "#/$defs/DocumentKind"},
+                        "name": {
+                            "type": "string",
+                            "description": "A file's path, or what the item is called.",
+                        },
+                        "content": {"type": "string"},
+                    },
+                },
+                "DocumentKind": {"type": "string", "enum": ["file", "artifact", "thought"]},
+            },
+        })
+    );
+}
+
+#[test]
+fn u2_xml_has_three_parts_and_no_padding() {
+    let prompt = UnifiedPrompt {
+        system_prompt: Some("You plan.".into()),
+        context: vec![
+            item(DocumentKind::File, "src/main.rs", "fn main() {}\n"),
+            item(DocumentKind::Artifact, "plan \"2\"", "a < b"),
+            item(DocumentKind::Thought, "why", ""),
+        ],
+        instructions: "Add login".into(),
+        tools: vec![json!({"name": "grep"})],
+    };
+    assert_eq!(
+        prompt.to_xml().unwrap(),
+        "<prompt><system_prompt>You plan.</system_prompt><context>\
+         <file path=\"src/main.rs\">fn main() {}\n</file>\
+         <artifact name=\"plan &quot;2&quot;\"><![CDATA[a < b]]></artifact>\
+         <thought name=\"why\"></thought></context>\
+         <instructions>Add login</instructions></prompt>"
+    );
+    let bare = UnifiedPrompt { instructions: "Add login".into(), ..UnifiedPrompt::default() };
+    assert_eq!(
+        bare.to_xml().unwrap(),
+        "<prompt><system_prompt></system_prompt><instructions>Add login</instructions></prompt>"
+    );
+}
+
+#[test]
+fn u2_a_reader_of_the_xml_gets_every_byte_back() {
+    let hostile = " </file>]]>&amp;<![CDATA[\r\n\r\u{1F600}{{NAME}}\t";
+    let prompt = UnifiedPrompt {
+        system_prompt: Some(hostile.into()),
+        context: vec![item(DocumentKind::File, hostile, hostile)],
+        instructions: hostile.into(),
+        tools: vec![],
+    };
+    let xml = prompt.to_xml().unwrap();
+    let read = roxmltree::Document::parse(&xml).unwrap();
+    let text = |tag: &str| {
+        let node = read.descendants().find(|node| node.has_tag_name(tag)).unwrap();
+        node.children().filter_map(|child| child.text()).collect::<String>()
+    };
+    for tag in ["system_prompt", "file", "instructions"] {
+        assert_eq!(text(tag), hostile, "{tag}");
+    }
+    let file = read.descendants().find(|node| node.has_tag_name("file")).unwrap();
+    assert_eq!(file.attribute("path"), Some(hostile));
+}
+
+#[test]
+fn u2_a_character_that_xml_cannot_carry_is_an_error_that_names_the_item() {
+    let prompt = UnifiedPrompt {
+        context: vec![item(DocumentKind::File, "image.png", "ab\u{0}c")],
+        instructions: "Add login".into(),
+        ..UnifiedPrompt::default()
+    };
+    assert_eq!(
+        prompt.to_xml().unwrap_err().to_string(),
+        "error[xml/character]: document image.png: U+0000 at offset 2 cannot stand in XML
+  ┌─ document image.png:1:3
+1 │ ab\\u{0}c
+  │   ^^^^^
+  = hint: leave the file out, or render as JSON"
+    );
+}
+
+#[test]
+fn u1_a_composed_prompt_written_as_json_reads_back() {
+    let files = Files::of(&[("builtin:templates/system/BASE-plan.md", "You plan \"{{goal}}\".")]);
+    let request: Request = serde_json::from_value(json!({
+        "recipe": "unified", "phase": "plan", "instructions": "Add\r\nlogin",
+        "values": {"goal": "\\ \u{7}"},
+        "documents": [{"type": "artifact", "name": "a \"b\"", "content": "\t"}],
+        "context": [{"name": "hook", "text": "fired"}],
+        "tools": [{"name": "grep"}],
+    }))
+    .unwrap();
+    let composed = compose(&request, &files).unwrap();
+    let unified = UnifiedPrompt {
+        system_prompt: Some("You plan \"\\ \u{7}\".".into()),
+        context: vec![
+            item(DocumentKind::Artifact, "a \"b\"", "\t"),
+            item(DocumentKind::Artifact, "hook", "fired"),
+        ],
+        instructions: "Add\r\nlogin".into(),
+        tools: vec![json!({"name": "grep"})],
+    };
+    let json = render(&composed.prompt, Format::Json, None).unwrap().text;
+    assert_eq!(UnifiedPrompt::from_json(&json).unwrap(), unified);
+    assert_eq!(UnifiedPrompt::try_from(&composed.prompt).unwrap(), unified);
+    assert_eq!(UnifiedPrompt::try_from(&Prompt::from(&unified)).unwrap(), unified);
+}
+
+#[test]
+fn u3_t1_the_agents_own_template_comes_before_the_base_one() {
+    let files = Files::of(&[
+        ("builtin:templates/system/BASE-plan.md", "---\nname: plan\n---\n\nBase {{PROJECT_CONTEXT}}.\n"),
+        ("builtin:templates/system/CLAUDE-plan.md", "Claude."),
+        ("user:templates/system/CODEX-plan.md", "Codex."),
+        ("project:.callsheet/templates/system/CODEX-plan.md", "Codex, of this project."),
+    ]);
+    let load = |agent| load_system_template(&files, agent, "plan").unwrap();
+    assert_eq!(load("CLAUDE"), "Claude.");
+    assert_eq!(load("claude"), "Claude.");
+    assert_eq!(load("codex"), "Codex, of this project.");
+    assert_eq!(load("GEMINI"), "Base {{PROJECT_CONTEXT}}.");
+    assert_eq!(load("base"), "Base {{PROJECT_CONTEXT}}.");
+}
+
+#[test]
+fn u6_a_missing_system_template_lists_every_place() {
+    let files = Files::of(&[
+        ("builtin:templates/system/BASE-plan.md", "Base."),
+        ("builtin:templates/system/BASE-review.md", "Base."),
+        ("project:.callsheet/templates/system/CLAUDE-review.md", "unreadable"),
+    ]);
+    let said = |agent, phase| load_system_template(&files, agent, phase).unwrap_err().to_string();
+    assert_eq!(
+        said("claude", "paln"),
+        "error[template/not-found]: TemplateNotFound: no template for the phase `paln`
+  = looked in project:.callsheet/templates/system/CLAUDE-paln.md
+  =           user:templates/system/CLAUDE-paln.md
+  =           builtin:templates/system/CLAUDE-paln.md
+  =           project:.callsheet/templates/system/BASE-paln.md
+  =           user:templates/system/BASE-paln.md
+  =           builtin:templates/system/BASE-paln.md
+  = hint: did you mean `plan`?
+  = hint: phases that exist: plan, review"
+    );
+    assert_eq!(
+        said("claude", "review"),
+        "error[source/unreadable]: `project:.callsheet/templates/system/CLAUDE-review.md` cannot be used: \
+         it is a directory, not a regular file"
+    );
+    assert_eq!(
+        said("../claude", "plan"),
+        "error[request/bad-name]: `../claude` cannot be the agent
+  = hint: a name begins with a letter or digit and holds only letters, digits, `_` and `-`"
+    );
+}
+
+#[test]
+fn t4_variables_are_put_in_once_and_a_missing_one_warns() {
+    let template =
+        "# Identity\r\n{{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}\n\\{{TASKS}} {{> note}}";
+    let given = values([("TASKS", "1. {{PROJECT_CONTEXT}}\r\n"), ("UNUSED", "x")]);
+    let injected = inject_variables(template, &given);
+    assert_eq!(
+        injected.text,
+        "# Identity\nContext not provided 1. {{PROJECT_CONTEXT}}\r\n \n{{TASKS}} {{> note}}"
+    );
+    let warnings: Vec<String> = injected.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "warning[slot/unfilled]: nothing fills `PROJECT_CONTEXT`
+  ┌─ template:2:3
+2 │ {{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}
+  │   ^^^^^^^^^^^^^^^",
+            "warning[slot/unfilled]: nothing fills `SKELETON`
+  ┌─ template:2:34
+2 │ {{PROJECT_CONTEXT}} {{ TASKS }}{{SKELETON}} {{SKELETON}}
+  │                                  ^^^^^^^^",
+            "warning[fragment/not-found]: the fragment `note` is left as it is
+  ┌─ template:3:16
+3 │ \\{{TASKS}} {{> note}}
+  │                ^^^^",
+        ]
+    );
+    let all = values([("PROJECT_CONTEXT", ""), ("TASKS", ""), ("SKELETON", "{{> x}}")]);
+    assert_eq!(inject_variables("{{PROJECT_CONTEXT}}{{SKELETON}}", &all).text, "{{> x}}");
+    assert!(inject_variables("{{PROJECT_CONTEXT}}{{SKELETON}}", &all).warnings.is_empty());
+}

@@ -1,0 +1,241 @@
+//! Golden cases: folders with a request, sources, and exactly what must come of them.
+//!
+//! ```text
+//! golden/<case>/case.toml        what the harness is told, and `[request]`
+//!               request.toml     instead of `[request]`: read as a person's request is (or request.json)
+//!               prompt.json      instead of a request: a unified prompt as data
+//!               sources/<root>/  what the four roots hold
+//!               expect.md|xml|json, expect.origins, expect.talk, expect.absent
+//!               expect.errors    instead of all of these
+//! ```
+//!
+//! `BLESS=1 cargo test -p callsheet-core --test golden` writes the expectations anew; the diff is what
+//! has to be read then.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[path = "support/folder.rs"]
+mod folder;
+#[path = "support/spans.rs"]
+mod spans;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use callsheet_core::diag::{Code, Diag, Failure, Severity, visible};
+use callsheet_core::render::{Api, Rendered, render};
+use callsheet_core::{
+    Composed, DataNotation, Format, Prompt, Recorder, UnifiedPrompt, compose, read_request,
+};
+use folder::Folder;
+use serde::Deserialize;
+
+/// What only the command line says. Its own tests show it.
+const COMMAND_LINE: &[Code] = &[
+    Code::ConfigBad,
+    Code::InputNotFound,
+    Code::InputOutside,
+    Code::InputUnreadable,
+    Code::OutputFailed,
+    Code::UsageBad,
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    request: Option<toml::Table>,
+    /// Instead of the format that the request or the recipe asks for.
+    format: Option<Format>,
+    api: Option<Api>,
+    /// Notes are shown as well.
+    #[serde(default)]
+    verbose: bool,
+    /// How the paths of those shipped files begin that the case sees besides the recipes.
+    #[serde(default)]
+    shipped: Vec<String>,
+}
+
+/// File name → exact bytes.
+type Expectations = BTreeMap<String, String>;
+
+#[test]
+fn every_case_gives_what_it_expects() {
+    let bless = env::var_os("BLESS").is_some();
+    let mut wrong = String::new();
+    for dir in folders("golden") {
+        let name = dir.file_name().unwrap().to_str().unwrap().to_owned();
+        let actual = outcome(&dir);
+        if bless {
+            write_expectations(&dir, &actual);
+        }
+        for complaint in differences(&dir, &actual) {
+            writeln!(wrong, "{name}: {complaint}").unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn every_diagnostic_code_has_a_case() {
+    let golden = shown_codes("golden", |file| matches!(file, "expect.errors" | "expect.talk"));
+    let check = shown_codes("check", |file| file.starts_with("expect."));
+    let shown: BTreeSet<&str> = golden.iter().chain(&check).map(String::as_str).collect();
+    let wanted: BTreeSet<&str> =
+        Code::ALL.iter().filter(|code| !COMMAND_LINE.contains(code)).map(|code| code.as_str()).collect();
+    assert_eq!(shown, wanted, "left: the codes that cases show; right: the codes that there are");
+}
+
+/// What a case really gives: the files that it should expect.
+fn outcome(dir: &Path) -> Expectations {
+    let text = fs::read_to_string(dir.join("case.toml")).expect("a case has a case.toml");
+    let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let sources = Folder { dir: dir.join("sources"), shipped: case.shipped.clone() };
+    let mut files = Expectations::new();
+    let done = composed(dir, &case, &sources).and_then(|composed| {
+        let format = case.format.unwrap_or(composed.prompt.format);
+        let rendered = render(&composed.prompt, format, case.api)?;
+        Ok((format, composed, rendered))
+    });
+    let (format, composed, rendered) = match done {
+        Ok(done) => done,
+        Err(Failure(diags)) => {
+            files.insert("expect.errors".into(), diagnostics(&diags));
+            return files;
+        }
+    };
+    spans::check(&composed.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
+    let extension = match format {
+        Format::Markdown => "md",
+        Format::Xml => "xml",
+        Format::Json => "json",
+    };
+    let shown = |diag: &&Diag| case.verbose || diag.severity > Severity::Note;
+    let talk: Vec<Diag> = composed.talk.iter().chain(&rendered.talk).filter(shown).cloned().collect();
+    files.insert("expect.origins".into(), origins(&composed.prompt, &rendered));
+    files.insert(format!("expect.{extension}"), rendered.text);
+    files.insert("expect.talk".into(), diagnostics(&talk));
+    files.insert("expect.absent".into(), absent(&composed));
+    files.retain(|_, text| !text.is_empty());
+    files
+}
+
+fn composed(dir: &Path, case: &Case, sources: &Folder) -> Result<Composed, Failure> {
+    let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
+    let request = match (&case.request, read("request.toml"), read("request.json"), read("prompt.json")) {
+        (Some(request), None, None, None) => {
+            request.clone().try_into().unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
+        }
+        (None, Some(toml), None, None) => read_request("request.toml", &toml.into(), DataNotation::Toml)?,
+        (None, None, Some(json), None) => read_request("request.json", &json.into(), DataNotation::Json)?,
+        (None, None, None, Some(json)) => {
+            let prompt = Prompt::from(&UnifiedPrompt::from_json(&json)?);
+            return Ok(Composed { prompt, talk: Vec::new(), absent: Vec::new() });
+        }
+        _ => panic!("{} needs one request", dir.display()),
+    };
+    let recorder = Recorder::new(sources);
+    let composed = compose(&request, &recorder)?;
+    // What was seen is enough to compose the same again.
+    assert_eq!(compose(&request, &recorder.finish()).as_ref(), Ok(&composed));
+    Ok(composed)
+}
+
+fn diagnostics(diags: &[Diag]) -> String {
+    diags.iter().map(|diag| format!("{diag}\n")).collect()
+}
+
+fn origins(prompt: &Prompt, rendered: &Rendered) -> String {
+    let line = |span: &callsheet_core::render::Span| {
+        let encoding = format!("{:?}", span.encoding).to_lowercase();
+        match span.piece {
+            None => format!("{}..{} engine {encoding}\n", span.start, span.end),
+            Some(piece) => {
+                let origin = &prompt.origins[piece.origin as usize];
+                let (label, trust) = (origin.label(), origin.trust.name());
+                let label = visible(&label);
+                let range = format!("{}..{}", piece.start, piece.end);
+                format!("{}..{} {label} [{range}] {trust} {encoding}\n", span.start, span.end)
+            }
+        }
+    };
+    rendered.spans.iter().map(line).collect()
+}
+
+fn absent(composed: &Composed) -> String {
+    let line = |absent: &callsheet_core::prompt::Absent| {
+        let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
+        format!("{}: {}{detail}\n", absent.what, absent.why.words())
+    };
+    composed.absent.iter().map(line).collect()
+}
+
+fn write_expectations(dir: &Path, actual: &Expectations) {
+    for file in files(dir).into_iter().filter(|file| file.starts_with("expect.")) {
+        fs::remove_file(dir.join(file)).unwrap();
+    }
+    for (file, text) in actual {
+        fs::write(dir.join(file), text).unwrap();
+    }
+}
+
+fn differences(dir: &Path, actual: &Expectations) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut expected = Expectations::new();
+    for file in files(dir) {
+        match file.as_str() {
+            "case.toml" | "request.toml" | "request.json" | "prompt.json" | "sources" => {}
+            "expect.md" | "expect.xml" | "expect.json" | "expect.origins" | "expect.talk"
+            | "expect.absent" | "expect.errors" => {
+                expected.insert(file.clone(), fs::read_to_string(dir.join(&file)).unwrap());
+            }
+            _ => complaints.push(format!("nobody knows the file `{file}`")),
+        }
+    }
+    let names: BTreeSet<&String> = expected.keys().chain(actual.keys()).collect();
+    for name in names {
+        match (expected.get(name), actual.get(name)) {
+            (Some(expected), Some(actual)) if expected == actual => {}
+            (Some(expected), Some(actual)) => {
+                complaints.push(format!("{name} should be\n{expected}\nbut is\n{actual}"));
+            }
+            (Some(_), None) => {
+                complaints.push(format!("{name} is expected, but there is nothing of that kind"))
+            }
+            (None, Some(actual)) => complaints.push(format!("{name} is not expected:\n{actual}")),
+            (None, None) => {}
+        }
+    }
+    complaints
+}
+
+/// The codes of all diagnostics in the expectations of `tests/<kind>/*/`.
+fn shown_codes(kind: &str, wanted: fn(&str) -> bool) -> BTreeSet<String> {
+    let mut codes = BTreeSet::new();
+    for dir in folders(kind) {
+        for file in files(&dir).into_iter().filter(|file| wanted(file)) {
+            let text = fs::read_to_string(dir.join(file)).unwrap();
+            for line in text.lines() {
+                let said = ["error[", "warning[", "note["].iter().find_map(|start| line.strip_prefix(start));
+                codes.extend(said.and_then(|rest| rest.split_once("]:")).map(|(code, _)| code.to_owned()));
+            }
+        }
+    }
+    codes
+}
+
+/// The case folders of one kind, in order; none where there is no such kind.
+fn folders(kind: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(kind);
+    let names = if root.is_dir() { files(&root) } else { Vec::new() };
+    names.into_iter().map(|name| root.join(name)).filter(|path| path.is_dir()).collect()
+}
+
+fn files(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

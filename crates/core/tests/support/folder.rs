@@ -1,0 +1,91 @@
+//! A case's own files as sources: `sources/{builtin,user,project,session}/…`, read with `std::fs`.
+//!
+//! Of the shipped files a case sees the recipes and what it asks for, so that a new wording somewhere
+//! in `builtin/` does not change what an unrelated case expects.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::{Builtin, Entry, Limits, Listing, Root, SourceError, SourceId, Sources, Text};
+
+pub(crate) struct Folder {
+    pub(crate) dir: PathBuf,
+    /// How the paths of those shipped files begin that the case sees besides `recipes/`.
+    pub(crate) shipped: Vec<String>,
+}
+
+impl Folder {
+    fn path(&self, id: &SourceId) -> PathBuf {
+        self.dir.join(id.root().name()).join(id.path())
+    }
+
+    fn sees(&self, path: &str) -> bool {
+        path.starts_with("recipes/") || self.shipped.iter().any(|start| path.starts_with(start.as_str()))
+    }
+}
+
+impl Sources for Folder {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        let path = self.path(id);
+        if path.is_dir() {
+            return Err(SourceError::NotAFile("directory"));
+        }
+        if !path.exists() {
+            return if self.sees(id.path()) { Builtin.text(id) } else { Ok(None) };
+        }
+        let bytes = fs::read(&path).map_err(|error| SourceError::Unreadable(error.to_string()))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text.into())),
+            Err(error) => {
+                let offset = error.utf8_error().valid_up_to();
+                Err(SourceError::NotUtf8 { offset, byte: error.as_bytes()[offset] })
+            }
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        let path = self.path(dir);
+        if path.is_file() {
+            return Err(SourceError::NotAFile("file"));
+        }
+        let mut listing = Listing::default();
+        let mut there = path.is_dir();
+        if there {
+            let hidden = dir.root() == Root::Project;
+            walk(&path, "", limits.depth, hidden, &mut listing);
+        }
+        if let Some(shipped) = Builtin.list(dir, Limits { entries: usize::MAX, ..limits })? {
+            let seen = shipped.entries.into_iter().filter(|entry| {
+                !entry.dir
+                    && self.sees(&format!("{}/{}", dir.path(), entry.path))
+                    && !listing.entries.contains(entry)
+            });
+            let seen: Vec<Entry> = seen.collect();
+            there |= !seen.is_empty();
+            listing.entries.extend(seen);
+            listing.entries.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        }
+        listing.left_out = listing.entries.len().saturating_sub(limits.entries);
+        listing.entries.truncate(limits.entries);
+        Ok(there.then_some(listing))
+    }
+}
+
+fn walk(dir: &Path, below: &str, depth: usize, skip_hidden: bool, listing: &mut Listing) {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(Result::unwrap).collect();
+    entries.retain(|entry| !(skip_hidden && entry.file_name().as_encoded_bytes().starts_with(b".")));
+    if depth == 0 {
+        listing.not_entered += usize::from(!entries.is_empty());
+        return;
+    }
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = format!("{below}{}", entry.file_name().to_str().unwrap());
+        let dir = entry.path().is_dir();
+        let inside = format!("{path}/");
+        listing.entries.push(Entry { path, dir });
+        if dir {
+            walk(&entry.path(), &inside, depth - 1, skip_hidden, listing);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A reader of the Markdown that the engine writes. It knows the rule of boundaries and the names that
+//! tags can have, and nothing of how the engine works: what it finds must be what the model holds.
+
+/// What stands between tags, and what stands outside.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Bit {
+    Text(String),
+    /// A supplied text between tags.
+    Fenced(String),
+    Document {
+        kind: String,
+        name: String,
+        content: String,
+    },
+}
+
+const KINDS: [(&str, &str); 3] = [("file", "path"), ("artifact", "name"), ("thought", "name")];
+
+/// Where a newline may have been added next to a tag.
+const SEAM: char = '\u{f8fe}';
+
+/// What a reader does not look into.
+pub(crate) const OPAQUE: char = '\u{fffc}';
+
+/// The reader's own marks. A text that holds one of them cannot be read.
+pub(crate) const MARKS: [char; 2] = [SEAM, OPAQUE];
+
+/// Cuts a text at its tags. `names` are what tags around supplied texts can be called.
+pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
+    let mut bits = Vec::new();
+    let mut outside = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        assert!(!closes_nothing(&rest[at..], names), "a closing tag without an opening one: {text:?}");
+        outside.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let before = &text[..text.len() - rest.len()];
+        let line_start = before.is_empty() || before.ends_with('\n');
+        match document(rest).or_else(|| fenced(rest, names, line_start)) {
+            Some((bit, after)) => {
+                bits.push(Bit::Text(std::mem::take(&mut outside)));
+                bits.push(bit);
+                rest = after;
+            }
+            None => {
+                outside.push('<');
+                rest = &rest[1..];
+            }
+        }
+    }
+    outside.push_str(rest);
+    bits.push(Bit::Text(outside));
+    bits.retain(|bit| *bit != Bit::Text(String::new()));
+    bits
+}
+
+/// `name` or `name-2` and so on, at the start of `text`; the longest of `names`.
+fn tag_name<'t>(text: &'t str, names: impl Iterator<Item = &'t str>) -> Option<(&'t str, &'t str, &'t str)> {
+    let name = names.filter(|name| text.starts_with(name)).max_by_key(|name| name.len())?;
+    let rest = &text[name.len()..];
+    let number = rest
+        .strip_prefix('-')
+        .map_or(0, |digits| digits.len() - digits.trim_start_matches(|c: char| c.is_ascii_digit()).len() + 1);
+    Some((name, &text[..name.len() + number], &rest[number..]))
+}
+
+fn document(text: &str) -> Option<(Bit, &str)> {
+    let (kind, tag, rest) = tag_name(&text[1..], KINDS.iter().map(|(kind, _)| *kind))?;
+    let attribute = KINDS.iter().find(|(known, _)| *known == kind)?.1;
+    let rest = rest.strip_prefix(' ')?.strip_prefix(attribute)?.strip_prefix("=\"")?;
+    let (name, rest) = rest.split_once("\">\n")?;
+    let (content, after) = rest.split_once(&format!("</{tag}>"))?;
+    let bit = Bit::Document { kind: kind.into(), name: unescaped(name), content: content.into() };
+    Some((bit, after))
+}
+
+fn fenced<'t>(text: &'t str, names: &'t [String], line_start: bool) -> Option<(Bit, &'t str)> {
+    let (_, tag, rest) = tag_name(&text[1..], names.iter().map(String::as_str))?;
+    let (inner, after) = rest.strip_prefix('>')?.split_once(&format!("</{tag}>"))?;
+    let mut inner = inner.to_owned();
+    if line_start {
+        let first = inner.strip_prefix('\n').unwrap_or(&inner);
+        let both = first.strip_suffix('\n').unwrap_or(first);
+        inner = format!("{SEAM}{both}{SEAM}");
+    }
+    Some((Bit::Fenced(inner), after))
+}
+
+/// Outside of all tags there is nothing to close.
+fn closes_nothing(text: &str, names: &[String]) -> bool {
+    let known = names.iter().map(String::as_str).chain(KINDS.iter().map(|(kind, _)| *kind));
+    let tag = text.strip_prefix("</").and_then(|inside| tag_name(inside, known));
+    tag.is_some_and(|(_, _, rest)| rest.starts_with('>'))
+}
+
+fn unescaped(name: &str) -> String {
+    let references =
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#9;", "\t"), ("&#10;", "\n")];
+    let name = references.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
+    name.replace("&#13;", "\r").replace("&amp;", "&")
+}
+
+/// Cuts at the rule that stands between pieces; only what is outside of tags can hold one.
+pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
+    let mut pieces = vec![Vec::new()];
+    for bit in bits {
+        let Bit::Text(text) = &bit else {
+            pieces.last_mut().unwrap().push(bit);
+            continue;
+        };
+        for (at, part) in text.split("\n\n---\n\n").enumerate() {
+            if at > 0 {
+                pieces.push(Vec::new());
+            }
+            if !part.is_empty() {
+                pieces.last_mut().unwrap().push(Bit::Text(part.into()));
+            }
+        }
+    }
+    pieces
+}
+
+/// What is outside of tags, each pair of tags a mark.
+fn skeleton(bits: &[Bit]) -> String {
+    let text = bits.iter().map(|bit| match bit {
+        Bit::Text(text) => text.clone(),
+        Bit::Fenced(_) | Bit::Document { .. } => OPAQUE.to_string(),
+    });
+    text.collect()
+}
+
+/// Cuts at headings of the first two levels, underlined ones too.
+pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
+    let skeleton = skeleton(&bits);
+    let mut inside = bits.into_iter().filter(|bit| !matches!(bit, Bit::Text(_)));
+    let mut sections: Vec<(Option<String>, String)> = vec![(None, String::new())];
+    for line in lines(&skeleton) {
+        if let Some(heading) = heading(line) {
+            sections.push((Some(heading), String::new()));
+            continue;
+        }
+        let above = &sections.last().unwrap().1;
+        let above = lines(above).last().unwrap_or_default();
+        if underlines(line) && !above.trim().is_empty() {
+            let heading = above.trim().to_owned();
+            let length = above.len();
+            let kept = &mut sections.last_mut().unwrap().1;
+            kept.truncate(kept.len() - length);
+            sections.push((Some(heading), String::new()));
+            continue;
+        }
+        sections.last_mut().unwrap().1.push_str(line);
+    }
+    let sections = sections.into_iter().map(|(heading, text)| {
+        let mut bits = Vec::new();
+        for (at, part) in text.split(OPAQUE).enumerate() {
+            if at > 0 {
+                bits.extend(inside.next());
+            }
+            bits.push(Bit::Text(part.into()));
+        }
+        bits.retain(|bit| *bit != Bit::Text(String::new()));
+        (heading, bits)
+    });
+    sections.collect()
+}
+
+/// Lines with their ends: a lone carriage return ends one as well.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = rest.find(['\n', '\r'])?;
+        let end = if rest[end..].starts_with("\r\n") { end + 2 } else { end + 1 };
+        let (line, after) = rest.split_at(end);
+        rest = after;
+        Some(line)
+    })
+    .chain(text.rsplit(['\n', '\r']).next().filter(|last| !last.is_empty()))
+}
+
+fn heading(line: &str) -> Option<String> {
+    let text = line.trim_start_matches(' ');
+    let hashes = text.len() - text.trim_start_matches('#').len();
+    let rest = &text[hashes..];
+    let fits = line.len() - text.len() <= 3 && (1..=2).contains(&hashes);
+    (fits && (rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']))).then(|| rest.trim().to_owned())
+}
+
+fn underlines(line: &str) -> bool {
+    let text = line.trim_end_matches([' ', '\t', '\n', '\r']);
+    let marks = text.trim_start_matches(' ');
+    let same = |c: char| !marks.is_empty() && marks.chars().all(|mark| mark == c);
+    text.len() - marks.len() <= 3 && (same('-') || same('='))
+}
+
+/// Whether a line of three dashes stands between empty lines: what no text outside of tags may hold.
+pub(crate) fn holds_rule(bits: &[Bit]) -> bool {
+    let text = skeleton(bits);
+    let lines: Vec<&str> = lines(&text).map(|line| line.trim_end_matches([' ', '\t', '\n', '\r'])).collect();
+    let blank = |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.is_empty());
+    let rule = |line: &str| line.trim_start_matches(' ') == "---" && line.len() <= 6;
+    (0..lines.len()).any(|at| rule(lines[at]) && blank(at.checked_sub(1)) && blank(at.checked_add(1)))
+}
+
+/// The bits as one text: documents by a mark, and seams where a newline may have been added.
+pub(crate) fn flat(bits: &[Bit]) -> String {
+    let flat = bits.iter().map(|bit| match bit {
+        Bit::Text(text) | Bit::Fenced(text) => text.clone(),
+        Bit::Document { .. } => OPAQUE.to_string(),
+    });
+    flat.collect()
+}
+
+/// Whether what was read is what the model says, but for newlines at seams.
+pub(crate) fn same(read: &str, model: &str) -> bool {
+    let Some((before, after)) = read.split_once(SEAM) else { return read == model };
+    let Some(rest) = model.strip_prefix(before) else { return false };
+    same(after, rest) || rest.strip_prefix('\n').is_some_and(|rest| same(after, rest))
+}

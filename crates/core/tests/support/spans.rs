@@ -1,0 +1,94 @@
+//! What must hold of the spans of every rendered prompt, checked without the engine's own decoder.
+
+use callsheet_core::Prompt;
+use callsheet_core::render::{Encoding, Rendered};
+
+/// Spans cover the text without gap or overlap, none is empty, and undoing the encoding of each gives
+/// the bytes of its origin.
+pub(crate) fn check(prompt: &Prompt, rendered: &Rendered) -> Result<(), String> {
+    let mut at = 0;
+    for span in &rendered.spans {
+        if span.start != at || span.end <= span.start {
+            return Err(format!("{}..{} does not go on at {at}", span.start, span.end));
+        }
+        at = span.end;
+        let Some(text) = rendered.text.get(span.start..span.end) else {
+            return Err(format!("{}..{} cuts a character", span.start, span.end));
+        };
+        let Some(piece) = span.piece else { continue };
+        let wanted = piece.text(&prompt.origins);
+        let undone = undo(span.encoding, text);
+        if undone.as_deref() != Some(wanted) {
+            return Err(format!("{text:?} stands for {wanted:?} and reads back as {undone:?}"));
+        }
+        if span.encoding.undo(text).as_deref() != Some(wanted) {
+            return Err(format!("the engine reads {text:?} back as {:?}", span.encoding.undo(text)));
+        }
+    }
+    if at == rendered.text.len() {
+        Ok(())
+    } else {
+        Err(format!("nothing covers {at}..{}", rendered.text.len()))
+    }
+}
+
+/// The text that was encoded, by readers that share no code with the engine.
+pub(crate) fn undo(encoding: Encoding, text: &str) -> Option<String> {
+    match encoding {
+        Encoding::Plain => Some(text.to_owned()),
+        // What is not touched by an XML parser need not be given to one.
+        Encoding::Cdata if !text.contains("]]>") && !text.contains('\r') => Some(text.to_owned()),
+        Encoding::Cdata => xml_text(&format!("<x><![CDATA[{text}]]></x>")),
+        Encoding::Attr => references(text),
+        Encoding::Json => json_text(text),
+    }
+}
+
+fn xml_text(document: &str) -> Option<String> {
+    let document = roxmltree::Document::parse(document).ok()?;
+    Some(document.root_element().children().filter_map(|node| node.text()).collect())
+}
+
+fn references(text: &str) -> Option<String> {
+    let mut parts = text.split('&');
+    let mut out = parts.next()?.to_owned();
+    for part in parts {
+        let (name, after) = part.split_once(';')?;
+        out.push(match name {
+            "amp" => '&',
+            "lt" => '<',
+            "gt" => '>',
+            "quot" => '"',
+            "apos" => '\'',
+            number => char::from(number.strip_prefix('#')?.parse::<u8>().ok()?),
+        });
+        out.push_str(after);
+    }
+    (!text.contains(['<', '\r'])).then_some(out)
+}
+
+fn json_text(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c == '"' || c < ' ' {
+            return None;
+        }
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        out.push(match chars.next()? {
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            c @ ('"' | '\\' | '/') => c,
+            'u' => {
+                let digits: String = chars.by_ref().take(4).collect();
+                char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?
+            }
+            _ => return None,
+        });
+    }
+    Some(out)
+}

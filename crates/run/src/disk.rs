@@ -1,0 +1,99 @@
+//! The four roots as [`Sources`]: the shipped files, and a directory each for user, project, session.
+//!
+//! Refuses to write: nothing here can create, change or remove a file.
+
+use std::path::{Path, PathBuf};
+
+use callsheet_core::{Builtin, Limits, Listing, Root, SourceError, SourceId, Sources, Text};
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::list;
+use crate::read::{self, Place};
+
+/// 16 MiB: far above any prompt, far below what would hurt.
+pub const DEFAULT_MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Where the directories of the three roots on disk are.
+///
+/// A root without a directory holds nothing, except that a session without one is the project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    pub user: Option<PathBuf>,
+    pub project: Option<PathBuf>,
+    pub session: Option<PathBuf>,
+}
+
+/// A root's directory: held open, not there, or there and of no use.
+type Opened = Result<Option<Dir>, SourceError>;
+
+/// Sources on disk.
+///
+/// The directories are opened once, at the start, so that all answers are about the same ones even
+/// when somebody renames them meanwhile.
+#[derive(Debug)]
+pub struct Disk {
+    user: Opened,
+    project: Opened,
+    session: Option<Opened>,
+    max_file_bytes: u64,
+}
+
+impl Disk {
+    /// Never fails: a root that cannot be opened says why when it is first asked for something.
+    pub fn new(roots: &Roots, max_file_bytes: u64) -> Self {
+        let open_if_given = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(None), open);
+        Self {
+            user: open_if_given(&roots.user),
+            project: open_if_given(&roots.project),
+            session: roots.session.as_deref().map(open),
+            max_file_bytes,
+        }
+    }
+
+    fn dir(&self, root: Root) -> Result<Option<&Dir>, SourceError> {
+        let opened = match root {
+            Root::Builtin => return Ok(None),
+            Root::User => &self.user,
+            Root::Project => &self.project,
+            Root::Session => self.session.as_ref().unwrap_or(&self.project),
+        };
+        match opened {
+            Ok(dir) => Ok(dir.as_ref()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+}
+
+impl Sources for Disk {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        if id.root() == Root::Builtin {
+            return Builtin.text(id);
+        }
+        match self.dir(id.root())? {
+            Some(dir) => read::text(Place::Within(dir), Path::new(id.path()), self.max_file_bytes),
+            None => Ok(None),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() == Root::Builtin {
+            return Builtin.list(dir, limits);
+        }
+        match self.dir(dir.root())? {
+            Some(root) => list::list(root, Path::new(dir.path()), limits),
+            None => Ok(None),
+        }
+    }
+}
+
+fn open(path: &Path) -> Opened {
+    match Dir::open_ambient_dir(path, ambient_authority()) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if !read::is_absence(&error) => Err(read::refusal(&error)),
+        // The same error number stands for a file in the directory's place and for a file further
+        // up (`HOME=/dev/null`); only the former is somebody's mistake.
+        Err(_) if path.exists() => Err(SourceError::Unreadable("its root is not a directory".to_owned())),
+        Err(_) => Ok(None),
+    }
+}

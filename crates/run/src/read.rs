@@ -1,0 +1,165 @@
+//! One file's bytes, whole and unchanged, or the reason why not.
+//!
+//! Refuses to open anything but a regular file: opening alone can wait for ever (a FIFO) or do
+//! something (a device).
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use callsheet_core::{SourceError, Text};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions, OpenOptionsExt as _};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// What a path is relative to, and where its symbolic links may lead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// A root: nothing outside of it can be reached.
+    Within(&'a Dir),
+    /// The whole disk, for a path that a person typed.
+    Anywhere,
+}
+
+/// The text of a file that a person named outright, wherever it lies; `None` if there is none.
+///
+/// Symbolic links are followed. What is not a regular file is refused without being opened.
+pub fn read_file(path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {
+    text(Place::Anywhere, path, limit)
+}
+
+pub(crate) fn text(place: Place<'_>, path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {
+    let Some(bytes) = place.bytes(path, limit)? else {
+        return Ok(None);
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text.into())),
+        Err(error) => {
+            let offset = error.utf8_error().valid_up_to();
+            Err(SourceError::NotUtf8 { offset, byte: error.as_bytes()[offset] })
+        }
+    }
+}
+
+impl Place<'_> {
+    pub(crate) fn bytes(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, SourceError> {
+        let Some(metadata) = self.found(path, self.metadata(path))? else {
+            return Ok(None);
+        };
+        check(&metadata, limit)?;
+        let Some(file) = self.found(path, self.open(path))? else {
+            return Ok(None);
+        };
+        // Somebody may have put something else there between the look and the opening.
+        let metadata = file.metadata().map_err(|error| refusal(&error))?;
+        check(&metadata, limit)?;
+        read(file, metadata.len(), limit).map(Some)
+    }
+
+    /// Tells absence from failure, given what the system said about `path`.
+    ///
+    /// A link to nothing is a failure: whoever put it there meant something by it.
+    pub(crate) fn found<T>(self, path: &Path, answer: io::Result<T>) -> Result<Option<T>, SourceError> {
+        match answer {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if !is_absence(&error) => Err(refusal(&error)),
+            Err(_) if self.ends_at_dangling_link(path) => {
+                Err(SourceError::Unreadable("it is a symbolic link to nothing".to_owned()))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether the last part of an absent `path` that is there is a link to nothing.
+    fn ends_at_dangling_link(self, path: &Path) -> bool {
+        for part in path.ancestors() {
+            if let Ok(metadata) = self.link_metadata(part) {
+                return metadata.file_type().is_symlink()
+                    && self.metadata(part).is_err_and(|error| is_absence(&error));
+            }
+        }
+        false
+    }
+
+    fn metadata(self, path: &Path) -> io::Result<Metadata> {
+        match self {
+            Self::Within(dir) => dir.metadata(path),
+            Self::Anywhere => path.metadata().map(Metadata::from_just_metadata),
+        }
+    }
+
+    fn link_metadata(self, path: &Path) -> io::Result<Metadata> {
+        match self {
+            Self::Within(dir) => dir.symlink_metadata(path),
+            Self::Anywhere => path.symlink_metadata().map(Metadata::from_just_metadata),
+        }
+    }
+
+    /// Without waiting, and without adopting a terminal, should the file have become one.
+    fn open(self, path: &Path) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
+        match self {
+            Self::Within(dir) => dir.open_with(path, &options),
+            Self::Anywhere => File::open_ambient_with(path, &options, ambient_authority()),
+        }
+    }
+}
+
+fn check(metadata: &Metadata, limit: u64) -> Result<(), SourceError> {
+    if let Some(kind) = other_kind(metadata.file_type()) {
+        return Err(SourceError::NotAFile(kind));
+    }
+    if metadata.len() > limit {
+        return Err(SourceError::TooLarge { size: metadata.len(), limit });
+    }
+    Ok(())
+}
+
+/// What it is, unless it is a regular file.
+fn other_kind(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("directory")
+    } else if kind.is_fifo() {
+        Some("FIFO")
+    } else if kind.is_socket() {
+        Some("socket")
+    } else if kind.is_block_device() || kind.is_char_device() {
+        Some("device")
+    } else {
+        Some("special file")
+    }
+}
+
+/// `expected` bytes, or what there is by now: a file may grow while it is read.
+fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
+    let unreadable = |why: &dyn ToString| SourceError::Unreadable(why.to_string());
+    let mut bytes = Vec::new();
+    // The limit may be set so high that a sparse file asks for more memory than there is.
+    bytes
+        .try_reserve_exact(usize::try_from(expected).unwrap_or(usize::MAX))
+        .map_err(|error| unreadable(&error))?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    let size = bytes.len() as u64;
+    if size > limit {
+        return Err(SourceError::TooLarge { size, limit });
+    }
+    Ok(bytes)
+}
+
+/// Whether `error` only says that nothing has that name.
+pub(crate) fn is_absence(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG))
+}
+
+pub(crate) fn refusal(error: &io::Error) -> SourceError {
+    match Errno::from_io_error(error) {
+        // cap-std's word for a path that leaves its directory: the one denial without a number,
+        // because it does not come from the system.
+        None if error.kind() == io::ErrorKind::PermissionDenied => SourceError::Outside,
+        Some(Errno::LOOP) => SourceError::Unreadable("its symbolic links go in a circle".to_owned()),
+        _ => SourceError::Unreadable(error.to_string()),
+    }
+}

@@ -1,0 +1,9 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+//! What [`callsheet_run::Disk`] promises: it reads what is inside, refuses what leads outside, and
+//! never waits.
+
+mod list;
+mod read;
+mod swap;
+mod world;

@@ -1,0 +1,330 @@
+//! Texts.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+
+use callsheet_core::{BadPath, Builtin, Entry, Root, SourceError, SourceId, Sources as _};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
+
+use crate::world::{ALL, World, id, names, quickly, some, text, unreadable};
+
+#[test]
+fn a_text_is_read_exactly() {
+    let world = World::new();
+    world.write("project/a/b.md", "\u{feff}one\r\ntwo\0\n\n");
+    assert_eq!(world.text("a/b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
+    assert_eq!(world.text("./a//b.md"), some("\u{feff}one\r\ntwo\0\n\n"));
+    world.write("project/empty", "");
+    assert_eq!(world.text("empty"), some(""));
+}
+
+#[test]
+fn what_is_not_there_is_absent() {
+    let world = World::new();
+    world.write("project/file", "");
+    world.write("project/real/x", "");
+    world.link("real", "project/link");
+    let long = "n".repeat(5000);
+    for path in ["no", "no/no", "file/no", "file/no/no", "link/no", "link/x/no", &long] {
+        assert_eq!(world.text(path), Ok(None), "{path}");
+    }
+}
+
+#[test]
+fn each_root_has_its_own_files() {
+    let world = World::new();
+    for root in ["user", "project", "session"] {
+        world.write(&format!("{root}/name"), root);
+    }
+    let disk = world.disk();
+    assert_eq!(text(&disk, Root::User, "name"), some("user"));
+    assert_eq!(text(&disk, Root::Project, "name"), some("project"));
+    assert_eq!(text(&disk, Root::Session, "name"), some("session"));
+    assert_eq!(text(&disk, Root::Builtin, "name"), Ok(None));
+}
+
+#[test]
+fn the_builtin_root_is_the_shipped_one() {
+    let disk = Disk::new(&Roots::default(), DEFAULT_MAX_FILE_BYTES);
+    let all = id(Root::Builtin, ".");
+    let listing = disk.list(&all, ALL).unwrap();
+    assert_eq!(listing, Builtin.list(&all, ALL).unwrap());
+    for Entry { path, dir } in listing.into_iter().flat_map(|listing| listing.entries) {
+        let id = id(Root::Builtin, &path);
+        assert_eq!(disk.text(&id), Builtin.text(&id));
+        assert_eq!(disk.text(&id) == Ok(None), dir, "{path}");
+    }
+}
+
+#[test]
+fn a_session_that_is_not_given_is_the_project() {
+    let world = World::new();
+    world.write("project/name", "project");
+    let given = world.roots();
+    let disk = Disk::new(&Roots { session: None, ..given.clone() }, DEFAULT_MAX_FILE_BYTES);
+    assert_eq!(text(&disk, Root::Session, "name"), some("project"));
+    // One that is given and not there does not fall back.
+    let missing = Roots { session: Some(world.at("missing")), ..given };
+    let disk = Disk::new(&missing, DEFAULT_MAX_FILE_BYTES);
+    assert_eq!(text(&disk, Root::Session, "name"), Ok(None));
+}
+
+#[test]
+fn roots_that_are_not_there_hold_nothing() {
+    let world = World::new();
+    world.write("file", "");
+    let roots = Roots { user: Some(world.at("no")), project: None, session: Some(world.at("file/no")) };
+    let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
+    for root in [Root::User, Root::Project, Root::Session] {
+        assert_eq!(text(&disk, root, "name"), Ok(None));
+        assert_eq!(disk.list(&id(root, "."), ALL), Ok(None));
+    }
+}
+
+#[test]
+fn a_root_that_is_a_file_is_an_error() {
+    let world = World::new();
+    world.write("file", "");
+    let roots = Roots { user: Some(world.at("file")), ..Roots::default() };
+    let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
+    let why = "its root is not a directory";
+    assert_eq!(text(&disk, Root::User, "name"), unreadable(why));
+    assert_eq!(disk.list(&id(Root::User, "."), ALL), unreadable(why));
+    assert_eq!(text(&disk, Root::Project, "name"), Ok(None));
+}
+
+#[test]
+fn a_root_stays_the_same_directory() {
+    let world = World::new();
+    world.write("project/name", "before");
+    let disk = world.disk();
+    fs::rename(world.at("project"), world.at("moved")).unwrap();
+    world.write("project/name", "after");
+    assert_eq!(text(&disk, Root::Project, "name"), some("before"));
+}
+
+#[test]
+fn a_root_may_be_a_link() {
+    let world = World::new();
+    world.write("project/name", "text");
+    world.link("project", "alias");
+    let roots = Roots { project: Some(world.at("alias")), ..Roots::default() };
+    let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
+    assert_eq!(text(&disk, Root::Project, "name"), some("text"));
+}
+
+#[test]
+fn links_that_stay_inside_are_followed() {
+    let world = World::new();
+    world.write("project/a/real", "text");
+    world.dir("project/b/c");
+    world.link("a/real", "project/direct");
+    world.link("../../a/real", "project/b/c/up");
+    world.link("../direct", "project/b/chain");
+    world.link("a", "project/dir");
+    for path in ["direct", "b/c/up", "b/chain", "dir/real"] {
+        assert_eq!(world.text(path), some("text"), "{path}");
+    }
+}
+
+#[test]
+fn links_that_lead_outside_are_refused() {
+    let world = World::new();
+    world.write("project/inside", "");
+    world.dir("project/sub");
+    world.link("../outside/secret", "project/relative");
+    world.link(world.at("outside/secret"), "project/absolute");
+    world.link("relative", "project/chain");
+    world.link("../chain", "project/sub/longer_chain");
+    world.link("../outside", "project/dir");
+    world.link(world.at("outside"), "project/absolute_dir");
+    world.link("..", "project/parent");
+    // Outside and back in is outside all the same, and so is an absolute way to the inside.
+    world.link("../project/inside", "project/out_and_in");
+    world.link(world.at("project/inside"), "project/absolute_inside");
+    // Whether there is anything outside must not be found out either.
+    world.link("../outside/missing", "project/dangling");
+    world.link("/", "project/root");
+    for path in [
+        "relative",
+        "absolute",
+        "chain",
+        "sub/longer_chain",
+        "dir/secret",
+        "dir/missing",
+        "absolute_dir/secret",
+        "parent/outside/secret",
+        "out_and_in",
+        "absolute_inside",
+        "dangling",
+        "root/etc/passwd",
+    ] {
+        assert_eq!(world.text(path), Err(SourceError::Outside), "{path}");
+    }
+}
+
+#[test]
+fn bad_paths_have_no_address() {
+    for (path, why) in [
+        ("", BadPath::Empty),
+        ("/etc/passwd", BadPath::Absolute),
+        ("..", BadPath::Parent),
+        ("a/../../b", BadPath::Parent),
+        ("a\0b", BadPath::Nul),
+    ] {
+        assert_eq!(SourceId::new(Root::Project, path), Err(why), "{path:?}");
+    }
+}
+
+#[test]
+fn what_is_not_a_file_is_refused_and_not_opened() {
+    let world = World::new();
+    world.dir("project/dir");
+    world.link("dir", "project/dir_link");
+    world.fifo("project/fifo");
+    world.link("fifo", "project/fifo_link");
+    let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
+    world.link("/dev/zero", "project/zero");
+    let disk = world.disk();
+    let answers = quickly(move || {
+        [".", "dir", "dir_link", "fifo", "fifo_link", "socket", "zero"]
+            .map(|path| text(&disk, Root::Project, path))
+    });
+    let not = |kind| Err(SourceError::NotAFile(kind));
+    assert_eq!(
+        answers,
+        [
+            not("directory"),
+            not("directory"),
+            not("directory"),
+            not("FIFO"),
+            not("FIFO"),
+            not("socket"),
+            Err(SourceError::Outside),
+        ]
+    );
+}
+
+#[test]
+fn a_device_inside_its_root_is_refused() {
+    let roots = Roots { user: Some("/dev".into()), ..Roots::default() };
+    let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
+    let answer = quickly(move || text(&disk, Root::User, "zero"));
+    assert_eq!(answer, Err(SourceError::NotAFile("device")));
+}
+
+#[test]
+fn size_is_limited() {
+    let world = World::new();
+    world.write("project/exact", "12345678");
+    world.write("project/more", "123456789");
+    fs::File::create(world.at("project/sparse")).unwrap().set_len(1 << 40).unwrap();
+    let disk = Disk::new(&world.roots(), 8);
+    let too_large = |size| Err(SourceError::TooLarge { size, limit: 8 });
+    assert_eq!(text(&disk, Root::Project, "exact"), some("12345678"));
+    assert_eq!(text(&disk, Root::Project, "more"), too_large(9));
+    assert_eq!(text(&disk, Root::Project, "sparse"), too_large(1 << 40));
+}
+
+/// Files below `/proc` say that they are empty and are not.
+#[cfg(target_os = "linux")]
+#[test]
+fn size_is_limited_for_a_file_that_lies_about_it() {
+    let path = "/proc/self/status".as_ref();
+    assert_eq!(read_file(path, 8), Err(SourceError::TooLarge { size: 9, limit: 8 }));
+}
+
+#[test]
+fn the_first_byte_that_is_not_utf8_is_named() {
+    let world = World::new();
+    for (bytes, offset, byte) in [
+        (&b"ab\xFFcd"[..], 2, 0xFF),
+        (b"\x80", 0, 0x80),
+        (b"\xC3\xA4\xC3", 2, 0xC3),
+        (b"ok \xED\xA0\x80", 3, 0xED),
+    ] {
+        world.write("project/file", bytes);
+        assert_eq!(world.text("file"), Err(SourceError::NotUtf8 { offset, byte }));
+    }
+}
+
+#[test]
+fn a_link_to_nothing_is_an_error() {
+    let world = World::new();
+    world.write("project/file", "");
+    world.link("missing", "project/link");
+    world.link("link", "project/chain");
+    world.link("missing/x", "project/deep");
+    world.link("file/x", "project/through_file");
+    for path in ["link", "chain", "deep", "through_file", "link/x", "chain/x/y"] {
+        let nothing = "it is a symbolic link to nothing";
+        assert_eq!(world.text(path), unreadable(nothing), "{path}");
+        assert_eq!(world.list(path, ALL), unreadable(nothing), "{path}");
+    }
+}
+
+#[test]
+fn links_in_a_circle_are_an_error() {
+    let world = World::new();
+    world.link("b", "project/a");
+    world.link("a", "project/b");
+    for path in ["a", "b/c"] {
+        let circle = "its symbolic links go in a circle";
+        assert_eq!(world.text(path), unreadable(circle), "{path}");
+        assert_eq!(world.list(path, ALL), unreadable(circle), "{path}");
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_an_error() {
+    let world = World::new();
+    world.write("project/file", "text");
+    world.write("project/dir/file", "text");
+    world.write("project/z", "");
+    let forbid = |path: &str, mode| {
+        fs::set_permissions(world.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    forbid("project/file", 0);
+    forbid("project/dir", 0);
+    if fs::read(world.at("project/file")).is_ok() {
+        // Not `eprintln`: the test runner would keep it to itself.
+        let note = b"\nNOT TESTED: this user may read every file; run the tests as another one\n";
+        return io::stderr().write_all(note).unwrap();
+    }
+    let denied = "Permission denied (os error 13)";
+    assert_eq!(world.text("file"), unreadable(denied));
+    assert_eq!(world.text("dir/file"), unreadable(denied));
+    assert_eq!(read_file(&world.at("project/file"), 100), unreadable(denied));
+    assert_eq!(world.list("dir", ALL), unreadable(denied));
+    let whole = world.list(".", ALL).unwrap().unwrap();
+    assert_eq!(names(&whole), ["dir/", "file", "z"]);
+    assert_eq!((whole.left_out, whole.not_entered), (0, 1));
+    forbid("project/dir", 0o700);
+}
+
+#[test]
+fn a_file_named_outright_may_lie_anywhere() {
+    let world = World::new();
+    world.write("project/file", "text");
+    world.link("../project/file", "outside/link");
+    world.link("missing", "outside/dangling");
+    world.fifo("outside/fifo");
+    world.write("outside/latin1", b"caf\xE9");
+    let read = |path: &str| {
+        let path = world.at(path);
+        quickly(move || read_file(&path, 6))
+    };
+    assert_eq!(read("project/file"), some("text"));
+    assert_eq!(read("outside/link"), some("text"));
+    assert_eq!(read("outside/secret"), some("secret"));
+    assert_eq!(read("outside/missing"), Ok(None));
+    assert_eq!(read("outside/secret/x"), Ok(None));
+    assert_eq!(read("outside/dangling"), unreadable("it is a symbolic link to nothing"));
+    assert_eq!(read("outside"), Err(SourceError::NotAFile("directory")));
+    assert_eq!(read("outside/fifo"), Err(SourceError::NotAFile("FIFO")));
+    assert_eq!(read("/dev/zero"), Err(SourceError::NotAFile("device")));
+    assert_eq!(read("outside/latin1"), Err(SourceError::NotUtf8 { offset: 3, byte: 0xE9 }));
+    assert_eq!(read_file(&world.at("outside/secret"), 5), Err(SourceError::TooLarge { size: 6, limit: 5 }));
+}

@@ -1,0 +1,44 @@
+//! Somebody changes things meanwhile.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use callsheet_core::{Root, Sources as _};
+
+use crate::world::{ALL, World, id, names, text};
+
+#[test]
+fn a_swap_for_a_link_does_not_lead_outside() {
+    let world = World::new();
+    world.write("project/dir/secret", "harmless");
+    world.files(&["outside/leak"]);
+    world.link("../outside", "project/.link");
+    let (disk, stop) = (world.disk(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let name = |name| world.at("project").join(name);
+            while !stop.load(Ordering::Relaxed) {
+                fs::rename(name("dir"), name(".dir")).unwrap();
+                fs::rename(name(".link"), name("dir")).unwrap();
+                fs::rename(name("dir"), name(".link")).unwrap();
+                fs::rename(name(".dir"), name("dir")).unwrap();
+            }
+        });
+        let (mut leaks, mut reads) = (Vec::new(), 0);
+        for _ in 0..2000 {
+            match text(&disk, Root::Project, "dir/secret") {
+                Ok(Some(text)) if text.as_str() == "harmless" => reads += 1,
+                Ok(Some(text)) => leaks.push(text.to_string()),
+                Ok(None) | Err(_) => {}
+            }
+            let listings = [".", "dir"].map(|dir| disk.list(&id(Root::Project, dir), ALL));
+            for listing in listings.into_iter().flatten().flatten() {
+                leaks.extend(names(&listing).into_iter().filter(|name| name.ends_with("leak")));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(leaks, [""; 0]);
+        assert_ne!(reads, 0);
+    });
+}

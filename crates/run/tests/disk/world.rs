@@ -1,0 +1,109 @@
+//! A place to try things in, and shorter words for the questions.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use callsheet_core::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources as _, Text};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+use tempfile::TempDir;
+
+pub(crate) type Read = Result<Option<Text>, SourceError>;
+
+/// A directory that holds `project`, `user`, `session` and, next to them, `outside`.
+pub(crate) struct World(TempDir);
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let world = Self(TempDir::new().unwrap());
+        for dir in ["project", "user", "session", "outside"] {
+            fs::create_dir(world.at(dir)).unwrap();
+        }
+        world.write("outside/secret", "secret");
+        world
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    pub(crate) fn dir(&self, path: &str) {
+        fs::create_dir_all(self.at(path)).unwrap();
+    }
+
+    pub(crate) fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    pub(crate) fn files(&self, paths: &[&str]) {
+        for path in paths {
+            self.write(path, "");
+        }
+    }
+
+    pub(crate) fn link(&self, target: impl AsRef<Path>, path: &str) {
+        symlink(target, self.at(path)).unwrap();
+    }
+
+    pub(crate) fn fifo(&self, path: &str) {
+        assert!(Command::new("mkfifo").arg(self.at(path)).status().unwrap().success());
+    }
+
+    pub(crate) fn roots(&self) -> Roots {
+        let dir = |name| Some(self.at(name));
+        Roots { user: dir("user"), project: dir("project"), session: dir("session") }
+    }
+
+    pub(crate) fn disk(&self) -> Disk {
+        Disk::new(&self.roots(), DEFAULT_MAX_FILE_BYTES)
+    }
+
+    pub(crate) fn text(&self, path: &str) -> Read {
+        text(&self.disk(), Root::Project, path)
+    }
+
+    pub(crate) fn list(&self, path: &str, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        self.disk().list(&id(Root::Project, path), limits)
+    }
+
+    /// The whole project as one word per entry; a directory ends in a slash.
+    pub(crate) fn tree(&self) -> Vec<String> {
+        names(&self.list(".", ALL).unwrap().unwrap())
+    }
+}
+
+pub(crate) const ALL: Limits = Limits { depth: 100, entries: 100, ignored: false };
+
+pub(crate) fn id(root: Root, path: &str) -> SourceId {
+    SourceId::new(root, path).unwrap()
+}
+
+pub(crate) fn text(disk: &Disk, root: Root, path: &str) -> Read {
+    disk.text(&id(root, path))
+}
+
+pub(crate) fn some(text: &str) -> Read {
+    Ok(Some(text.into()))
+}
+
+pub(crate) fn unreadable<T>(why: &str) -> Result<T, SourceError> {
+    Err(SourceError::Unreadable(why.to_owned()))
+}
+
+pub(crate) fn names(listing: &Listing) -> Vec<String> {
+    let name = |entry: &Entry| format!("{}{}", entry.path, if entry.dir { "/" } else { "" });
+    listing.entries.iter().map(name).collect()
+}
+
+/// Fails instead of hanging when `work` waits for something.
+pub(crate) fn quickly<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || send.send(work()));
+    receive.recv_timeout(Duration::from_secs(10)).unwrap()
+}
