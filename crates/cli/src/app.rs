@@ -8,6 +8,7 @@ use callsheet_run::{Disk, Roots};
 
 use crate::args::Global;
 use crate::config::Config;
+use crate::inputs::from_to;
 use crate::print::Print;
 
 #[derive(Debug)]
@@ -48,6 +49,14 @@ impl<'p> App<'p> {
             user: self.user.clone(),
             config,
         })
+    }
+
+    /// How a path of the project is written where the command was started.
+    pub(crate) fn shown_here(&self, path: &str) -> String {
+        match from_to(&self.here, &self.project).as_str() {
+            "." => path.into(),
+            way => format!("{way}/{path}"),
+        }
     }
 
     /// The project's sources, with `session` as the root of includes.

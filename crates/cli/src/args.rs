@@ -38,7 +38,7 @@ pub(crate) struct Global {
     /// Say nothing but errors
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// Say more: which files won, what was fallen back to
+    /// Say more: notes too, such as what was fallen back to
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) verbose: bool,
     /// When to use colours
@@ -107,9 +107,13 @@ pub(crate) struct Ask {
     /// A named block of context, read from a file
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) context_file: Vec<String>,
-    /// A file that the prompt carries, or points at (run)
+    /// A file that the prompt carries, or points at (run); a directory or a glob stands for its files, - for
+    /// standard input
     #[arg(short, long, value_name = "PATH")]
     pub(crate) file: Vec<String>,
+    /// How much of the files at PATH goes in: full, outline or path; PATH may be a directory or a glob
+    #[arg(long, value_name = "PATH=LEVEL")]
+    pub(crate) detail: Vec<String>,
     /// Something that an earlier run made
     #[arg(long, value_name = "PATH")]
     pub(crate) artifact: Vec<String>,
@@ -125,8 +129,10 @@ pub(crate) struct Ask {
     /// What the agent must not touch
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
+    /// The task's name where it is kept, such as T-12
     #[arg(long, value_name = "ID")]
     pub(crate) task_id: Option<String>,
+    /// The task in one line
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
     /// A JSON array of tool definitions; only JSON output shows them
@@ -144,6 +150,9 @@ pub(crate) struct Ask {
     /// With --format json: the body of a request to this API
     #[arg(long, value_name = "API")]
     pub(crate) api: Option<ApiArg>,
+    /// The most tokens that the prompt may have: sections that should or may be there give way
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
     /// What to do with a slot that nothing fills [default: what the recipe says]
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingArg>,

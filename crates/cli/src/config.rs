@@ -4,8 +4,8 @@ use std::path::Path;
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::request::Layout;
-use callsheet_core::{Codes, DataNotation, SourceError, read};
-use callsheet_run::{DEFAULT_MAX_FILE_BYTES, read_file};
+use callsheet_core::{Codes, DataNotation, Root, SourceError, SourceId, Sources as _, Text, read};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,14 +57,23 @@ pub(crate) struct Config {
 }
 
 pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
+const USER_FILE: &str = "config.toml";
+
+/// Far above any configuration that a person writes.
+const MAX_BYTES: u64 = 64 * 1024;
 
 impl Config {
     pub(crate) fn load(project: &Path, user: Option<&Path>) -> Result<Self, Failure> {
         let mut layers: Vec<(String, ConfigFile)> = vec![("environment".into(), environment()?)];
-        let files = [(Some(project), PROJECT_FILE), (user, "config.toml")];
-        for (folder, name) in files.into_iter().filter_map(|(folder, name)| Some((folder?, name))) {
-            let shown = if name == PROJECT_FILE { format!("project:{name}") } else { format!("user:{name}") };
-            if let Some(file) = load(&folder.join(name), &shown)? {
+        // A cloned repository's configuration may be a link to anywhere, and an error shows what it says: it
+        // is read like every other file of the project, never out of it.
+        let roots = Roots { project: Some(project.to_owned()), ..Roots::default() };
+        let of_project = SourceId::new(Root::Project, PROJECT_FILE)
+            .map_or(Ok(None), |id| Disk::new(&roots, MAX_BYTES).text(&id));
+        let of_user = user.map_or(Ok(None), |user| read_file(&user.join(USER_FILE), MAX_BYTES));
+        let files = [(format!("project:{PROJECT_FILE}"), of_project), (format!("user:{USER_FILE}"), of_user)];
+        for (shown, found) in files {
+            if let Some(file) = load(found, &shown)? {
                 layers.push((shown, file));
             }
         }
@@ -123,10 +132,9 @@ fn first_option<T>(
     first(layers, |file| pick(file).map(Some), None)
 }
 
-fn load(path: &Path, shown: &str) -> Result<Option<ConfigFile>, Failure> {
-    let text = read_file(path, DEFAULT_MAX_FILE_BYTES).map_err(|error: SourceError| {
-        Diag::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}"))
-    })?;
+fn load(found: Result<Option<Text>, SourceError>, shown: &str) -> Result<Option<ConfigFile>, Failure> {
+    let text =
+        found.map_err(|error| Diag::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
     let codes = Codes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
     text.map(|text| {
         let file: ConfigFile = read(shown, &text, DataNotation::Toml, codes)?;

@@ -5,6 +5,9 @@ use callsheet_core::diag::{Code, Diag, Failure};
 /// What a command ends with: an exit code, or what went wrong.
 pub(crate) type Outcome = Result<u8, Failure>;
 
+/// The command line makes no sense.
+pub(crate) const USAGE: u8 = 2;
+
 /// A negative finding: nothing went wrong, but the answer is no.
 pub(crate) const FINDING: u8 = 1;
 
@@ -22,7 +25,7 @@ fn of(code: Code) -> u8 {
         | Code::RequestIncomplete
         | Code::DepthBad
         | Code::ApiIncomplete
-        | Code::PromptBad => 2,
+        | Code::PromptBad => USAGE,
         Code::DocumentNotFound | Code::InputNotFound => 4,
         Code::OutputFailed => 70,
         _ => 3,

@@ -3,12 +3,17 @@
 //! Flags come on top of the request file: scalars replace, lists append, maps merge. Files that are
 //! named outright may lie anywhere; all others are the core's business.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::request::{ContextBlock, Document, DocumentKind, Request, Task};
-use callsheet_core::{DataNotation, Format, SourceError, Text, is_name, read_request};
+use callsheet_core::recipe::Files;
+use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Request, Task};
+use callsheet_core::{
+    DataNotation, Format, SourceError, SourceId, Sources, Text, candidates, is_name, read_recipe,
+    read_request,
+};
 use callsheet_run::read_file;
 use clap::ArgMatches;
 use serde_json::Value;
@@ -16,31 +21,50 @@ use serde_json::Value;
 use crate::app::{App, named_directory};
 use crate::args::Ask;
 use crate::failure::usage;
+use crate::pack::{Details, Gathered, Paths, outside};
 
 /// What is to be composed, and from where.
 pub(crate) struct Order {
     pub(crate) request: Request,
     /// The session directory, where it is not the project.
     pub(crate) session: Option<PathBuf>,
-    /// The project that the request itself names.
-    pub(crate) project: Option<String>,
+    /// Texts of the project that were read on the way.
+    pub(crate) texts: BTreeMap<SourceId, Text>,
     pub(crate) talk: Vec<Diag>,
 }
 
-impl Order {
-    /// Resolves flags and request file. `given` knows in which order the flags were given.
-    pub(crate) fn new(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Result<Self, Failure> {
+/// A request as it was written down, before any flag. It comes first because it may name the project, and
+/// that decides what the paths of the flags mean.
+pub(crate) struct RequestFile {
+    request: Request,
+    /// What standard input was read for.
+    stdin: Option<&'static str>,
+}
+
+impl RequestFile {
+    pub(crate) fn read(app: &App<'_>, ask: &Ask) -> Result<Self, Failure> {
         let mut inputs = Inputs { app, talk: Vec::new(), stdin: None };
-        let mut request = match &ask.request {
-            Some(file) => inputs.request(file)?,
-            None => Request::default(),
-        };
-        let project = request.project.take().filter(|_| !app.project_named);
-        if project.is_some() {
-            // The project decides what paths mean, so the caller has to begin again in it.
-            return Ok(Self { request, session: None, project, talk: inputs.talk });
-        }
-        inputs.add_flags(ask, given, &mut request)?;
+        let request = ask.request.as_ref().map(|file| inputs.request(file)).transpose()?;
+        Ok(Self { request: request.unwrap_or_default(), stdin: inputs.stdin })
+    }
+
+    /// The project that the request names, unless the command line names one.
+    pub(crate) fn project(&self, app: &App<'_>) -> Option<&str> {
+        self.request.project.as_deref().filter(|_| !app.project_named)
+    }
+}
+
+impl Order {
+    /// Puts the flags on top of the request file. `given` knows in which order they were given.
+    pub(crate) fn new(
+        app: &App<'_>,
+        ask: &Ask,
+        given: Option<&ArgMatches>,
+        file: RequestFile,
+    ) -> Result<Self, Failure> {
+        let mut inputs = Inputs { app, talk: Vec::new(), stdin: file.stdin };
+        let mut request = Request { project: None, ..file.request };
+        inputs.add_single(ask, &mut request)?;
         let config = &app.config;
         let role_or_command = request.role.is_some() || request.command.is_some();
         if request.agent.is_none() {
@@ -57,9 +81,24 @@ impl Order {
             };
             request.recipe = config.recipe.value.clone().or_else(|| Some(usual.into()));
         }
-        request.layout = config.layout();
+        request.layout = layout(request.layout, config.layout());
+        let texts = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
-        Ok(Self { request, session, project: None, talk: inputs.talk })
+        Ok(Self { request, session, texts, talk: inputs.talk })
+    }
+}
+
+/// What the request says differently from the usual beats the configuration.
+fn layout(asked: Layout, configured: Layout) -> Layout {
+    let usual = Layout::default();
+    Layout {
+        templates: if asked.templates == usual.templates { configured.templates } else { asked.templates },
+        prompts: if asked.prompts == usual.prompts { configured.prompts } else { asked.prompts },
+        project_context: if asked.project_context == usual.project_context {
+            configured.project_context
+        } else {
+            asked.project_context
+        },
     }
 }
 
@@ -73,17 +112,15 @@ struct Inputs<'a> {
 impl Inputs<'_> {
     fn request(&mut self, file: &str) -> Result<Request, Failure> {
         let text = self.text(file, "--request")?;
+        // Some editors put a byte order mark in front; it is no part of either notation.
+        let text = text.strip_prefix('\u{feff}').map(Text::from).unwrap_or(text);
         let json = file.ends_with(".json") || text.trim_start().starts_with('{');
         let name = if file == "-" { "standard input" } else { file };
         read_request(name, &text, if json { DataNotation::Json } else { DataNotation::Toml })
     }
 
-    fn add_flags(
-        &mut self,
-        ask: &Ask,
-        given: Option<&ArgMatches>,
-        request: &mut Request,
-    ) -> Result<(), Failure> {
+    /// The flags that are given once: they replace.
+    fn add_single(&mut self, ask: &Ask, request: &mut Request) -> Result<(), Failure> {
         let words = ask.task.as_ref().or(ask.instructions.as_ref());
         if let Some(words) = words {
             request.instructions =
@@ -107,9 +144,26 @@ impl Inputs<'_> {
             return Err(usage("--api needs --format json").into());
         }
         request.missing = ask.missing.map(|missing| missing.0).or(request.missing);
+        Ok(())
+    }
+
+    /// The flags that add to a list or a map, and the texts that were read for them.
+    fn add_repeated(
+        &mut self,
+        ask: &Ask,
+        given: Option<&ArgMatches>,
+        request: &mut Request,
+    ) -> Result<BTreeMap<SourceId, Text>, Failure> {
+        let details = Details::new(self.app, &ask.detail)?;
+        let mut gathered = Gathered::new(request);
         for (flag, item) in in_order(ask, given) {
-            self.add(flag, item, request)?;
+            match flag {
+                "file" => self.file(item, &details, &mut gathered, request)?,
+                "artifact" => self.document(DocumentKind::Artifact, item, &mut gathered, request)?,
+                flag => self.add(flag, item, request)?,
+            }
         }
+        details.apply(request, &mut self.talk);
         for path in &ask.read_first {
             request.read_first.push(self.in_project(path)?);
         }
@@ -121,7 +175,7 @@ impl Inputs<'_> {
                 _ => return Err(usage(format!("`{file}` is not a JSON array of tool definitions")).into()),
             }
         }
-        Ok(())
+        Ok(gathered.texts)
     }
 
     fn add_task(&self, ask: &Ask, request: &mut Request) {
@@ -152,40 +206,84 @@ impl Inputs<'_> {
                 let text = if flag == "context" { value.into() } else { self.text(value, "--context-file")? };
                 request.context.push(ContextBlock { name: name.into(), text: Some(text), data: None });
             }
-            "file" => self.document(DocumentKind::File, item, request)?,
-            "artifact" => self.document(DocumentKind::Artifact, item, request)?,
             _ => {
                 let earlier = request.documents.iter().filter(|d| d.kind == DocumentKind::Thought).count();
                 request.documents.push(Document {
                     kind: DocumentKind::Thought,
                     name: Some(format!("thought-{}", earlier + 1)),
-                    path: None,
                     content: Some(item.into()),
+                    ..Document::default()
                 });
             }
         }
         Ok(())
     }
 
+    /// A file, or all files that a directory holds or a pattern matches.
+    fn file(
+        &mut self,
+        item: &str,
+        details: &Details,
+        gathered: &mut Gathered,
+        request: &mut Request,
+    ) -> Result<(), Failure> {
+        let is_dir = self.app.here.join(item).is_dir();
+        let paths = Paths::new(self.app, item)?;
+        match paths.filter(|paths| is_dir || paths.is_pattern()) {
+            Some(paths) => {
+                let carries_texts = self.carries_texts(request);
+                let talk = gathered.tree(self.app, &paths, (details, carries_texts), request)?;
+                self.talk.extend(talk);
+                Ok(())
+            }
+            None if is_dir => Err(outside(item)),
+            None => self.document(DocumentKind::File, item, gathered, request),
+        }
+    }
+
+    /// Whether the recipe shows more of files than their paths. One that cannot be used says so later.
+    fn carries_texts(&self, request: &Request) -> bool {
+        let disk = self.app.disk(None);
+        let path = request.recipe.as_ref().map(|name| format!("recipes/{name}.toml")).unwrap_or_default();
+        let places = candidates(&path, &request.layout);
+        let found = places.iter().find_map(|id| Some((id, disk.text(id).ok().flatten()?)));
+        let recipe = found.and_then(|(id, text)| read_recipe(id, &text).ok());
+        recipe.is_none_or(|recipe| recipe.files == Files::Embed)
+    }
+
     /// A file inside the project travels by its path, so that the composer reads it; any other one is read
     /// here and carries its own name.
-    fn document(&mut self, kind: DocumentKind, file: &str, request: &mut Request) -> Result<(), Failure> {
+    fn document(
+        &mut self,
+        kind: DocumentKind,
+        file: &str,
+        gathered: &mut Gathered,
+        request: &mut Request,
+    ) -> Result<(), Failure> {
+        if file == "-" {
+            let content = Some(self.text(file, "a document")?);
+            let document = Document { kind, name: Some("stdin".into()), content, ..Document::default() };
+            request.documents.push(document);
+            return Ok(());
+        }
         let given = self.app.here.join(file);
         let real = given.canonicalize().map_err(|_| not_found(file, &given))?;
         let inside = relative(&given, &self.app.project);
-        let document = match &inside {
-            Some(path) if real.starts_with(canonical(&self.app.project)) => {
-                Document { kind, name: None, path: Some(path.clone()), content: None }
-            }
-            _ => {
-                let content = self.text(file, "a document")?;
-                let own = || given.file_name().map(|name| name.to_string_lossy().into_owned());
-                let name = inside.or_else(own).unwrap_or_else(|| file.into());
-                let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
-                self.talk.push(Diag::warning(Code::InputOutside, message));
-                Document { kind, name: Some(name), path: None, content: Some(content) }
-            }
-        };
+        if let Some(path) = &inside
+            && real.starts_with(canonical(&self.app.project))
+        {
+            gathered.add(Document { kind, path: Some(path.clone()), ..Document::default() }, request);
+            return Ok(());
+        }
+        let content = self.text(file, "a document")?;
+        let own = || given.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = inside.or_else(own).unwrap_or_else(|| file.into());
+        // A recipe that lists paths shows nothing of it, and says so itself.
+        if self.carries_texts(request) {
+            let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
+            self.talk.push(Diag::warning(Code::InputOutside, message));
+        }
+        let document = Document { kind, name: Some(name), content: Some(content), ..Document::default() };
         if !request.documents.contains(&document) {
             request.documents.push(document);
         }
@@ -292,7 +390,7 @@ fn canonical(path: &Path) -> PathBuf {
 
 /// `path` below `project` with `/` between parts, or `None` if it is not below it. `.` and `..` are resolved
 /// by their names alone: a link inside the project keeps the name that the person gave.
-fn relative(path: &Path, project: &Path) -> Option<String> {
+pub(crate) fn relative(path: &Path, project: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -312,7 +410,7 @@ fn relative(path: &Path, project: &Path) -> Option<String> {
 }
 
 /// The way from one directory to another, both in canonical form; `.` if they are the same.
-fn from_to(from: &Path, to: &Path) -> String {
+pub(crate) fn from_to(from: &Path, to: &Path) -> String {
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(shared).map(|_| "..".into());
     let down = to.components().skip(shared).map(|part| part.as_os_str().to_string_lossy());

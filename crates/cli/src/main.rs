@@ -6,7 +6,11 @@ mod commands;
 mod config;
 mod failure;
 mod inputs;
+mod pack;
 mod print;
+mod tokens;
+mod usage;
+mod write;
 
 use std::process::ExitCode;
 
@@ -16,10 +20,11 @@ use crate::app::App;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
-    let cli = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+    let parsed = Cli::command().try_get_matches();
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::exit(&error),
     };
     let print = print::Print::new(&cli.global);
     let result = dispatch(&cli, &matches, &print);

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure, Severity};
+use callsheet_core::diag::{Code, Diag, Failure, Severity, is_invisible};
 use serde_json::{Value, json};
 
 use crate::args::{Color, Global};
@@ -15,6 +18,8 @@ pub(crate) struct Print {
     least: Severity,
     colour_out: bool,
     colour_err: bool,
+    /// Whether somebody sees standard error while things go on.
+    watched: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +62,23 @@ impl Print {
             },
             colour_out: colour(io::stdout().is_terminal()),
             colour_err: colour(io::stderr().is_terminal()),
+            watched: io::stderr().is_terminal() && !global.quiet && !global.json,
         }
+    }
+
+    /// For what goes wrong before the options are known.
+    pub(crate) fn plain() -> Self {
+        Self { json: false, least: Severity::Error, colour_out: false, colour_err: false, watched: false }
+    }
+
+    /// The same where it is known that they ask for JSON.
+    pub(crate) fn json() -> Self {
+        Self { json: true, ..Self::plain() }
+    }
+
+    /// Talk that is a page of its own.
+    pub(crate) fn lines<'l>(&self, lines: impl IntoIterator<Item = Cow<'l, str>>) {
+        lines.into_iter().for_each(|line| self.err(&line));
     }
 
     /// Writes exactly these bytes to standard output. A reader that has seen enough is no failure.
@@ -79,7 +100,7 @@ impl Print {
     pub(crate) fn value(&self, value: &Value) -> Outcome {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
-        self.line(&text)?;
+        self.line(&without_invisible(text))?;
         Ok(0)
     }
 
@@ -102,13 +123,30 @@ impl Print {
         if self.json {
             let mut object = failure.0.first().map_or_else(|| json!({}), diag_json);
             object["all"] = failure.0.iter().map(diag_json).collect();
-            self.err(&object.to_string());
+            self.err(&without_invisible(object.to_string()));
         } else {
             for diag in &failure.0 {
                 self.err(&self.diag(diag, self.colour_err));
             }
         }
         exit_code(failure)
+    }
+
+    /// Does `work`. If that takes long, somebody who watches sees `line` until it is done.
+    pub(crate) fn while_waiting<T>(&self, line: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
+        if !self.watched {
+            return work();
+        }
+        let (done, end) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            // Without a thread to spare there is nothing to see, and no harm done.
+            let line = &line;
+            let watch = move || watch(line, &end, &mut io::stderr());
+            let _ = thread::Builder::new().spawn_scoped(scope, watch);
+            let result = work();
+            drop(done);
+            result
+        })
     }
 
     /// Nobody is left to tell when standard error is gone.
@@ -140,8 +178,44 @@ impl Print {
     }
 }
 
+const PATIENCE: Duration = Duration::from_millis(500);
+const BLINK: Duration = Duration::from_millis(100);
+
+/// Writes `line` again and again until the other side of `end` is gone, and leaves nothing behind.
+fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
+    let goes_on = |time| matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+    if !goes_on(PATIENCE) {
+        return;
+    }
+    // Nobody is left to tell when standard error is gone.
+    let mut show = |text: &str| drop(out.write_all(format!("\r\x1b[K{text}").as_bytes()));
+    show(&line());
+    while goes_on(BLINK) {
+        show(&line());
+    }
+    show("");
+}
+
 fn painted(paint: Paint, text: &str) -> String {
     format!("\x1b[{}m{text}\x1b[0m", paint.code())
+}
+
+/// JSON on a terminal is read by people too: what they cannot see is escaped as JSON allows, so that a program
+/// reads the same. Outside of strings there is nothing of the kind but line ends.
+fn without_invisible(json: String) -> String {
+    let hidden = |c: char| is_invisible(c) && c != '\n';
+    if !json.contains(hidden) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if hidden(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// A diagnostic as JSON: `places` are where it is and where was looked, in this order.
@@ -151,11 +225,15 @@ pub(crate) fn diag_json(diag: &Diag) -> Value {
         format!("{}:{line}:{column}", place.name)
     });
     let places: Vec<String> = place.into_iter().chain(diag.looked.iter().cloned()).collect();
-    json!({
+    let mut object = json!({
         "code": diag.code.as_str(),
         "severity": diag.severity.name(),
         "message": diag.message,
         "places": places,
         "hint": diag.hints.join("; "),
-    })
+    });
+    if diag.more > 0 {
+        object["more"] = diag.more.into();
+    }
+    object
 }

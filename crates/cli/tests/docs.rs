@@ -136,7 +136,10 @@ fn the_list_of_diagnostics_is_generated() {
     );
     let exits = [
         (0, "done"),
-        (1, "a negative finding: `check` found errors"),
+        (
+            1,
+            "a negative finding: `check` found errors, `templates diff` a difference, `templates where` no file",
+        ),
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),
         (4, "a file or directory that was named is not there"),

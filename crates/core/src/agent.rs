@@ -1,10 +1,14 @@
-//! Agents: data files that say how a CLI reads prompts. Here only what composing needs.
+//! Agents: data files that say how a CLI reads prompts. Here only what composing and counting need.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::diag::{Code, Diag};
+use crate::render::Api;
 
 /// The contents of `agents/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,12 +23,110 @@ pub struct Agent {
     /// What it calls the tools that prompts speak of.
     #[serde(default)]
     pub tools: AgentTools,
+    /// The API that its models answer; nothing where they are of several providers.
+    #[serde(default)]
+    pub api: Option<Api>,
     /// The model that request bodies name unless a value `model` says otherwise.
     #[serde(default)]
     pub model: Option<String>,
     /// The most tokens that an answer may have, where an API demands it.
     #[serde(default)]
     pub max_tokens: Option<u32>,
+    /// The most bytes that it takes as a prompt.
+    #[serde(default)]
+    pub max_bytes: Option<usize>,
+    /// The most characters that it takes as a prompt.
+    #[serde(default)]
+    pub max_chars: Option<usize>,
+    /// How the tokens of its models are counted: the first entry that fits the model.
+    #[serde(default)]
+    pub tokens: Vec<Tokens>,
+}
+
+impl Agent {
+    /// How tokens are counted for `model`; `None` where nothing is known of it.
+    pub fn counting(&self, model: Option<&str>) -> Option<&Tokens> {
+        let fits = |prefix: &String| model.is_some_and(|model| model.starts_with(prefix.as_str()));
+        self.tokens.iter().find(|tokens| tokens.models.is_empty() || tokens.models.iter().any(fits))
+    }
+
+    /// A warning for each limit of the agent's own that `prompt` passes.
+    pub fn over_limits(&self, prompt: &str) -> Vec<Diag> {
+        let mut warnings = Vec::new();
+        let mut compare = |has: usize, limit: Option<usize>, unit: &str| {
+            if let Some(limit) = limit.filter(|limit| has > *limit) {
+                let message = format!("the prompt has {has} {unit}; {} takes at most {limit}", self.name);
+                let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
+                warnings.push(Diag::warning(Code::PromptOverLimit, message).hint(hint));
+            }
+        };
+        compare(prompt.len(), self.max_bytes, "bytes");
+        // As many bytes as that cannot be more characters.
+        if self.max_chars.is_some_and(|limit| prompt.len() > limit) {
+            compare(prompt.chars().count(), self.max_chars, "characters");
+        }
+        warnings
+    }
+}
+
+/// How the tokens of some models are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tokens {
+    /// How the names of the models begin; without any it holds for every model.
+    #[serde(default)]
+    pub models: Vec<String>,
+    pub encoding: Vocabulary,
+    /// Tokens of the model for every hundred of the encoding. What has it is an estimate; what has not is
+    /// exact.
+    #[serde(default)]
+    pub percent: Option<u32>,
+    /// What the estimate rests on, in words.
+    #[serde(default)]
+    pub method: String,
+    /// The most tokens that the model takes as input.
+    #[serde(default)]
+    pub context_window: Option<usize>,
+}
+
+impl Tokens {
+    pub fn is_estimate(&self) -> bool {
+        self.percent.is_some()
+    }
+
+    /// The model's tokens, given those of the encoding; rounded up.
+    pub fn scaled(&self, tokens: usize) -> usize {
+        let percent = self.percent.map_or(100, |percent| percent as usize);
+        tokens.saturating_mul(percent).div_ceil(100)
+    }
+
+    /// A warning if `tokens` are more than the model takes.
+    pub fn over_window(&self, tokens: usize) -> Option<Diag> {
+        let window = self.context_window.filter(|window| tokens > *window)?;
+        let about = if self.is_estimate() { "about " } else { "" };
+        let message = format!("the prompt has {about}{tokens} tokens; the model takes at most {window}");
+        let hint = format!("`--budget {window}` makes it fit");
+        Some(Diag::warning(Code::PromptOverWindow, message).hint(hint))
+    }
+}
+
+/// A published vocabulary that tokens can be counted with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Vocabulary {
+    #[serde(rename = "cl100k_base")]
+    Cl100kBase,
+    #[default]
+    #[serde(rename = "o200k_base")]
+    O200kBase,
+}
+
+impl Vocabulary {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cl100kBase => "cl100k_base",
+            Self::O200kBase => "o200k_base",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -7,20 +7,20 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::fmt::Display;
 
 use serde_json::Value;
 
-use crate::compose::{Composed, compose_with};
+use crate::compose::Composed;
 use crate::diag::{Code, Diag, Failure};
 use crate::lookup::Library;
 use crate::name::is_name;
+use crate::once::ReadOnce;
 use crate::prompt::{Format, Part};
-use crate::recipe::{BlockSpec, Derived, Field, OneOrMore, Recipe, SectionSpec};
+use crate::recipe::{BlockSpec, Derived, Field, Level, OneOrMore, Recipe, SectionSpec};
 use crate::render::render;
 use crate::request::{ContextBlock, Layout, Memory, MissingPolicy, Request};
-use crate::source::{Limits, Listing, SourceError, SourceId, Sources};
+use crate::source::Sources;
 use crate::text::Text;
 
 /// Builds a prompt of five layers: identity, project, rules, context, tools. They stand in this order
@@ -52,7 +52,7 @@ pub struct PromptBuilder<S> {
 impl<S: Sources> PromptBuilder<S> {
     /// A builder that belongs to no project.
     pub fn new(sources: S) -> Self {
-        let files = ReadOnce { sources, seen: RefCell::default() };
+        let files = ReadOnce::new(sources);
         let request = Request { recipe: Some("layers".into()), ..Request::default() };
         Self { files, project_id: None, request, warnings: BTreeMap::new() }
     }
@@ -76,7 +76,7 @@ impl<S: Sources> PromptBuilder<S> {
 
     /// Layer 1: the template `identity/NAME.md`, filled with `variables`. A name without a template
     /// makes [`build`](Self::build) fail: no prompt is better than one that nobody signs.
-    pub fn set_identity(&mut self, name: impl Into<String>, variables: BTreeMap<String, Text>) -> &mut Self {
+    pub fn set_identity(&mut self, name: impl Into<String>, variables: BTreeMap<Text, Text>) -> &mut Self {
         self.request.role = Some(name.into());
         self.request.values = variables;
         self
@@ -170,16 +170,18 @@ impl<S: Sources> PromptBuilder<S> {
     }
 
     fn layers(&self, request: &Request, adjust: impl FnOnce(&mut Recipe)) -> Result<Composed, Failure> {
-        compose_with(request, &Library::new(&self.files), |recipe| {
-            recipe.defaults.remove(&Field::Role);
-            // Memory is what the caller loaded: without any, no file of the project stands in for it.
-            for derive in recipe.derive.values_mut().filter(|_| request.memories.is_empty()) {
-                if derive.from == Derived::ProjectDocuments {
-                    derive.from = Derived::Memories;
-                }
+        let library = Library::new(&self.files);
+        let mut file = library.recipe(request)?;
+        let recipe = &mut file.recipe;
+        recipe.defaults.remove(&Field::Role);
+        // Memory is what the caller loaded: without any, no file of the project stands in for it.
+        for derive in recipe.derive.values_mut().filter(|_| request.memories.is_empty()) {
+            if derive.from == Derived::ProjectDocuments {
+                derive.from = Derived::Memories;
             }
-            adjust(recipe);
-        })
+        }
+        adjust(recipe);
+        library.compose(request, &file)
     }
 
     /// The body of a template as it is written, or `None`. `name` is a path below `templates/`, with or
@@ -192,7 +194,7 @@ impl<S: Sources> PromptBuilder<S> {
     }
 
     /// The template that [`get_template`](Self::get_template) finds, filled with `variables`.
-    pub fn render_template(&self, name: &str, variables: BTreeMap<String, Text>) -> Result<String, Failure> {
+    pub fn render_template(&self, name: &str, variables: BTreeMap<Text, Text>) -> Result<String, Failure> {
         let paths = template_paths(name);
         if paths.is_empty() {
             let message = format!("`{name}` cannot be the name of a template");
@@ -203,15 +205,22 @@ impl<S: Sources> PromptBuilder<S> {
         let request = Request { recipe, missing, layout, values: variables, ..Request::default() };
         let template = BlockSpec { template: Some(OneOrMore::More(paths)), ..BlockSpec::default() };
         let (name, blocks) = (name.into(), alloc::vec![template]);
-        let section =
-            SectionSpec { name, part: Part::System, heading: None, max_bytes: None, required: false, blocks };
+        let section = SectionSpec {
+            name,
+            part: Part::System,
+            heading: None,
+            max_bytes: None,
+            required: false,
+            level: Level::Must,
+            blocks,
+        };
         let prompt = self.layers(&request, |recipe| recipe.section = alloc::vec![section])?.prompt;
         Ok(prompt.blocks(Part::System).map(|(_, block)| block.text(&prompt.origins)).collect())
     }
 
     /// Forgets every file that was read, so that the next call reads it again.
     pub fn reload(&mut self) {
-        self.files.seen.borrow_mut().clear();
+        self.files.forget();
     }
 }
 
@@ -223,26 +232,4 @@ fn template_paths(name: &str) -> Vec<String> {
     let folders = ["", "identity/", "depth/", "shared/"];
     let count = if path.contains('/') { 1 } else { folders.len() };
     folders[..count].iter().map(|folder| format!("templates/{folder}{path}.md")).collect()
-}
-
-/// Asks for each text once and then keeps the answer.
-#[derive(Clone, Debug)]
-struct ReadOnce<S> {
-    sources: S,
-    seen: RefCell<BTreeMap<SourceId, Option<Text>>>,
-}
-
-impl<S: Sources> Sources for ReadOnce<S> {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        if let Some(known) = self.seen.borrow().get(id) {
-            return Ok(known.clone());
-        }
-        let answer = self.sources.text(id)?;
-        self.seen.borrow_mut().insert(id.clone(), answer.clone());
-        Ok(answer)
-    }
-
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        self.sources.list(dir, limits)
-    }
 }

@@ -11,15 +11,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::agent::Agent;
-use crate::data;
-use crate::diag::{Code, Diag, Failure};
+use crate::data::{self, RecipeFile};
+use crate::diag::{self, Code, Diag, Failure};
 use crate::lookup::{self, Library, names_in};
-use crate::prompt::{Absent, Block, From, Origin, Piece, Prompt, Section, Supplied, Trust, Why};
-use crate::recipe::{BlockSpec, Field, Files, Recipe, SectionSpec};
-use crate::request::{Document, DocumentKind, Request};
-use crate::source::{Root, SourceId, Sources};
-use crate::template::Template;
+use crate::prompt::{Absent, Block, From, Origin, Piece, Prompt, Section, Supplied, Trust, Unit, Why};
+use crate::recipe::{BlockSpec, Field, Recipe, SectionSpec};
+use crate::request::Request;
+use crate::room::Room;
+use crate::source::{SourceId, Sources};
+use crate::template::{Span, Template, written};
 use crate::text::Text;
+use crate::values::Values;
 
 /// A prompt, what there is to say about it, and what is not in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,78 +30,97 @@ pub struct Composed {
     /// Warnings and notes, in order of appearance.
     pub talk: Vec<Diag>,
     pub absent: Vec<Absent>,
+    /// For whom it is; nobody's data where the agent is `base`.
+    pub agent: Agent,
 }
 
 /// Composes the prompt that `request` asks for.
 pub fn compose(request: &Request, sources: &dyn Sources) -> Result<Composed, Failure> {
-    compose_with(request, &Library::new(sources), |_| {})
+    let library = Library::new(sources);
+    library.compose(request, &library.recipe(request)?)
 }
 
-/// Composes by the recipe as `adjust` leaves it.
-pub(crate) fn compose_with(
-    request: &Request,
-    library: &Library<'_>,
-    adjust: impl FnOnce(&mut Recipe),
-) -> Result<Composed, Failure> {
-    request.validate()?;
-    let Some(name) = &request.recipe else {
-        return Err(Diag::error(Code::RequestIncomplete, "the request names no recipe").into());
-    };
-    let (recipe_id, recipe_text, mut recipe) = data::recipe(library, name, &request.layout)?;
-    adjust(&mut recipe);
-    let mut composer = Composer {
-        request,
-        library,
-        recipe: &recipe,
-        recipe_id,
-        recipe_text,
-        wordings: BTreeMap::new(),
-        agent: Agent::default(),
-        fields: BTreeMap::new(),
-        origins: Vec::new(),
-        by_source: BTreeMap::new(),
-        by_value: BTreeMap::new(),
-        derived: BTreeMap::new(),
-        deriving: Vec::new(),
-        used: BTreeSet::new(),
-        chain: Vec::new(),
-        errors: Vec::new(),
-        talk: Vec::new(),
-        absent: Vec::new(),
-    };
-    composer.set_fields();
-    if let Some(agent) = composer.fields.get(&Field::Agent).filter(|agent| *agent != "base") {
-        composer.agent = data::agent(library, agent, &request.layout)?;
-    }
-    let mut sections = Vec::new();
-    for spec in &recipe.section {
-        if let Some(mut section) = composer.section(spec) {
-            section.heading = spec.heading.as_deref().and_then(|heading| composer.heading(heading));
-            sections.push(section);
+impl Library<'_> {
+    /// The recipe that `request` names.
+    pub fn recipe(&self, request: &Request) -> Result<RecipeFile, Failure> {
+        request.validate()?;
+        match &request.recipe {
+            Some(name) => data::recipe(self, name, &request.layout),
+            None => Err(Diag::error(Code::RequestIncomplete, "the request names no recipe").into()),
         }
     }
-    composer.finish(name, sections)
+
+    /// Composes by a recipe that was read before. Templates that this library has seen are not read again.
+    pub fn compose(&self, request: &Request, recipe: &RecipeFile) -> Result<Composed, Failure> {
+        request.validate()?;
+        Composer::new(request, recipe, self).compose()
+    }
+}
+
+impl<'c> Composer<'c> {
+    fn new(request: &'c Request, file: &'c RecipeFile, library: &'c Library<'c>) -> Self {
+        let values = Values::new(&request.values);
+        Self {
+            request,
+            library,
+            recipe: &file.recipe,
+            file,
+            wordings: BTreeMap::new(),
+            agent: Agent::default(),
+            agent_file: None,
+            fields: BTreeMap::new(),
+            origins: Vec::with_capacity(values.len() + 32),
+            by_source: BTreeMap::new(),
+            values,
+            derived: BTreeMap::new(),
+            deriving: Vec::new(),
+            shown: BTreeSet::new(),
+            chain: Vec::new(),
+            room: Room::default(),
+            errors: Vec::new(),
+            talk: Vec::new(),
+            absent: Vec::new(),
+        }
+    }
+
+    fn compose(mut self) -> Result<Composed, Failure> {
+        self.set_fields();
+        if let Some(agent) = self.fields.get(&Field::Agent).filter(|agent| *agent != "base") {
+            let (id, agent) = data::agent(self.library, agent, &self.request.layout)?;
+            (self.agent, self.agent_file) = (agent, Some(id));
+        }
+        let mut sections = Vec::new();
+        for spec in &self.recipe.section {
+            if let Some(mut section) = self.section(spec) {
+                section.heading = spec.heading.as_deref().and_then(|heading| self.heading(heading));
+                sections.push(section);
+            }
+        }
+        self.finish(sections)
+    }
 }
 
 pub(crate) struct Composer<'c> {
     pub(crate) request: &'c Request,
     pub(crate) library: &'c Library<'c>,
     pub(crate) recipe: &'c Recipe,
-    pub(crate) recipe_id: SourceId,
-    pub(crate) recipe_text: Text,
+    pub(crate) file: &'c RecipeFile,
     pub(crate) wordings: BTreeMap<String, Arc<Template>>,
     pub(crate) agent: Agent,
+    agent_file: Option<SourceId>,
     /// The request's fields with the recipe's defaults.
     fields: BTreeMap<Field, String>,
     pub(crate) origins: Vec<Origin>,
-    by_source: BTreeMap<SourceId, u32>,
-    pub(crate) by_value: BTreeMap<&'c str, u32>,
+    pub(crate) by_source: BTreeMap<SourceId, u32>,
+    pub(crate) values: Values<'c>,
     pub(crate) derived: BTreeMap<&'c str, Option<Block>>,
+    /// The parts of the request that the recipe asked for.
+    pub(crate) shown: BTreeSet<&'static str>,
     /// The derived values that are being worded, outermost first.
     pub(crate) deriving: Vec<&'c str>,
-    pub(crate) used: BTreeSet<&'c str>,
     /// The templates that are being filled, outermost first.
     pub(crate) chain: Vec<Arc<Template>>,
+    pub(crate) room: Room,
     pub(crate) errors: Vec<Diag>,
     pub(crate) talk: Vec<Diag>,
     pub(crate) absent: Vec<Absent>,
@@ -125,31 +146,75 @@ impl<'c> Composer<'c> {
         self.fields.get(&field).map(String::as_str)
     }
 
-    fn finish(mut self, recipe: &str, sections: Vec<Section>) -> Result<Composed, Failure> {
+    fn finish(mut self, sections: Vec<Section>) -> Result<Composed, Failure> {
         if !self.errors.is_empty() {
             return Err(Failure(self.errors));
         }
-        let taken = ["model", "max_tokens"];
-        for key in self.request.values.keys() {
-            if !self.used.contains(key.as_str()) && !taken.contains(&key.as_str()) {
-                let known = self.recipe.derive.keys().map(String::as_str);
-                let warning = Diag::warning(Code::ValueUnused, format!("no slot uses the value `{key}`"));
-                self.talk.push(warning.suggest(key, known));
-            }
+        let blocks = sections.iter().flat_map(|section| &section.blocks);
+        Room::default().take(0, blocks.map(Block::len).sum())?;
+        for key in self.values.unused().filter(|key| !["model", "max_tokens"].contains(key)) {
+            let known = self.recipe.derive.keys().map(String::as_str);
+            diag::tell(&mut self.talk, Code::ValueUnused, || {
+                let message = format!("no slot uses the value `{key}`");
+                Diag::warning(Code::ValueUnused, message).suggest(key, known)
+            });
         }
-        self.absent.extend(self.library.shadowed());
-        let value = |key: &str| self.request.values.get(key);
+        self.tell_not_shown();
+        let used = self.by_source.keys().chain([&self.file.id]).chain(&self.agent_file);
+        let used: BTreeSet<&SourceId> = used.collect();
+        self.absent.extend(used.into_iter().flat_map(|id| self.library.shadowed(id)));
+        let model = self.request.values.get("model").map(ToString::to_string);
         let prompt = Prompt {
-            recipe: recipe.to_string(),
+            recipe: self.file.name.clone(),
             format: self.request.format.unwrap_or(self.recipe.format),
             separator: self.recipe.separator,
-            model: value("model").map(ToString::to_string).or(self.agent.model),
-            max_tokens: value("max_tokens").and_then(|n| n.parse().ok()).or(self.agent.max_tokens),
+            api: self.agent.api.filter(|_| model.is_none()),
+            model: model.or_else(|| self.agent.model.clone()),
+            max_tokens: self.max_tokens()?,
+            usual_max_tokens: self.agent.max_tokens,
             origins: self.origins,
             sections,
             tools: self.request.tools.clone(),
         };
-        Ok(Composed { prompt, talk: self.talk, absent: self.absent })
+        Ok(Composed { prompt, talk: self.talk, absent: self.absent, agent: self.agent })
+    }
+
+    /// What the request gives and the recipe never asked for must not get lost in silence.
+    fn tell_not_shown(&mut self) {
+        let request = self.request;
+        let task = request.task.as_ref();
+        let given = [
+            ("instructions", request.instructions.is_some()),
+            ("context", !request.context.is_empty()),
+            ("documents", !request.documents.is_empty()),
+            ("read_first", !request.read_first.is_empty()),
+            ("memories", !request.memories.is_empty()),
+            ("rules", !request.rules.is_empty()),
+            ("previous", request.previous.is_some()),
+            ("human_input", request.human_input.is_some()),
+            ("task.id", task.is_some_and(|task| task.id.is_some())),
+            ("task.title", task.is_some_and(|task| task.title.is_some())),
+            ("task.description", task.is_some_and(|task| task.description.is_some())),
+            ("task.criteria", task.is_some_and(|task| !task.criteria.is_empty())),
+            ("task.write", task.is_some_and(|task| !task.write.is_empty())),
+            ("task.exclude", task.is_some_and(|task| !task.exclude.is_empty())),
+            ("task.depth", task.is_some_and(|task| task.depth.is_some() || task.max_depth.is_some())),
+        ];
+        for (what, _) in given.into_iter().filter(|(what, given)| *given && !self.shown.contains(what)) {
+            let message = format!("`{what}` is given, but the recipe `{}` does not show it", self.file.name);
+            self.talk.push(Diag::warning(Code::RequestNotShown, message));
+            self.absent.push(Absent { what: what.into(), why: Why::NotShown, detail: String::new() });
+        }
+    }
+
+    /// The most tokens that an answer may have, where a value says it.
+    fn max_tokens(&self) -> Result<Option<u32>, Diag> {
+        let Some(given) = self.request.values.get("max_tokens") else { return Ok(None) };
+        let most = given.parse().ok().filter(|most| *most > 0);
+        most.map(Some).ok_or_else(|| {
+            let message = format!("the value `max_tokens` is `{given}`, which is no number of tokens");
+            Diag::error(Code::RequestBad, message)
+        })
     }
 
     pub(crate) fn origin(&mut self, origin: Origin) -> u32 {
@@ -166,7 +231,7 @@ impl<'c> Composer<'c> {
         origin
     }
 
-    fn whole(&self, origin: u32) -> Piece {
+    pub(crate) fn whole(&self, origin: u32) -> Piece {
         Piece { origin, start: 0, end: self.origins[origin as usize].text.len() }
     }
 
@@ -188,9 +253,9 @@ impl<'c> Composer<'c> {
 
     /// A heading is text of the recipe.
     fn heading(&mut self, heading: &str) -> Option<Piece> {
-        let start = self.recipe_text.find(heading)?;
-        let (id, text) = (self.recipe_id.clone(), self.recipe_text.clone());
-        Some(Piece { origin: self.source_origin(&id, &text), start, end: start + heading.len() })
+        let file = self.file;
+        let Span { start, end } = written(&file.text, heading)?;
+        Some(Piece { origin: self.source_origin(&file.id, &file.text), start, end })
     }
 
     pub(crate) fn engine(&mut self, text: &str) -> Piece {
@@ -200,13 +265,20 @@ impl<'c> Composer<'c> {
 
     fn section(&mut self, spec: &'c SectionSpec) -> Option<Section> {
         let mistakes = self.errors.len();
+        let absent = self.absent.len();
         let mut blocks = Vec::new();
         for block in &spec.blocks {
             let has = |field: Option<Field>| field.map(|field| self.fields.contains_key(&field));
             if has(block.when) == Some(false) || has(block.unless) == Some(true) {
                 continue;
             }
+            let first = blocks.len();
             self.block(spec, block, &mut blocks);
+            let level = block.level.unwrap_or(spec.level);
+            blocks[first..].iter_mut().for_each(|block| block.level = level);
+        }
+        if !self.request.steps.is_empty() {
+            self.step_down(&spec.name, &mut blocks);
         }
         blocks.retain(|block| block.document.is_some() || !self.is_blank(block));
         if let Some(cap) = spec.max_bytes {
@@ -216,11 +288,10 @@ impl<'c> Composer<'c> {
             if spec.required && self.errors.len() == mistakes {
                 self.errors.push(self.incomplete(spec));
             }
-            self.absent.push(Absent {
-                what: format!("section {}", spec.name),
-                why: Why::Empty,
-                detail: String::new(),
-            });
+            if !self.absent[absent..].iter().any(|absent| absent.why == Why::Budget) {
+                let what = format!("section {}", spec.name);
+                self.absent.push(Absent { what, why: Why::Empty, detail: String::new() });
+            }
             return None;
         }
         Some(Section { name: spec.name.clone(), part: spec.part, heading: None, blocks })
@@ -250,11 +321,12 @@ impl<'c> Composer<'c> {
     }
 
     fn block(&mut self, section: &SectionSpec, spec: &'c BlockSpec, blocks: &mut Vec<Block>) {
+        let own = |block: Block| Block { unit: Some(Unit::Own), ..block };
         if let Some(template) = &spec.template {
-            blocks.extend(self.template_block(section, template.all()));
+            blocks.extend(self.template_block(section, template.all()).map(own));
         } else if let Some(value) = &spec.value {
             let block = self.request_field(value).or_else(|| self.derived(value));
-            blocks.extend(block);
+            blocks.extend(block.map(own));
         } else if let Some(kinds) = &spec.documents {
             self.documents(kinds, blocks);
         } else if spec.context == Some(true) {
@@ -338,64 +410,15 @@ impl<'c> Composer<'c> {
         for (hole, field, plural) in holes {
             let Some((before, after)) = file.trim_end_matches(".md").split_once(hole) else { continue };
             let names = names_in(self.library.sources, dir, &self.request.layout);
+            let fitting = names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after));
             let fitting: Vec<&str> =
-                names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after)).collect();
+                fitting.filter(|name| field != Field::Phase || lookup::is_phase(name)).collect();
             if let Some(given) = self.fields.get(&field) {
                 error = error.suggest(given, fitting.iter().copied());
             }
             error = error.hint(format!("{plural} that exist: {}", fitting.join(", ")));
         }
         error
-    }
-
-    fn documents(&mut self, kinds: &[DocumentKind], blocks: &mut Vec<Block>) {
-        let request = self.request;
-        for (at, document) in request.documents.iter().enumerate() {
-            if !kinds.contains(&document.kind) {
-                continue;
-            }
-            let label = document.name.as_ref().or(document.path.as_ref()).cloned().unwrap_or_default();
-            if self.recipe.files == Files::Paths && document.kind != DocumentKind::Thought {
-                if document.path.is_none() {
-                    let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
-                    self.talk.push(Diag::warning(Code::DocumentNotShown, message));
-                    self.absent.push(Absent { what: label, why: Why::NotShown, detail: String::new() });
-                }
-                continue;
-            }
-            let Some(mut block) = self.document_text(document, &label) else { continue };
-            let trust = if document.kind == DocumentKind::File { Trust::Project } else { Trust::Agent };
-            let from = From::Request(format!("documents[{at}].name"));
-            let name = self.origin(Origin { from, trust, text: label.as_str().into() });
-            block.document = Some((document.kind, self.whole(name)));
-            blocks.push(block);
-        }
-    }
-
-    fn document_text(&mut self, document: &Document, label: &str) -> Option<Block> {
-        let tag = document.kind.name();
-        if let Some(content) = &document.content {
-            let trust = if document.kind == DocumentKind::File { Trust::Project } else { Trust::Agent };
-            return Some(self.text_block(tag, From::Document(label.into()), trust, content.clone()));
-        }
-        let path = document.path.as_deref().unwrap_or_default();
-        let found = SourceId::new(Root::Project, path)
-            .map_err(|why| {
-                Diag::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
-            })
-            .and_then(|id| lookup::read(self.library.sources, &id).map(|text| (id, text)));
-        match found {
-            Ok((id, Some(text))) => Some(self.file_block(tag, &id, &text)),
-            Ok((id, None)) => {
-                let message = format!("the document `{path}` is not there");
-                self.errors.push(Diag::error(Code::DocumentNotFound, message).looked([id]));
-                None
-            }
-            Err(error) => {
-                self.errors.push(error);
-                None
-            }
-        }
     }
 
     /// Cuts what is over `cap` at a line end and says so, in the prompt and in a warning.
@@ -437,8 +460,8 @@ impl<'c> Composer<'c> {
 }
 
 pub(crate) fn supplied_block(name: &str, piece: Piece) -> Block {
-    let supplied = alloc::vec![Supplied { pieces: 0..1, name: name.into() }];
-    Block { name: name.into(), document: None, pieces: alloc::vec![piece], supplied }
+    let supplied = alloc::vec![Supplied { pieces: 0..1, name: name.into(), line: false, tagged: false }];
+    Block { name: name.into(), pieces: alloc::vec![piece], supplied, ..Block::default() }
 }
 
 fn truncate(block: &mut Block, keep: usize) {

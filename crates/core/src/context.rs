@@ -10,7 +10,7 @@ use crate::compose::Composer;
 use crate::derive::{Depth, depth_row};
 use crate::diag::{Code, Diag};
 use crate::fill::Row;
-use crate::prompt::{Absent, Block, From, Trust, Why};
+use crate::prompt::{Absent, Block, From, Trust, Unit, Why};
 use crate::text::Text;
 
 /// The recipe's wordings for the two kinds of blocks that are not plain text.
@@ -20,7 +20,9 @@ const DEPTH: &str = "execution_rules";
 impl<'c> Composer<'c> {
     /// The request's context blocks in the order given.
     pub(crate) fn context(&mut self, blocks: &mut Vec<Block>) {
+        self.shown.insert("context");
         for (at, context) in self.request.context.iter().enumerate() {
+            let first = blocks.len();
             if let Some(text) = &context.text {
                 let from = From::Request(format!("context[{at}].text"));
                 blocks.push(self.text_block(&context.name, from, Trust::Person, text.clone()));
@@ -30,6 +32,9 @@ impl<'c> Composer<'c> {
                 } else if !data.is_empty() {
                     blocks.extend(self.data_block(&context.name, at, data));
                 }
+            }
+            for block in &mut blocks[first..] {
+                block.unit = Some(Unit::Context(at));
             }
         }
     }
@@ -68,12 +73,14 @@ impl<'c> Composer<'c> {
         for (key, value) in data {
             let mut field = |field: &'static str, text: Text| {
                 let from = From::Request(format!("context[{at}].data.{field}"));
-                (field, self.text_block(field, from, Trust::Person, text))
+                let mut block = self.text_block(field, from, Trust::Person, text);
+                block.supplied.iter_mut().for_each(|supplied| supplied.line = true);
+                (field, block)
             };
             let fields = alloc::vec![field("key", key.as_str().into()), field("value", plain(value))];
             rows.push(Row { kind: "entry", fields });
         }
-        let from = From::Request(format!("context[{at}].name"));
+        let from = From::Derived { name: DATA.into(), field: "title".into() };
         let title = self.text_block("title", from, Trust::Person, title_case(name).into());
         let mut block = self.word(DATA, spec, rows, &[("title", title)]);
         block.name = name.into();

@@ -10,13 +10,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diag, Failure, MOST};
+use crate::locate::{Located, Path, Step};
 use crate::lookup::{self, Library, names_in};
 use crate::name::{NAME_HINT, is_name};
-use crate::recipe::{Each, Recipe};
+use crate::recipe::{BlockSpec, Each, Level, OneOrMore, Recipe};
 use crate::request::{Layout, Request};
-use crate::source::SourceId;
-use crate::template::Template;
+use crate::source::{Root, SourceId};
+use crate::template::{Template, written};
 use crate::text::Text;
 
 /// How a request is written down.
@@ -28,23 +29,50 @@ pub enum Notation {
 
 /// Reads a request; `name` is what diagnostics call the text.
 pub fn read_request(name: &str, text: &Text, notation: Notation) -> Result<Request, Failure> {
+    if notation == Notation::Toml && text.len() > MAX_TOML_BYTES {
+        let message =
+            format!("`{name}` has {} bytes; a request in TOML has at most {MAX_TOML_BYTES}", text.len());
+        return Err(Diag::error(Code::RequestBad, message).hint("write it as JSON").into());
+    }
     let codes = Codes { bad: Code::RequestBad, unknown: Code::RequestUnknownKey };
     read(name, text, notation, codes)
 }
 
+/// Nobody writes that much by hand, and reading TOML takes forty times its size in memory.
+const MAX_TOML_BYTES: usize = 4 * 1024 * 1024;
+
+/// Far above any recipe that a person writes. What is said in it is looked for in it, so length costs twice.
+const MAX_BYTES: usize = 64 * 1024;
+
+fn is_short(id: &SourceId, text: &Text, code: Code) -> Result<(), Diag> {
+    if text.len() <= MAX_BYTES {
+        return Ok(());
+    }
+    Err(Diag::error(code, format!("{id}: it has {} bytes, the limit is {MAX_BYTES}", text.len())))
+}
+
 /// Reads an agent's file.
 pub fn read_agent(id: &SourceId, text: &Text) -> Result<Agent, Failure> {
+    is_short(id, text, Code::AgentBad)?;
     read(&id.to_string(), text, Notation::Toml, Codes { bad: Code::AgentBad, unknown: Code::AgentBad })
 }
 
 /// Reads a recipe, and sees to it that every wording stands in the file as it is.
 pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
+    is_short(id, text, Code::RecipeBad)?;
     let codes = Codes { bad: Code::RecipeBad, unknown: Code::RecipeBad };
     let recipe: Recipe = read(&id.to_string(), text, Notation::Toml, codes)?;
     let mut wrong = Vec::new();
     let mut bad = |message: String, hint: &str| {
         wrong.push(Diag::error(Code::RecipeBad, format!("{id}: {message}")).hint(hint));
     };
+    if recipe.section.is_empty() {
+        bad("it has no section".to_string(), "a recipe has at least one `[[section]]`");
+    }
+    for (field, value) in recipe.defaults.iter().filter(|(_, value)| !is_name(value)) {
+        let field = format!("{field:?}").to_lowercase();
+        bad(format!("`{value}` cannot be the default of `{field}`"), NAME_HINT);
+    }
     for (name, spec) in &recipe.derive {
         if !is_name(name) {
             bad(format!("`{name}` cannot be the name of a derived value"), NAME_HINT);
@@ -67,8 +95,15 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
         if !is_name(&section.name) {
             bad(format!("`{}` cannot be the name of a section", section.name), NAME_HINT);
         }
-        if section.heading.as_ref().is_some_and(|heading| !text.contains(heading.as_str())) {
+        if section.heading.as_ref().is_some_and(|heading| written(text, heading).is_none()) {
             bad(format!("the heading of `{}` needs escapes", section.name), "write it in single quotes");
+        }
+        let gives_way = |block: &BlockSpec| block.level.unwrap_or(section.level) != Level::Must;
+        if section.required && section.blocks.iter().any(gives_way) {
+            bad(
+                format!("the section `{}` is required, so it cannot give way to others", section.name),
+                "leave out `required` or `level`",
+            );
         }
         for (at, block) in section.blocks.iter().enumerate() {
             let sources = [
@@ -77,6 +112,14 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
                 block.documents.is_some(),
                 block.context.is_some(),
             ];
+            for path in block.template.iter().flat_map(OneOrMore::all) {
+                if let Err(why) = SourceId::new(Root::Builtin, path) {
+                    bad(
+                        format!("the template `{path}` cannot be looked for: {why}"),
+                        "it lies in one of the roots, for example `templates/identity/{role}.md`",
+                    );
+                }
+            }
             if sources.iter().filter(|given| **given).count() != 1 {
                 bad(
                     format!(
@@ -92,19 +135,29 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
     if wrong.is_empty() { Ok(recipe) } else { Err(Failure(wrong)) }
 }
 
-pub(crate) fn recipe(
+/// A recipe and the file that it was read from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecipeFile {
+    pub name: String,
+    pub id: SourceId,
+    pub text: Text,
+    pub recipe: Recipe,
+}
+
+pub(crate) fn recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Failure> {
+    let (id, text) = find(library, "recipes", name, layout, Code::RecipeNotFound)?;
+    let recipe = read_recipe(&id, &text)?;
+    Ok(RecipeFile { name: name.into(), id, text, recipe })
+}
+
+pub(crate) fn agent(
     library: &Library<'_>,
     name: &str,
     layout: &Layout,
-) -> Result<(SourceId, Text, Recipe), Failure> {
-    let (id, text) = find(library, "recipes", name, layout, Code::RecipeNotFound)?;
-    let recipe = read_recipe(&id, &text)?;
-    Ok((id, text, recipe))
-}
-
-pub(crate) fn agent(library: &Library<'_>, name: &str, layout: &Layout) -> Result<Agent, Failure> {
+) -> Result<(SourceId, Agent), Failure> {
     let (id, text) = find(library, "agents", name, layout, Code::AgentNotFound)?;
-    read_agent(&id, &text)
+    let agent = read_agent(&id, &text)?;
+    Ok((id, agent))
 }
 
 fn find(
@@ -153,28 +206,32 @@ pub fn read<T: DeserializeOwned + JsonSchema>(
     };
     // The parser stops at the first mistake. A person wants all of them, each with its path.
     let schema = Value::from(schema_for!(T));
-    let mut wrong = Vec::new();
+    let mut wrong = Misfits::default();
     if let Ok(value) = &value {
-        misfits(value, &schema, &schema, "", &mut wrong);
+        misfits(value, &schema, &schema, &mut Vec::new(), &mut wrong);
     }
-    if wrong.is_empty() {
+    let Misfits { told, more } = wrong;
+    if told.is_empty() {
         let message = message.lines().next().unwrap_or("it cannot be read").to_string();
         return Err(Diag::error(codes.bad, message).at(name, text, span).into());
     }
-    let diags = wrong.into_iter().map(|Misfit { path, message, known }| {
-        let key = path.rsplit_once('.').map_or(path.as_str(), |(_, key)| key);
+    let located = Located::new(text, notation);
+    let diags = told.into_iter().map(|Misfit { path, message, known }| {
         let code = if known.is_empty() { codes.bad } else { codes.unknown };
-        let error = Diag::error(code, message);
-        let span = find_key(text, key.split('[').next().unwrap_or(key)).unwrap_or(0..0);
-        let error = error.at(name, text, span);
-        if known.is_empty() {
-            return error;
+        let place = located.find(&path).unwrap_or(0..0);
+        let error = Diag::error(code, message).at(name, text, place);
+        match path.last() {
+            Some(Step::Key(key)) if !known.is_empty() => error
+                .suggest(key, known.iter().map(String::as_str))
+                .hint(format!("keys that exist: {}", known.join(", "))),
+            _ => error,
         }
-        error
-            .suggest(key, known.iter().map(String::as_str))
-            .hint(format!("keys that exist: {}", known.join(", ")))
     });
-    Err(Failure(diags.collect()))
+    let mut diags: Vec<Diag> = diags.collect();
+    if let Some(last) = diags.last_mut() {
+        last.more = more;
+    }
+    Err(Failure(diags))
 }
 
 /// What a parser says, and where.
@@ -186,8 +243,12 @@ fn parse_toml<T: DeserializeOwned>(text: &str) -> Parsed<T> {
 
 fn parse_json<T: DeserializeOwned>(text: &str) -> Parsed<T> {
     serde_json::from_str(text).map_err(|error| {
-        let at = offset(text, error.line(), error.column());
-        (error.to_string(), at..at + 1)
+        let (line, column) = (error.line(), error.column());
+        let at = offset(text, line, column);
+        let said = error.to_string();
+        // The place is shown anyway.
+        let said = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
+        (said.to_string(), at..at + 1)
     })
 }
 
@@ -196,71 +257,110 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
     (before + column.saturating_sub(1)).min(text.len())
 }
 
-/// Where a key is written, as well as that can be told without a parser: the first time it stands
-/// before `=`, `:`, `]` or `.`.
-fn find_key(text: &str, key: &str) -> Option<Range<usize>> {
-    if key.is_empty() {
-        return None;
-    }
-    text.match_indices(key).map(|(at, _)| at).find_map(|at| {
-        let after = text[at + key.len()..].trim_start_matches(['"', '\'', ' ', '\t']);
-        after.starts_with(['=', ':', ']', '.']).then(|| at..at + key.len())
-    })
-}
-
 /// Something of a value that its schema does not allow.
 struct Misfit {
-    path: String,
+    path: Vec<Step>,
     message: String,
     /// The keys that exist, where the mistake is one that does not.
     known: Vec<String>,
 }
 
-/// Everything of `value` that does not fit `schema`.
-fn misfits(value: &Value, schema: &Value, root: &Value, path: &str, wrong: &mut Vec<Misfit>) {
-    let schema = resolve(schema, root);
-    let here = if path.is_empty() { "it".to_string() } else { format!("`{path}`") };
-    let mut bad = |path: String, message: String| wrong.push(Misfit { path, message, known: Vec::new() });
-    let types = words(schema.get("type"));
-    if !types.is_empty() && !types.iter().any(|wanted| is_of_type(value, wanted)) {
-        let wanted = types.iter().find(|wanted| **wanted != "null").unwrap_or(&"null");
-        bad(path.into(), format!("{here} is of type {}, not {wanted}", type_of(value)));
-        return;
+#[derive(Default)]
+struct Misfits {
+    told: Vec<Misfit>,
+    /// How many there are besides.
+    more: usize,
+}
+
+impl Misfits {
+    fn push(&mut self, misfit: impl FnOnce() -> Misfit) {
+        if self.told.len() < MOST {
+            self.told.push(misfit());
+        } else {
+            self.more += 1;
+        }
     }
+}
+
+/// Everything of `value` that does not fit `schema`; `path` leads to it.
+fn misfits(value: &Value, schema: &Value, root: &Value, path: &mut Vec<Step>, wrong: &mut Misfits) {
+    let here = if path.is_empty() { "it".to_string() } else { format!("`{}`", Path(path)) };
+    let forms = forms(schema, root);
+    let Some(schema) = forms.iter().find(|form| fits_type(value, form)) else {
+        let mut wanted: Vec<&str> = forms.iter().flat_map(|form| types(form)).collect();
+        wanted.retain(|wanted| *wanted != "null" || forms.len() == 1);
+        wanted.dedup();
+        let message = format!("{here} is of type {}, not {}", type_of(value), wanted.join(" or "));
+        wrong.push(|| Misfit { path: path.clone(), message, known: Vec::new() });
+        return;
+    };
+    let mut bad = |path: &[Step], message: String| {
+        wrong.push(|| Misfit { path: path.to_vec(), message, known: Vec::new() });
+    };
     let choices = choices(schema);
     if let Some(word) = value.as_str().filter(|word| !choices.is_empty() && !choices.contains(word)) {
-        bad(path.into(), format!("{here} is `{word}`, not one of {}", choices.join(", ")));
+        bad(path, format!("{here} is `{word}`, not one of {}", choices.join(", ")));
     }
-    let inside = |key: &str| if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
-    for key in words(schema.get("required")).into_iter().filter(|key| value.get(key).is_none()) {
-        bad(inside(key), format!("`{}` is missing", inside(key)));
-    }
-    if let (Some(map), Some(known)) = (value.as_object(), schema.get("properties").and_then(Value::as_object))
+    if let Some(least) = schema.get("minimum").and_then(Value::as_i64)
+        && value.as_i64().is_some_and(|number| number < least)
     {
-        for (key, value) in map {
-            match known.get(key) {
-                Some(schema) => misfits(value, schema, root, &inside(key), wrong),
-                None => {
-                    let mut known: Vec<String> = known.keys().cloned().collect();
-                    known.sort();
-                    let message = format!("there is no key `{}`", inside(key));
-                    wrong.push(Misfit { path: inside(key), message, known });
-                }
-            }
+        bad(path, format!("{here} is {value}, which is less than {least}"));
+    }
+    let is_u32 = schema.get("format").and_then(Value::as_str) == Some("uint32");
+    if is_u32 && value.as_u64().is_some_and(|number| number > u64::from(u32::MAX)) {
+        bad(path, format!("{here} is {value}, which is more than {}", u32::MAX));
+    }
+    for key in words(schema.get("required")).into_iter().filter(|key| value.get(key).is_none()) {
+        path.push(Step::Key(key.to_string()));
+        bad(path, format!("`{}` is missing", Path(path)));
+        path.pop();
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let others = schema.get("additionalProperties");
+    for (key, value) in value.as_object().into_iter().flatten() {
+        path.push(Step::Key(key.clone()));
+        match (properties.and_then(|known| known.get(key)), others, properties) {
+            (Some(schema), ..) => misfits(value, schema, root, path, wrong),
+            (None, Some(schema @ Value::Object(_)), _) => misfits(value, schema, root, path, wrong),
+            (None, _, Some(known)) => wrong.push(|| {
+                let mut known: Vec<String> = known.keys().cloned().collect();
+                known.sort();
+                let message = format!("there is no key `{}`", Path(path));
+                Misfit { path: path.clone(), message, known }
+            }),
+            (None, _, None) => {}
         }
+        path.pop();
     }
     if let (Some(items), Some(schema)) = (value.as_array(), schema.get("items")) {
         for (at, item) in items.iter().enumerate() {
-            misfits(item, schema, root, &format!("{path}[{at}]"), wrong);
+            path.push(Step::Index(at));
+            misfits(item, schema, root, path, wrong);
+            path.pop();
         }
     }
-    if let (Some(map), Some(schema)) =
-        (value.as_object(), schema.get("additionalProperties").filter(|schema| schema.is_object()))
-    {
-        for (key, value) in map {
-            misfits(value, schema, root, &inside(key), wrong);
-        }
+}
+
+/// The forms that a schema allows: itself, or each of its alternatives, references followed.
+fn forms<'v>(schema: &'v Value, root: &'v Value) -> Vec<&'v Value> {
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#')) {
+        return root.pointer(target).map_or_else(|| alloc::vec![schema], |schema| forms(schema, root));
     }
+    match schema.get("anyOf").and_then(Value::as_array) {
+        Some(any) => any.iter().flat_map(|form| forms(form, root)).collect(),
+        None => alloc::vec![schema],
+    }
+}
+
+/// The types that a schema allows; any, where there is none.
+fn types(schema: &Value) -> Vec<&str> {
+    let types = words(schema.get("type"));
+    if types.is_empty() && !choices(schema).is_empty() { alloc::vec!["string"] } else { types }
+}
+
+fn fits_type(value: &Value, schema: &Value) -> bool {
+    let types = types(schema);
+    types.is_empty() || types.iter().any(|wanted| is_of_type(value, wanted))
 }
 
 /// A word or a list of words.
@@ -298,14 +398,4 @@ fn type_of(value: &Value) -> &'static str {
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
     }
-}
-
-/// Follows references and looks through `T | null`.
-fn resolve<'v>(schema: &'v Value, root: &'v Value) -> &'v Value {
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#')) {
-        return root.pointer(target).map_or(schema, |schema| resolve(schema, root));
-    }
-    let choices = schema.get("anyOf").and_then(Value::as_array);
-    let object = choices.into_iter().flatten().find(|choice| choice.get("$ref").is_some());
-    object.map_or(schema, |choice| resolve(choice, root))
 }

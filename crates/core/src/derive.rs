@@ -4,6 +4,7 @@
 //! derived from is `None`, so that the next rule for an unfilled slot applies; one that is rightly
 //! empty has no rows.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,8 +15,9 @@ use crate::fill::Row;
 use crate::lookup;
 use crate::prompt::{Absent, Block, From, Trust, Why};
 use crate::recipe::{Derive, Derived, Field};
-use crate::request::{DocumentKind, Task};
+use crate::request::{Document, DocumentKind, Task};
 use crate::source::{Limits, Root, SourceId};
+use crate::step::Rung;
 use crate::template::Template;
 use crate::text::Text;
 
@@ -23,15 +25,32 @@ pub(crate) fn derive(composer: &mut Composer<'_>, name: &str, spec: &Derive) -> 
     if spec.from == Derived::Extension {
         return Some(extension(composer, name));
     }
+    composer.shown.extend(shows(spec.from));
     let rows = rows(composer, name, spec)?;
     Some(composer.word(name, spec, rows, &[]))
+}
+
+/// The parts of the request that a derived value shows.
+fn shows(from: Derived) -> &'static [&'static str] {
+    match from {
+        Derived::ProjectDocuments | Derived::Memories => &["memories"],
+        Derived::Rules => &["rules"],
+        Derived::Depth => &["task.depth"],
+        Derived::Task => &["task.id", "task.title"],
+        Derived::Criteria => &["task.criteria"],
+        Derived::ReadFirst => &["read_first", "documents"],
+        Derived::Write => &["task.write"],
+        Derived::Exclude => &["task.exclude"],
+        Derived::RunResult | Derived::Checks | Derived::Violations | Derived::Changed => &["previous"],
+        _ => &[],
+    }
 }
 
 fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
     let limit = spec.limit.unwrap_or(usize::MAX);
     let request = c.request;
     let previous = request.previous.as_ref();
-    let mut make = Maker { name, trust: Trust::Person };
+    let mut make = Maker { name, trust: Trust::Person, lines: true };
     Some(match spec.from {
         Derived::ProjectContext => {
             let file = SourceId::new(Root::Project, &request.layout.project_context).ok()?;
@@ -44,20 +63,23 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
         Derived::ProjectDocuments => project_documents(c, name),
         Derived::ProjectStructure => tree(c, name, spec)?,
         Derived::Skeleton => skeletons(c)?,
-        Derived::Rules => request
-            .rules
-            .iter()
-            .filter(|rule| !rule.trim().is_empty())
-            .map(|rule| make.row(c, "rule", [("text", rule.clone())]))
-            .collect(),
+        Derived::Rules => {
+            make.lines = false;
+            let rules = request.rules.iter().filter(|rule| !rule.trim().is_empty());
+            rules.map(|rule| make.row(c, "rule", [("text", rule.clone())])).collect()
+        }
         Derived::Artifacts => {
             make.trust = Trust::Agent;
-            let artifacts =
-                request.documents.iter().filter(|document| document.kind == DocumentKind::Artifact);
-            let names: Vec<&String> = artifacts.filter_map(|a| a.name.as_ref().or(a.path.as_ref())).collect();
-            if names.is_empty() {
+            let artifacts = request.documents.iter().enumerate();
+            let artifacts = artifacts.filter(|(_, document)| document.kind == DocumentKind::Artifact);
+            let artifacts: Vec<(usize, &Document)> = artifacts.collect();
+            if artifacts.is_empty() {
                 return None;
             }
+            // What a budget left out does not travel with the prompt.
+            let names = artifacts.into_iter().filter(|(at, _)| c.document_rung(*at) != Rung::Out);
+            let names = names.filter_map(|(_, document)| document.name.as_ref().or(document.path.as_ref()));
+            let names: Vec<&String> = names.collect();
             names.into_iter().map(|name| make.row(c, "artifact", [("name", name.as_str().into())])).collect()
         }
         Derived::Depth => {
@@ -159,6 +181,8 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
 struct Maker<'n> {
     name: &'n str,
     trust: Trust,
+    /// Whether each field has its place in one line.
+    lines: bool,
 }
 
 impl Maker<'_> {
@@ -172,7 +196,9 @@ impl Maker<'_> {
             let from = From::Derived { name: self.name.into(), field: field.into() };
             // Between tags, a row that is one text is called what it is: `rule`, not `text`.
             let tag = if N == 1 { kind } else { field };
-            (field, c.text_block(tag, from, self.trust, text))
+            let mut block = c.text_block(tag, from, self.trust, text);
+            block.supplied.iter_mut().for_each(|supplied| supplied.line = self.lines);
+            (field, block)
         });
         Row { kind, fields: fields.collect() }
     }
@@ -194,13 +220,8 @@ fn limited(c: &mut Composer<'_>, make: &mut Maker<'_>, mut rows: Vec<Row>, limit
 }
 
 fn distinct<'t>(items: impl Iterator<Item = &'t String>) -> Vec<&'t String> {
-    let mut seen: Vec<&String> = Vec::new();
-    for item in items {
-        if !seen.contains(&item) {
-            seen.push(item);
-        }
-    }
-    seen
+    let mut seen = BTreeSet::new();
+    items.filter(|item| seen.insert(*item)).collect()
 }
 
 /// A row that is the whole text of a file; `None` where there is none, or nothing in it.
@@ -226,7 +247,7 @@ fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
 fn project_documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     let request = c.request;
     if !request.memories.is_empty() {
-        let mut make = Maker { name, trust: Trust::Project };
+        let mut make = Maker { name, trust: Trust::Project, lines: false };
         let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
         return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
     }
@@ -265,7 +286,7 @@ fn tree(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             return None;
         }
     };
-    let mut make = Maker { name, trust: Trust::Project };
+    let mut make = Maker { name, trust: Trust::Project, lines: true };
     if listing.entries.is_empty() {
         return Some(alloc::vec![make.row(c, "empty", [])]);
     }
@@ -336,7 +357,7 @@ impl Depth {
 
 /// The deepest level is decided first: a root task that may not be split is there to be done.
 pub(crate) fn depth_row(c: &mut Composer<'_>, name: &str, task: Depth) -> Row {
-    let mut make = Maker { name, trust: Trust::Person };
+    let mut make = Maker { name, trust: Trust::Person, lines: true };
     if task.depth >= task.max_depth {
         make.row(c, "execution-focus", [])
     } else if task.depth == 0 {
@@ -442,7 +463,7 @@ fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<Row> {
             }
         }
     }
-    let mut make = Maker { name, trust: Trust::Person };
+    let mut make = Maker { name, trust: Trust::Person, lines: true };
     if paths.len() <= limit {
         return paths.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
     }
@@ -454,9 +475,11 @@ fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<Row> {
     let mut rows: Vec<Row> =
         entries.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
     let mut folders: Vec<(String, usize)> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for path in others {
         let folder = path.rsplit_once('/').map_or("./".to_string(), |(folder, _)| format!("{folder}/"));
-        match folders.iter_mut().find(|(known, _)| *known == folder) {
+        let place = *places.entry(folder.clone()).or_insert(folders.len());
+        match folders.get_mut(place) {
             Some((_, count)) => *count += 1,
             None => folders.push((folder, 1)),
         }

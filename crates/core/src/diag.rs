@@ -38,6 +38,7 @@ codes! {
     TemplateNotFound "template/not-found" "No root holds the template that a section needs.",
     TemplateFallback "template/fallback" "An agent has no template of its own for a phase; the BASE one is used.",
     FragmentNotFound "fragment/not-found" "A template names a fragment that no root holds.",
+    FragmentTooDeep "fragment/too-deep" "Fragments stand in fragments too many levels deep.",
     FragmentCycle "fragment/cycle" "A fragment contains itself, directly or through others.",
     IncludeNotFound "include/not-found" "A required include is not in the session directory.",
     IncludeBadPath "include/bad-path" "The path of an include can never lie inside the session directory.",
@@ -56,16 +57,23 @@ codes! {
     RequestUnknownKey "request/unknown-key" "A request has a key that does not exist.",
     RequestBadName "request/bad-name" "A role, agent, phase, command, recipe or key is not a name.",
     RequestIncomplete "request/incomplete" "The recipe needs something that the request does not give.",
+    RequestNotShown "request/not-shown" "The request gives something that this recipe has no place for.",
     DepthBad "depth/bad" "A task depth is not a whole number of zero or more.",
     DocumentNotFound "document/not-found" "A document's file is not there.",
     DocumentNotShown "document/not-shown" "The recipe lists paths, and this document has none.",
+    DocumentLeftOut "document/left-out" "Documents have no text to show, and go in by their paths alone.",
     ScopeOpen "scope/open" "No write scope was given: everything but the excludes may be written.",
     SectionCut "section/cut" "A section was longer than its cap and was cut at a line end.",
     TextFenced "text/fenced" "A supplied text contains a line that the format itself uses and stands between tags.",
     ToolsNotShown "tools/not-shown" "Tools were given, but this format cannot show them.",
     XmlCharacter "xml/character" "A text holds a character that XML 1.0 cannot carry.",
     ApiIncomplete "api/incomplete" "A request body for this API would lack something that the API demands.",
+    PromptTooLarge "prompt/too-large" "Templates that multiply each other, or files, make a prompt that no agent could read.",
     PromptBad "prompt/bad" "A unified prompt in JSON does not have the form that the schema gives.",
+    PromptOverWindow "prompt/over-window" "The prompt has more tokens than the model takes.",
+    PromptOverLimit "prompt/over-limit" "The prompt has more bytes or characters than the agent takes.",
+    BudgetStepped "budget/stepped" "What did not fit into the budget is shown as an outline, as a path, or not at all.",
+    BudgetMusts "budget/musts" "What must be in the prompt does not fit into the budget.",
     SystemMisnamed "system/misnamed" "A file in system/ is not named `[AGENT]-[PHASE].md`.",
     SystemPart "system/part" "A system template lacks one of its four parts, or has it empty.",
     TemplateUnreachable "template/unreachable" "No recipe, role or command name can reach this template.",
@@ -74,7 +82,9 @@ codes! {
     ConfigBad "config/bad" "A configuration file or variable cannot be read.",
     InputNotFound "input/not-found" "A file or directory that was named outright is not there.",
     InputOutside "input/outside" "A file that was named outright lies outside the project.",
+    InputLeftOut "input/left-out" "Something below a directory cannot go into the prompt, not even by its path.",
     InputUnreadable "input/unreadable" "A file that was named outright cannot be used.",
+    DetailUnused "detail/unused" "A detail was chosen for a path that no document has.",
     OutputFailed "output/failed" "What was asked for could not be written.",
     UsageBad "usage/bad" "The command line makes no sense.",
     OverrideRefused "override/refused" "A file overrides what is controlled by the pipeline.",
@@ -139,6 +149,23 @@ pub struct Diag {
     /// Every place that was looked in, in order.
     pub looked: Vec<String>,
     pub hints: Vec<String>,
+    /// How many more of this kind there are that are not told one by one.
+    pub more: usize,
+}
+
+/// How many diagnostics of one kind are told one by one.
+pub const MOST: usize = 100;
+
+/// Adds what `make` makes, once. Where [`MOST`] of its kind are there already, the last of them counts it.
+pub(crate) fn tell(told: &mut Vec<Diag>, code: Code, make: impl FnOnce() -> Diag) {
+    if told.iter().filter(|diag| diag.code == code).count() < MOST {
+        let diag = make();
+        if !told.contains(&diag) {
+            told.push(diag);
+        }
+    } else if let Some(last) = told.iter_mut().rev().find(|diag| diag.code == code) {
+        last.more += 1;
+    }
 }
 
 impl Diag {
@@ -156,7 +183,7 @@ impl Diag {
 
     fn new(severity: Severity, code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, severity, message, place: None, looked: Vec::new(), hints: Vec::new() }
+        Self { code, severity, message, place: None, looked: Vec::new(), hints: Vec::new(), more: 0 }
     }
 
     #[must_use]
@@ -200,6 +227,9 @@ impl fmt::Display for Diag {
         for hint in &self.hints {
             write!(f, "\n  = hint: {}", visible(hint))?;
         }
+        if self.more > 0 {
+            write!(f, "\n  = and {} more of this kind", self.more)?;
+        }
         Ok(())
     }
 }
@@ -217,6 +247,7 @@ fn excerpt(f: &mut fmt::Formatter<'_>, place: &Place) -> fmt::Result {
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
     let end = floor(text, place.range.end).clamp(start, line_end.max(start));
+    let end = floor(text, end.min(start + 2 * EXCERPT));
     let from = floor(text, start.saturating_sub(EXCERPT)).max(line_start);
     let to = floor(text, (end + EXCERPT).min(line_end)).max(end);
     let before = visible(&text[from..start]);
@@ -258,27 +289,41 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 
 /// The name nearest to `given`, if it is near enough to be a slip of the keys.
 pub(crate) fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = given.chars().count().div_ceil(3).max(1);
+    let length = given.chars().count();
+    // In a short name two edits leave nothing to recognise it by.
+    let limit = if length <= 4 { 1 } else { (length / 3).max(1) };
+    // Nobody types a name that long, and comparing two of them takes time.
+    if limit > 32 {
+        return None;
+    }
     known
         .into_iter()
+        .filter(|name| name.len() <= 4 * (given.len() + limit))
         .map(|name| (distance(given, name), name))
-        .filter(|(distance, _)| *distance <= limit)
+        .filter(|(distance, name)| *distance <= limit && *distance < length.max(name.chars().count()))
         .min()
         .map(|(_, name)| name)
 }
 
-/// Edits between two names, letters compared without regard to case.
+/// Edits between two names, letters compared without regard to case; two neighbours that changed places are
+/// one edit.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    let a: Vec<char> = a.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let mut before = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let change = diagonal + usize::from(!ca.eq_ignore_ascii_case(cb));
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+    for i in 0..a.len() {
+        let mut next = alloc::vec![i + 1];
+        for j in 0..b.len() {
+            let change = row[j] + usize::from(a[i] != b[j]);
+            let mut edits = change.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                let swap: usize = before[j - 1];
+                edits = edits.min(swap + 1);
+            }
+            next.push(edits);
         }
+        before = core::mem::replace(&mut row, next);
     }
     row[b.len()]
 }

@@ -9,10 +9,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::compose::Composer;
-use crate::diag::{Code, Diag};
+use crate::data::RecipeFile;
+use crate::diag::{Code, Diag, tell};
 use crate::lookup::{self, fragment_path, names_in};
 use crate::name::is_name_byte;
-use crate::prompt::{Absent, Block, From, Origin, Piece, Supplied, Trust, Why};
+use crate::prompt::{Absent, Block, From, Piece, Supplied, Trust, Why};
 use crate::recipe::{Derive, Each, Field, Missing};
 use crate::request::MissingPolicy;
 use crate::source::{Root, SourceId};
@@ -31,16 +32,24 @@ pub(crate) struct Row {
 impl<'c> Composer<'c> {
     /// Fills `template` into `block`. `fields` are the values of one row and come before all others.
     pub(crate) fn fill(&mut self, template: &Arc<Template>, fields: Fields<'_>, block: &mut Block) {
+        if self.room.is_full() {
+            return;
+        }
+        if let Err(error) = self.room.enter(template.nodes.len()) {
+            self.errors.push(self.no_room(error, template));
+            return;
+        }
         let origin = self.source_origin(&template.id, &template.text);
+        block.pieces.reserve(template.nodes.len());
+        block.supplied.reserve(template.nodes.len() / 2);
         self.chain.push(template.clone());
         for node in &template.nodes {
+            if self.room.is_full() {
+                break;
+            }
             match node {
                 Node::Text(span) => block.pieces.push(Piece { origin, start: span.start, end: span.end }),
-                Node::Slot(name) => {
-                    if let Some(value) = self.slot(template, *name, fields) {
-                        append(block, value);
-                    }
-                }
+                Node::Slot(name) => self.slot(template, *name, fields, block),
                 Node::Fragment(name) => self.fragment(template, *name, fields, block),
                 Node::Include { path, at, optional } => {
                     self.include(template, path, *at, *optional, fields, block);
@@ -48,6 +57,15 @@ impl<'c> Composer<'c> {
             }
         }
         self.chain.pop();
+        self.room.leave();
+    }
+
+    /// Says by which way there came to be too much.
+    fn no_room(&self, error: Diag, template: &Template) -> Diag {
+        let mut chain = self.open_templates();
+        chain.push(template.id.to_string());
+        let shown = if chain.len() > 6 { chain.split_off(chain.len() - 6) } else { chain };
+        error.hint(shown.join(" → "))
     }
 
     /// Fills a text that is not ours: all of it counts as supplied.
@@ -55,28 +73,35 @@ impl<'c> Composer<'c> {
         let (pieces, supplied) = (block.pieces.len(), block.supplied.len());
         self.fill(template, &[], block);
         block.supplied.truncate(supplied);
-        let name = block.name.clone();
-        block.supplied.push(Supplied { pieces: pieces..block.pieces.len(), name });
+        let name = block.name.as_str().into();
+        block.supplied.push(Supplied {
+            pieces: pieces..block.pieces.len(),
+            name,
+            line: false,
+            tagged: false,
+        });
     }
 
-    fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>) -> Option<Block> {
+    fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
         let name = span.of(&template.text);
         if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
-            return Some(value.clone());
+            return append(block, value.clone());
         }
-        if let Some((key, value)) = self.request.values.get_key_value(name) {
-            let origin = match self.by_value.get(key.as_str()) {
-                Some(known) => *known,
-                None => {
-                    let from = From::Value(key.clone());
-                    let new = self.origin(Origin { from, trust: Trust::Person, text: value.clone() });
-                    self.by_value.insert(key, new);
-                    self.used.insert(key);
-                    new
-                }
-            };
-            return Some(self.whole_block(name, origin));
+        if let Some(value) = self.values.get_mut(name) {
+            return value.fill(&mut self.origins, block);
         }
+        if let Some(value) = self.slot_without_value(template, span) {
+            // A derived value can be long, and a template can ask for it a thousand times.
+            match self.room.take(value.pieces.len(), 0) {
+                Ok(()) => append(block, value),
+                Err(error) => self.errors.push(self.no_room(error, template)),
+            }
+        }
+    }
+
+    /// What fills a slot for which neither the row nor the request has a value.
+    fn slot_without_value(&mut self, template: &Template, span: Span) -> Option<Block> {
+        let name = span.of(&template.text);
         if let Some(block) = self.request_field(name) {
             return Some(block);
         }
@@ -129,20 +154,16 @@ impl<'c> Composer<'c> {
             )
         };
         if policy == MissingPolicy::Error {
-            let known = self.request.values.keys().chain(self.recipe.derive.keys()).map(String::as_str);
+            let known = self.request.values.keys().map(Text::as_str);
+            let known = known.chain(self.recipe.derive.keys().map(String::as_str));
             // A value that could be derived, but had nothing to be derived from, has the right name.
             let known = known.filter(|known| *known != name);
             let hint = format!("give it with `--set {name}=…`, or let `--missing empty` leave it out");
-            let error = diag(Diag::error).suggest(name, known).hint(hint);
-            if !self.errors.contains(&error) {
-                self.errors.push(error);
-            }
+            let error = || diag(Diag::error).suggest(name, known).hint(hint);
+            tell(&mut self.errors, Code::SlotUnfilled, error);
             return None;
         }
-        let warning = diag(Diag::warning);
-        if !self.talk.contains(&warning) {
-            self.talk.push(warning);
-        }
+        tell(&mut self.talk, Code::SlotUnfilled, || diag(Diag::warning));
         match &self.recipe.missing {
             Missing::Notice(notice)
                 if policy == MissingPolicy::Notice && notice.slots.iter().any(|slot| slot == name) =>
@@ -169,6 +190,14 @@ impl<'c> Composer<'c> {
             "task_description" => task.and_then(|task| task.description.clone()),
             _ => None,
         }?;
+        self.shown.extend(match name {
+            "instructions" => Some("instructions"),
+            "human_input" => Some("human_input"),
+            "task_id" => Some("task.id"),
+            "task_title" => Some("task.title"),
+            "task_description" => Some("task.description"),
+            _ => None,
+        });
         // The well-known name of a task's words is `task`, whatever field they came in by.
         let tag = if name == "instructions" { "task" } else { name };
         Some(self.text_block(tag, From::Request(name.into()), Trust::Person, text))
@@ -187,6 +216,13 @@ impl<'c> Composer<'c> {
         let block = crate::derive::derive(self, name, spec);
         self.deriving.pop();
         self.chain = outer;
+        let block = block.map(|mut block| {
+            if let Some(tag) = spec.tag.as_ref().filter(|_| !block.is_empty()) {
+                let (pieces, name) = (0..block.pieces.len(), tag.as_str().into());
+                block.supplied = alloc::vec![Supplied { pieces, name, line: false, tagged: true }];
+            }
+            block
+        });
         self.derived.insert(name, block.clone());
         block
     }
@@ -232,16 +268,16 @@ impl<'c> Composer<'c> {
     /// recipe's notation is for its templates.
     pub(crate) fn wording(&mut self, wording: &str) -> Option<Arc<Template>> {
         if !wording.is_empty() && wording.bytes().all(|byte| is_name_byte(byte) || byte == b'/') {
-            let (id, text) = (self.recipe_id.clone(), self.recipe_text.clone());
+            let RecipeFile { id, text, .. } = self.file;
             let at = text.find(wording).unwrap_or(0);
             return self.fragment_or_error(wording, Notation::Braces, |message| {
-                Diag::error(Code::FragmentNotFound, message).at(id, &text, at..at + wording.len())
+                Diag::error(Code::FragmentNotFound, message).at(id, text, at..at + wording.len())
             });
         }
         if let Some(known) = self.wordings.get(wording) {
             return Some(known.clone());
         }
-        let parsed = Template::words(&self.recipe_id, &self.recipe_text, wording).map(Arc::new)?;
+        let parsed = Template::words(&self.file.id, &self.file.text, wording).map(Arc::new)?;
         self.wordings.insert(wording.into(), parsed.clone());
         Some(parsed)
     }
@@ -256,11 +292,13 @@ impl<'c> Composer<'c> {
         match self.library.template(&path, notation, &self.request.layout) {
             Ok(Some(fragment)) => Some(fragment),
             Ok(None) => {
-                let names = names_in(self.library.sources, "templates/shared", &self.request.layout);
-                let error = error(format!("there is no fragment `{name}`"))
-                    .looked(lookup::candidates(&path, &self.request.layout))
-                    .suggest(name, names.iter().map(String::as_str));
-                self.errors.push(error);
+                let (sources, layout) = (self.library.sources, &self.request.layout);
+                tell(&mut self.errors, Code::FragmentNotFound, || {
+                    let names = names_in(sources, "templates/shared", layout);
+                    error(format!("there is no fragment `{name}`"))
+                        .looked(lookup::candidates(&path, layout))
+                        .suggest(name, names.iter().map(String::as_str))
+                });
                 None
             }
             Err(error) => {
@@ -306,9 +344,9 @@ impl<'c> Composer<'c> {
         for node in path {
             match node {
                 Node::Slot(name) => {
-                    if let Some(value) = self.slot(template, *name, fields) {
-                        whole.push_str(&value.text(&self.origins));
-                    }
+                    let mut value = Block::default();
+                    self.slot(template, *name, fields, &mut value);
+                    whole.push_str(&value.text(&self.origins));
                 }
                 Node::Text(span) => whole.push_str(span.of(&template.text)),
                 Node::Fragment(_) | Node::Include { .. } => {}
@@ -322,23 +360,33 @@ impl<'c> Composer<'c> {
             Ok(id) => id,
             Err(why) => {
                 let message = format!("`{whole}` cannot be included: {why}");
-                self.errors.push(here(
-                    Diag::error(Code::IncludeBadPath, message)
-                        .hint("an include lies inside the session directory"),
-                ));
+                tell(&mut self.errors, Code::IncludeBadPath, || {
+                    here(Diag::error(Code::IncludeBadPath, message))
+                        .hint("an include lies inside the session directory")
+                });
                 return;
             }
         };
-        match lookup::read(self.library.sources, &id) {
-            Ok(Some(text)) => append(block, self.file_block("include", &id, &text)),
+        // What stays the same while a prompt is composed need not be read again.
+        let found = match self.by_source.get(&id) {
+            Some(known) => Ok(Some(self.origins[*known as usize].text.clone())),
+            None => lookup::read(self.library.sources, &id),
+        };
+        match found {
+            Ok(Some(text)) => match self.room.take(1, text.len()) {
+                Ok(()) => append(block, self.file_block("include", &id, &text)),
+                Err(error) => self.errors.push(here(error)),
+            },
             Ok(None) if optional => {
                 self.absent.push(Absent { what: id.to_string(), why: Why::NotThere, detail: String::new() });
             }
             Ok(None) => {
                 let message = format!("the include `{}` is not there", id.path());
-                self.errors.push(here(Diag::error(Code::IncludeNotFound, message).looked([&id])));
+                tell(&mut self.errors, Code::IncludeNotFound, || {
+                    here(Diag::error(Code::IncludeNotFound, message).looked([&id]))
+                });
             }
-            Err(error) => self.errors.push(here(error)),
+            Err(error) => tell(&mut self.errors, error.code, || here(error)),
         }
     }
 }
@@ -348,6 +396,6 @@ fn append(block: &mut Block, value: Block) {
     block.pieces.extend(value.pieces);
     block.supplied.extend(value.supplied.into_iter().map(|supplied| Supplied {
         pieces: supplied.pieces.start + shift..supplied.pieces.end + shift,
-        name: supplied.name,
+        ..supplied
     }));
 }

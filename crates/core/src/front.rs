@@ -5,11 +5,16 @@
 
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Spanned};
 
 use crate::diag::{Code, Diag};
 use crate::name::is_name;
@@ -45,22 +50,25 @@ impl Front {
     }
 }
 
+/// Every scalar is read as the text that is written: YAML's own types would turn `1.50` into `1.5`.
 #[derive(Deserialize)]
 struct Header {
     name: Option<String>,
     description: Option<String>,
     category: Option<String>,
-    version: Option<Value>,
+    version: Option<String>,
     #[serde(default)]
     tags: Vec<String>,
-    variables: Option<Vec<Declared>>,
+    variables: Option<Vec<Spanned<Declared>>>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a variable is a name or a mapping {name, description, required, default}")]
+/// The keys of [`Header`].
+pub(crate) const KEYS: [&str; 6] = ["name", "description", "category", "version", "tags", "variables"];
+
 enum Declared {
     Name(String),
-    #[serde(rename_all = "lowercase")]
+    /// A scalar that is no text to YAML, such as `yes`.
+    Scalar,
     Full(DeclaredInFull),
 }
 
@@ -70,8 +78,54 @@ struct DeclaredInFull {
     name: String,
     description: Option<String>,
     required: Option<bool>,
-    default: Option<Value>,
+    default: Option<String>,
 }
+
+impl<'de> Deserialize<'de> for Declared {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DeclaredVisitor)
+    }
+}
+
+struct DeclaredVisitor;
+
+impl<'de> Visitor<'de> for DeclaredVisitor {
+    type Value = Declared;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VARIABLE)
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Declared, E> {
+        Ok(Declared::Name(name.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Declared, A::Error> {
+        DeclaredInFull::deserialize(MapAccessDeserializer::new(map)).map(Declared::Full)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Declared, E> {
+        Ok(Declared::Scalar)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Declared, E> {
+        Ok(Declared::Scalar)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Declared, E> {
+        Ok(Declared::Scalar)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Declared, E> {
+        Ok(Declared::Scalar)
+    }
+
+    fn visit_unit<E>(self) -> Result<Declared, E> {
+        Ok(Declared::Scalar)
+    }
+}
+
+const VARIABLE: &str = "a variable is a name or a mapping {name, description, required, default}";
 
 /// The header, if there is one, and where the body is: without the blank lines around it.
 pub(crate) fn split(id: &SourceId, text: &Text) -> Result<(Front, Span), Diag> {
@@ -97,6 +151,20 @@ pub(crate) fn split(id: &SourceId, text: &Text) -> Result<(Front, Span), Diag> {
         }
     }
     Err(bad("the frontmatter is not closed").hint("close it with a line that holds `---` and nothing else"))
+}
+
+/// The keys of a header that are none of ours, which the body of `text` begins after.
+pub(crate) fn foreign_keys(text: &str, body: Span) -> Vec<Range<usize>> {
+    let mut keys = Vec::new();
+    let mut at = 0;
+    for line in text[..body.start].split_inclusive('\n') {
+        let key = line.split(':').next().unwrap_or_default();
+        if key.len() < line.len() && is_name(key) && !KEYS.contains(&key) {
+            keys.push(at..at + key.len());
+        }
+        at += line.len();
+    }
+    keys
 }
 
 fn trimmed(text: &str, start: usize) -> Span {
@@ -125,55 +193,83 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
     };
     let header: Header = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
         let at = start + error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
-        let said = error.to_string();
-        let message =
-            format!("the frontmatter cannot be read: {}", said.lines().next().unwrap_or("bad YAML"));
-        Diag::error(Code::FrontBad, message).at(id, text, at..at + 1)
+        let bad = Diag::error(Code::FrontBad, format!("the frontmatter cannot be read: {}", words(&error)));
+        let bad = bad.at(id, text, at..at + 1);
+        match &error {
+            Error::SerdeUnknownField { field, expected, .. } => bad.suggest(field, expected.iter().copied()),
+            _ => bad,
+        }
     })?;
-    let bad = |message: String| Diag::error(Code::FrontBad, message).at(id, text, start..start + 1);
-    let variables = header
-        .variables
-        .map(|declared| declared.into_iter().map(|variable| declare(variable).map_err(bad)).collect());
+    let variables = header.variables.map(|declared| {
+        let each = declared.into_iter().map(|Spanned { value, referenced, .. }| {
+            let at = offset(yaml, referenced.line(), referenced.column());
+            let written = yaml[at..].split([',', ']', '#', '\n']).next().unwrap_or_default().trim();
+            declare(value, written).map_err(|message| {
+                let at = start + at;
+                Diag::error(Code::FrontBad, message).at(id, text, at..at + written.len().max(1))
+            })
+        });
+        each.collect()
+    });
     Ok(Front {
         name: header.name,
         description: header.description,
         category: header.category,
-        version: header.version.map(|version| plain(&version)),
+        version: header.version,
         tags: header.tags,
         variables: variables.transpose()?,
     })
 }
 
-fn declare(declared: Declared) -> Result<Variable, String> {
+/// What is wrong, without the reader's own vocabulary and without the place, which is shown anyway.
+fn words(error: &Error) -> String {
+    let fixed = match error {
+        Error::Eof { .. } => "it ends too early",
+        Error::MultipleDocuments { .. } => "it holds more than one document",
+        Error::Unexpected { expected: "mapping start", .. } => "a mapping is wanted here: `key: value`",
+        Error::Unexpected { expected: "sequence start", .. } => "a list is wanted here",
+        Error::Unexpected { .. } | Error::NullIntoString { .. } => "a text is wanted here",
+        Error::InvalidScalar { ty: "boolean" | "bool", .. } => "`true` or `false` is wanted here",
+        Error::SerdeInvalidType { .. } => VARIABLE,
+        Error::MergeKeyNotAllowed { .. } => "`<<` is not allowed",
+        Error::UnsupportedTag { .. } | Error::TaggedScalarCannotDeserializeIntoString { .. } => {
+            "tags are not allowed"
+        }
+        Error::Budget { breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. }, .. }
+        | Error::UnknownAnchor { .. } => "anchors and aliases are not allowed",
+        Error::Budget { .. } => "it is too deep or has too much in it",
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            return format!("the key `{key}` is there twice");
+        }
+        Error::DuplicateMappingKey { .. } => "a key is there twice",
+        Error::SerdeUnknownField { field, .. } => return format!("a variable has no key `{field}`"),
+        Error::SerdeMissingField { field, .. } => return format!("a variable needs a `{field}`"),
+        Error::ExternalMessage { msg, .. } => {
+            return msg.lines().next().unwrap_or("it is no YAML").to_owned();
+        }
+        _ => "it is no YAML of the kind that is wanted here",
+    };
+    fixed.to_owned()
+}
+
+/// The variable that is declared; `written` is the text of a scalar.
+fn declare(declared: Declared, written: &str) -> Result<Variable, String> {
+    let bare = |name: String| DeclaredInFull { name, description: None, required: None, default: None };
     let full = match declared {
-        Declared::Name(name) => DeclaredInFull { name, description: None, required: None, default: None },
+        Declared::Name(name) => bare(name),
+        Declared::Scalar => bare(written.to_owned()),
         Declared::Full(full) => full,
     };
     if !is_name(&full.name) {
         return Err(format!("`{}` cannot be the name of a variable", full.name));
     }
-    let default = match full.default {
-        None => None,
-        Some(Value::Array(_) | Value::Object(_)) => {
-            return Err(format!("the default of `{}` is not a text", full.name));
-        }
-        Some(value) => Some(Text::from(plain(&value))),
-    };
+    let default = full.default.map(Text::from);
     Ok(Variable {
         name: full.name,
         description: full.description,
         required: full.required.unwrap_or(default.is_none()),
         default,
     })
-}
-
-/// A scalar as a person would write it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.to_owned(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
 }
 
 /// The byte offset of a line and column, both from 1.

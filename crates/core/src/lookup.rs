@@ -9,6 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::fmt;
 
 use crate::diag::{Code, Diag, Failure};
 use crate::front;
@@ -58,6 +59,11 @@ pub fn names_in(sources: &dyn Sources, dir: &str, layout: &Layout) -> Vec<String
     names
 }
 
+/// Whether a phase can be called so. A file that has it in upper case is misnamed.
+pub(crate) fn is_phase(name: &str) -> bool {
+    !name.contains(|c: char| c.is_ascii_uppercase())
+}
+
 /// Reads a source; being there and unusable is an error with the place named.
 pub(crate) fn read(sources: &dyn Sources, id: &SourceId) -> Result<Option<Text>, Diag> {
     sources
@@ -65,24 +71,33 @@ pub(crate) fn read(sources: &dyn Sources, id: &SourceId) -> Result<Option<Text>,
         .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")))
 }
 
-/// Templates by path and by whether brackets are live; `None` where no root has one.
-type Found = BTreeMap<(String, bool), Option<Arc<Template>>>;
+/// Templates by path; `None` where no root has one.
+type Found = BTreeMap<String, Option<Arc<Template>>>;
 
-/// Sources with the templates that were parsed so far. Lives as long as one composition.
-pub(crate) struct Library<'s> {
-    pub sources: &'s dyn Sources,
-    found: RefCell<Found>,
-    shadowed: RefCell<Vec<Absent>>,
+/// Sources with the templates that were parsed so far: for a caller that composes often from files that do
+/// not change meanwhile. [`compose`](crate::compose()) makes a new one each time.
+pub struct Library<'s> {
+    pub(crate) sources: &'s dyn Sources,
+    /// One for each notation.
+    found: [RefCell<Found>; 2],
+    /// What each winner hides.
+    shadowed: RefCell<BTreeMap<SourceId, Vec<Absent>>>,
+}
+
+impl fmt::Debug for Library<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Library").field("found", &self.found).finish_non_exhaustive()
+    }
 }
 
 impl<'s> Library<'s> {
-    pub(crate) fn new(sources: &'s dyn Sources) -> Self {
-        Self { sources, found: RefCell::default(), shadowed: RefCell::default() }
+    pub fn new(sources: &'s dyn Sources) -> Self {
+        Self { sources, found: Default::default(), shadowed: RefCell::default() }
     }
 
-    /// What overrides hid so far.
-    pub(crate) fn shadowed(&self) -> Vec<Absent> {
-        self.shadowed.borrow().clone()
+    /// What a winner hides.
+    pub(crate) fn shadowed(&self, by: &SourceId) -> Vec<Absent> {
+        self.shadowed.borrow().get(by).cloned().unwrap_or_default()
     }
 
     /// The winner among the places that can hold `path`, unparsed.
@@ -96,7 +111,8 @@ impl<'s> Library<'s> {
                     if !matches!(self.sources.text(&id), Ok(None)) {
                         let hidden =
                             Absent { what: id.to_string(), why: Why::Shadowed, detail: format!("by {by}") };
-                        let mut shadowed = self.shadowed.borrow_mut();
+                        let mut all = self.shadowed.borrow_mut();
+                        let shadowed = all.entry(by.clone()).or_default();
                         if !shadowed.contains(&hidden) {
                             shadowed.push(hidden);
                         }
@@ -121,15 +137,15 @@ impl<'s> Library<'s> {
         notation: Notation,
         layout: &Layout,
     ) -> Result<Option<Arc<Template>>, Diag> {
-        let key = (path.to_string(), notation == Notation::Brackets);
-        if let Some(known) = self.found.borrow().get(&key) {
+        let found = &self.found[usize::from(notation == Notation::Brackets)];
+        if let Some(known) = found.borrow().get(path) {
             return Ok(known.clone());
         }
         let parsed = match self.file(path, layout)? {
             Some((id, text)) => Some(Arc::new(Template::parse(id, text, notation)?)),
             None => None,
         };
-        self.found.borrow_mut().insert(key, parsed.clone());
+        found.borrow_mut().insert(path.to_string(), parsed.clone());
         Ok(parsed)
     }
 }

@@ -5,12 +5,14 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::recipe::Separator;
+use crate::recipe::{Level, Separator};
+use crate::render::Api;
 use crate::request::DocumentKind;
 use crate::source::{Root, SourceId};
 use crate::text::Text;
@@ -68,7 +70,7 @@ pub enum From {
     /// A file.
     Source(SourceId),
     /// A value of the request, by its key.
-    Value(String),
+    Value(Text),
     /// A field of the request, such as `instructions` or `context[0].text`.
     Request(String),
     /// The content of a document of the request, by its name.
@@ -133,12 +135,20 @@ pub struct Supplied {
     /// The first piece and the one after the last.
     pub pieces: core::ops::Range<usize>,
     /// What it is called if it has to stand between tags.
-    pub name: String,
+    pub name: Text,
+    /// It has its place in one line, in a list or a code span: a line end or a backtick in it would make
+    /// something else of what follows.
+    pub line: bool,
+    /// It stands between tags whatever it says, wherever it shares an element with other text.
+    pub tagged: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     pub name: String,
+    /// What steps down when there is not room for all; `None` where that is no business of the block's own.
+    pub unit: Option<Unit>,
+    pub level: Level,
     /// Set where the block is a document: its kind and the piece that names it.
     pub document: Option<(DocumentKind, Piece)>,
     pub pieces: Vec<Piece>,
@@ -161,6 +171,46 @@ impl Block {
         }
         text
     }
+
+    /// Appends those bytes of this block's text that lie in `ranges`, which are in order, to `to`.
+    pub(crate) fn copy_ranges(&self, ranges: &[Range<usize>], to: &mut Self) {
+        let mut at = 0;
+        let mut ranges = ranges.iter().peekable();
+        // Where the copies of each piece begin.
+        let mut copies = Vec::with_capacity(self.pieces.len() + 1);
+        for piece in &self.pieces {
+            copies.push(to.pieces.len());
+            let end = at + piece.end - piece.start;
+            while let Some(range) = ranges.peek().filter(|range| range.start < end) {
+                let (from, until) = (range.start.max(at), range.end.min(end));
+                let (start, last) = (piece.start + from - at, piece.start + until - at);
+                to.pieces.push(Piece { origin: piece.origin, start, end: last });
+                if range.end > end {
+                    break;
+                }
+                ranges.next();
+            }
+            at = end;
+        }
+        copies.push(to.pieces.len());
+        for supplied in &self.supplied {
+            let pieces = copies[supplied.pieces.start]..copies[supplied.pieces.end];
+            if !pieces.is_empty() {
+                to.supplied.push(Supplied { pieces, ..supplied.clone() });
+            }
+        }
+    }
+}
+
+/// What a block is the whole of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A template or a value of the section.
+    Own,
+    /// The request's document at this place.
+    Document(usize),
+    /// The request's context block at this place.
+    Context(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,9 +230,14 @@ pub struct Prompt {
     pub origins: Vec<Origin>,
     pub sections: Vec<Section>,
     pub tools: Vec<Value>,
-    /// What a request body names as its model, and how many tokens an answer may have.
+    /// What a request body names as its model.
     pub model: Option<String>,
+    /// The API that the model answers, where it is known: the agent's, unless a value names another model.
+    pub api: Option<Api>,
+    /// The most tokens that an answer may have, where a value says it.
     pub max_tokens: Option<u32>,
+    /// The same for an API that demands it, where no value says it.
+    pub usual_max_tokens: Option<u32>,
 }
 
 impl Prompt {
@@ -217,6 +272,12 @@ pub enum Why {
     LoadedByAgent,
     /// A cap or a limit left it out.
     Cut,
+    /// Only its outline was asked for.
+    Outlined,
+    /// Only its path was asked for, or there is no text to show.
+    PathOnly,
+    /// There was not room for it, or for all of it.
+    Budget,
     /// This recipe or format does not show such a thing.
     NotShown,
 }
@@ -229,6 +290,9 @@ impl Why {
             Self::Shadowed => "an override won",
             Self::LoadedByAgent => "the agent loads it by itself",
             Self::Cut => "a limit left it out",
+            Self::Outlined => "only its outline is shown",
+            Self::PathOnly => "only its path is shown",
+            Self::Budget => "it does not fit into the budget",
             Self::NotShown => "this recipe or format does not show it",
         }
     }

@@ -112,7 +112,33 @@ pub struct SectionSpec {
     /// Without any text in it the prompt makes no sense.
     #[serde(default)]
     pub required: bool,
+    /// What becomes of it when the prompt has to fit into a budget.
+    #[serde(default)]
+    pub level: Level,
     pub blocks: Vec<BlockSpec>,
+}
+
+/// How much a section matters when there is not room for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// It is shown whole, or there is no prompt.
+    #[default]
+    Must,
+    /// It gives way when there is nothing left of what may be there.
+    Should,
+    /// It gives way first.
+    May,
+}
+
+impl Level {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Must => "must",
+            Self::Should => "should",
+            Self::May => "may",
+        }
+    }
 }
 
 /// Where a block's text comes from: exactly one of the first four.
@@ -132,6 +158,8 @@ pub struct BlockSpec {
     pub when: Option<Field>,
     /// Only if the request lacks this field.
     pub unless: Option<Field>,
+    /// Instead of the section's level.
+    pub level: Option<Level>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -165,6 +193,9 @@ pub struct Derive {
     /// The wording around all rows, with a slot `rows`; not used when there is no row.
     #[serde(default)]
     pub wrap: Option<String>,
+    /// The value stands between tags of this name, or of a numbered form of it that the value does not hold.
+    #[serde(default)]
+    pub tag: Option<String>,
     /// How deep a directory tree goes.
     #[serde(default)]
     pub depth: Option<usize>,

@@ -11,10 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::diag::{Code, Diag, Failure};
+use crate::detail::{Detail, LeftOut};
+use crate::diag::{Code, Diag, Failure, tell};
 use crate::fact::Facts;
 use crate::name::{NAME_HINT, is_name};
 use crate::prompt::Format;
+use crate::step::Rung;
 use crate::text::Text;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +47,7 @@ pub struct Request {
     pub instructions: Option<Text>,
     /// Values for slots, always literal.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, Text>,
+    pub values: BTreeMap<Text, Text>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextBlock>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,6 +79,10 @@ pub struct Request {
     /// What a person adds when a run is continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub human_input: Option<Text>,
+    /// How far blocks have stepped down to fit into a budget: `documents[3]`, `context[0]`, or the name of a
+    /// section and of its block, `project.project_documents`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub steps: BTreeMap<String, Rung>,
     /// Where a project that has its own folders keeps things.
     #[serde(skip_serializing_if = "Layout::is_default")]
     pub layout: Layout,
@@ -94,7 +100,7 @@ pub struct ContextBlock {
 }
 
 /// A file, artifact or thought that the prompt carries or points at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     #[serde(rename = "type", default)]
@@ -107,6 +113,12 @@ pub struct Document {
     pub path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Text>,
+    /// How much of it goes in [default: full].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+    /// Set where there is no text to show: only the path goes in, and the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -224,8 +236,10 @@ impl Request {
     pub fn validate(&self) -> Result<(), Failure> {
         let mut wrong: Vec<Diag> = Vec::new();
         let mut refuse = |what: &str, given: &str| {
-            let message = alloc::format!("`{given}` cannot be the {what}");
-            wrong.push(Diag::error(Code::RequestBadName, message).hint(NAME_HINT));
+            tell(&mut wrong, Code::RequestBadName, || {
+                let message = alloc::format!("`{given}` cannot be the {what}");
+                Diag::error(Code::RequestBadName, message).hint(NAME_HINT)
+            });
         };
         for (what, given) in self.names() {
             if let Some(given) = given.filter(|given| !is_name(given)) {
@@ -241,16 +255,19 @@ impl Request {
         for (at, block) in self.context.iter().enumerate() {
             if block.text.is_some() == block.data.is_some() {
                 let message = alloc::format!("context[{at}] needs either `text` or `data`");
-                wrong.push(Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
             }
         }
         for (at, document) in self.documents.iter().enumerate() {
             if document.path.is_none() && document.content.is_none() {
                 let message = alloc::format!("documents[{at}] needs `path` or `content`");
-                wrong.push(Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
             } else if document.path.is_none() && document.name.is_none() {
                 let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
-                wrong.push(Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+            } else if document.content.is_some() && document.left_out.is_some() {
+                let message = alloc::format!("documents[{at}] has both `content` and `left_out`");
+                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }

@@ -81,6 +81,10 @@ impl SourceId {
         if path.starts_with('/') {
             return Err(BadPath::Absolute);
         }
+        let plain = |part: &str| !matches!(part, "" | "." | "..");
+        if path.split('/').all(plain) {
+            return Ok(Self { root, path: path.into() });
+        }
         let mut parts = Vec::new();
         for part in path.split('/') {
             match part {

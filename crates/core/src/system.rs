@@ -11,7 +11,7 @@ use core::cell::LazyCell;
 use crate::builtin::Builtin;
 use crate::data;
 use crate::diag::{Code, Diag, Failure};
-use crate::lookup::{Library, candidates, names_in};
+use crate::lookup::{Library, candidates, is_phase, names_in};
 use crate::recipe::{Missing, Notice};
 use crate::request::{Layout, Request};
 use crate::source::{SourceId, Sources};
@@ -42,7 +42,8 @@ pub fn load_system_template(sources: &dyn Sources, agent: &str, phase: &str) -> 
         looked.extend(new);
     }
     let names = names_in(sources, "templates/system", &layout);
-    let phases: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("BASE-")).collect();
+    let phases: Vec<&str> =
+        names.iter().filter_map(|name| name.strip_prefix("BASE-")).filter(|phase| is_phase(phase)).collect();
     let message = format!("TemplateNotFound: no template for the phase `{phase}`");
     let error = Diag::error(Code::TemplateNotFound, message).looked(looked);
     let error = error.suggest(phase, phases.iter().copied());
@@ -68,7 +69,7 @@ pub struct Injected {
 /// assert_eq!(injected.text, "Context not provided\n1. {{PROJECT_CONTEXT}}");
 /// assert_eq!(injected.warnings.len(), 2);
 /// ```
-pub fn inject_variables(template: &str, values: &BTreeMap<String, Text>) -> Injected {
+pub fn inject_variables(template: &str, values: &BTreeMap<Text, Text>) -> Injected {
     let source = Text::from(template);
     let notice = LazyCell::new(shipped_notice);
     let mut injected = Injected::default();
@@ -109,8 +110,8 @@ pub fn inject_variables(template: &str, values: &BTreeMap<String, Text>) -> Inje
 
 /// Tests see to it that the shipped recipe can be read and has one.
 fn shipped_notice() -> Option<Notice> {
-    let (_, _, recipe) = data::recipe(&Library::new(&Builtin), "unified", &Layout::default()).ok()?;
-    match recipe.missing {
+    let unified = data::recipe(&Library::new(&Builtin), "unified", &Layout::default()).ok()?;
+    match unified.recipe.missing {
         Missing::Notice(notice) => Some(notice),
         Missing::Unsaid | Missing::Policy(_) => None,
     }

@@ -5,6 +5,7 @@
 //!
 //! This module knows nothing of sections, phases or files; see [`compose`](crate::compose).
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use memchr::{memchr, memchr_iter};
@@ -88,14 +89,7 @@ impl Template {
     /// Parses words that stand somewhere in a larger file, in braces. `None` where the file spells them
     /// otherwise, for example with escapes: then there are no bytes to point at.
     pub(crate) fn words(id: &SourceId, file: &Text, words: &str) -> Option<Self> {
-        let (start, length) = match file.find(words) {
-            Some(start) => (start, words.len()),
-            None => {
-                let words = words.replace('\n', "\r\n");
-                (file.find(&words)?, words.len())
-            }
-        };
-        let nodes = parse_braces(file, Span { start, end: start + length });
+        let nodes = parse_braces(file, written(file, words)?);
         Some(Self {
             id: id.clone(),
             text: file.clone(),
@@ -120,6 +114,26 @@ impl Template {
         }
         slots
     }
+}
+
+/// Where a TOML file holds `words` as a string without escapes; a comment that has them does not count.
+pub(crate) fn written(file: &str, words: &str) -> Option<Span> {
+    let find = |words: &str| {
+        file.match_indices(words).map(|(at, _)| Span { start: at, end: at + words.len() }).find(|span| {
+            let (before, after) = (&file[..span.start], &file[span.end..]);
+            let line = before.rfind('\n').map_or(0, |at| at + 1);
+            let quoted = ['"', '\''].into_iter().any(|quote| {
+                // A line end after three quotes is not part of the string.
+                let opened =
+                    before.strip_suffix('\n').map(|before| before.strip_suffix('\r').unwrap_or(before));
+                let long: String = core::iter::repeat_n(quote, 3).collect();
+                let opens = before.ends_with(quote) || opened.is_some_and(|before| before.ends_with(&long));
+                opens && after.starts_with(quote)
+            });
+            quoted && !before[line..].trim_start().starts_with('#')
+        })
+    };
+    find(words).or_else(|| find(&words.replace('\n', "\r\n")))
 }
 
 /// Collects nodes; text between holes is emitted when the next hole, or the end, is known.

@@ -129,7 +129,9 @@ impl From<&UnifiedPrompt> for Prompt {
             origins,
             tools: unified.tools.clone(),
             model: None,
+            api: None,
             max_tokens: None,
+            usual_max_tokens: None,
         }
     }
 }

@@ -61,7 +61,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn values<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, Text> {
+fn values<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<Text, Text> {
     pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
@@ -340,7 +340,6 @@ fn b8_rendering_says_what_is_wrong_with_a_template() {
   ┌─ builtin:templates/shared/own.md:1:3
 1 │ {{role}}{{project_documents}}
   │   ^^^^
-  = hint: did you mean `rules`?
   = hint: give it with `--set role=…`, or let `--missing empty` leave it out"
     );
     assert_eq!(builder.render_template("own", values([("role", "x")])).unwrap(), "x");
@@ -462,7 +461,6 @@ fn u1_json_reads_back_as_the_same_prompt() {
 
 #[test]
 fn u1_what_does_not_fit_is_refused_with_the_path_of_every_bad_field() {
-    let said = |json: &str| UnifiedPrompt::from_json(json).unwrap_err().to_string();
     let failure = UnifiedPrompt::from_json(
         r#"{"system_prompt": null, "instruction": "Add login", "tools": {}, "context": [
             {"type": "file", "name": "a", "content": "b"},
@@ -486,24 +484,14 @@ fn u1_what_does_not_fit_is_refused_with_the_path_of_every_bad_field() {
         ]
     );
     assert!(failure.0.iter().all(|diag| diag.code.as_str() == "prompt/bad"));
-    assert_eq!(
-        said("[]"),
-        "error[prompt/bad]: it is of type array, not object\n  ┌─ prompt:1:1\n1 │ []\n  │ ^"
-    );
-    assert_eq!(
-        said(r#"{"instructions": "a", "instructions": "b"}"#),
-        "error[prompt/bad]: duplicate field `instructions` at line 1 column 36
-  ┌─ prompt:1:36
-1 │ {\"instructions\": \"a\", \"instructions\": \"b\"}
-  │                                    ^"
-    );
-    assert_eq!(
-        said("{"),
-        "error[prompt/bad]: EOF while parsing an object at line 1 column 1
-  ┌─ prompt:1:1
-1 │ {
-  │ ^"
-    );
+    for (json, message) in [
+        ("[]", "it is of type array, not object"),
+        (r#"{"instructions": "a", "instructions": "b"}"#, "duplicate field `instructions`"),
+        ("{", "EOF while parsing an object"),
+    ] {
+        let failure = UnifiedPrompt::from_json(json).unwrap_err();
+        assert_eq!(failure.0.iter().map(|diag| diag.message.as_str()).collect::<Vec<_>>(), [message]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!               request.toml     instead of `[request]`: read as a person's request is (or request.json)
 //!               prompt.json      instead of a request: a unified prompt as data
 //!               sources/<root>/  what the four roots hold
-//!               expect.md|xml|json, expect.origins, expect.talk, expect.absent
+//!               expect.md|xml|json, expect.origins, expect.talk, expect.absent, expect.steps
 //!               expect.errors    instead of all of these
 //! ```
 //!
@@ -25,16 +25,22 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use callsheet_core::diag::{Code, Diag, Failure, Severity, visible};
+use callsheet_core::prompt::{Absent, From};
 use callsheet_core::render::{Api, Rendered, render};
 use callsheet_core::{
-    Composed, DataNotation, Format, Prompt, Recorder, UnifiedPrompt, compose, read_request,
+    Composed, DataNotation, Fitted, Format, Prompt, Recorder, Request, Root, Step, UnifiedPrompt, compose,
+    fit, read_request,
 };
 use folder::Folder;
 use serde::Deserialize;
 
 /// What only the command line says. Its own tests show it.
 const COMMAND_LINE: &[Code] = &[
+    Code::PromptOverWindow,
+    Code::PromptOverLimit,
     Code::ConfigBad,
+    Code::DetailUnused,
+    Code::InputLeftOut,
     Code::InputNotFound,
     Code::InputOutside,
     Code::InputUnreadable,
@@ -52,6 +58,8 @@ struct Case {
     /// Notes are shown as well.
     #[serde(default)]
     verbose: bool,
+    /// The most tokens; four bytes are one here.
+    budget: Option<usize>,
     /// How the paths of those shipped files begin that the case sees besides the recipes.
     #[serde(default)]
     shipped: Vec<String>,
@@ -93,35 +101,45 @@ fn outcome(dir: &Path) -> Expectations {
     let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let sources = Folder { dir: dir.join("sources"), shipped: case.shipped.clone() };
     let mut files = Expectations::new();
-    let done = composed(dir, &case, &sources).and_then(|composed| {
-        let format = case.format.unwrap_or(composed.prompt.format);
-        let rendered = render(&composed.prompt, format, case.api)?;
-        Ok((format, composed, rendered))
+    let done = make(dir, &case, &sources).and_then(|made| {
+        let format = case.format.unwrap_or(made.prompt.format);
+        let rendered = render(&made.prompt, format, case.api)?;
+        Ok((format, made, rendered))
     });
-    let (format, composed, rendered) = match done {
+    let (format, made, rendered) = match done {
         Ok(done) => done,
         Err(Failure(diags)) => {
             files.insert("expect.errors".into(), diagnostics(&diags));
             return files;
         }
     };
-    spans::check(&composed.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
+    spans::check(&made.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
     let extension = match format {
         Format::Markdown => "md",
         Format::Xml => "xml",
         Format::Json => "json",
     };
     let shown = |diag: &&Diag| case.verbose || diag.severity > Severity::Note;
-    let talk: Vec<Diag> = composed.talk.iter().chain(&rendered.talk).filter(shown).cloned().collect();
-    files.insert("expect.origins".into(), origins(&composed.prompt, &rendered));
+    let talk: Vec<Diag> = made.talk.iter().chain(&rendered.talk).filter(shown).cloned().collect();
+    files.insert("expect.origins".into(), origins(&made.prompt, &rendered));
     files.insert(format!("expect.{extension}"), rendered.text);
     files.insert("expect.talk".into(), diagnostics(&talk));
-    files.insert("expect.absent".into(), absent(&composed));
+    files.insert("expect.absent".into(), absent(&made.absent));
+    files.insert("expect.steps".into(), made.steps.iter().map(step).collect());
     files.retain(|_, text| !text.is_empty());
     files
 }
 
-fn composed(dir: &Path, case: &Case, sources: &Folder) -> Result<Composed, Failure> {
+/// What of a composition a case expects.
+struct Made {
+    prompt: Prompt,
+    talk: Vec<Diag>,
+    absent: Vec<Absent>,
+    /// What a budget made of it.
+    steps: Vec<Step>,
+}
+
+fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Failure> {
     let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let request = match (&case.request, read("request.toml"), read("request.json"), read("prompt.json")) {
         (Some(request), None, None, None) => {
@@ -131,15 +149,34 @@ fn composed(dir: &Path, case: &Case, sources: &Folder) -> Result<Composed, Failu
         (None, None, Some(json), None) => read_request("request.json", &json.into(), DataNotation::Json)?,
         (None, None, None, Some(json)) => {
             let prompt = Prompt::from(&UnifiedPrompt::from_json(&json)?);
-            return Ok(Composed { prompt, talk: Vec::new(), absent: Vec::new() });
+            return Ok(Made { prompt, talk: Vec::new(), absent: Vec::new(), steps: Vec::new() });
         }
         _ => panic!("{} needs one request", dir.display()),
     };
     let recorder = Recorder::new(sources);
+    if let Some(budget) = case.budget {
+        return fitted(&request, &recorder, case.api, budget);
+    }
     let composed = compose(&request, &recorder)?;
     // What was seen is enough to compose the same again.
     assert_eq!(compose(&request, &recorder.finish()).as_ref(), Ok(&composed));
-    Ok(composed)
+    Ok(Made { prompt: composed.prompt, talk: composed.talk, absent: composed.absent, steps: Vec::new() })
+}
+
+fn fitted(
+    request: &Request,
+    sources: &Recorder<&Folder>,
+    api: Option<Api>,
+    budget: usize,
+) -> Result<Made, Failure> {
+    let mut count = |_: &Composed, text: &str| text.len().div_ceil(4);
+    let Fitted { request, composed, tokens, steps, .. } = fit(request, sources, api, budget, &mut count)?;
+    assert!(tokens <= budget, "{tokens} tokens are more than {budget}");
+    // The request says it all: composing it gives the same prompt without counting.
+    let mut again = compose(&request, sources)?;
+    again.talk.extend(composed.talk.last().filter(|_| !steps.is_empty()).cloned());
+    assert_eq!(again, composed);
+    Ok(Made { prompt: composed.prompt, talk: composed.talk, absent: composed.absent, steps })
 }
 
 fn diagnostics(diags: &[Diag]) -> String {
@@ -155,7 +192,11 @@ fn origins(prompt: &Prompt, rendered: &Rendered) -> String {
                 let origin = &prompt.origins[piece.origin as usize];
                 let (label, trust) = (origin.label(), origin.trust.name());
                 let label = visible(&label);
-                let range = format!("{}..{}", piece.start, piece.end);
+                let range = match &origin.from {
+                    // Where in a shipped file something stands changes with every other line of it.
+                    From::Source(id) if id.root() == Root::Builtin => excerpt(piece.text(&prompt.origins)),
+                    _ => format!("{}..{}", piece.start, piece.end),
+                };
                 format!("{}..{} {label} [{range}] {trust} {encoding}\n", span.start, span.end)
             }
         }
@@ -163,12 +204,24 @@ fn origins(prompt: &Prompt, rendered: &Rendered) -> String {
     rendered.spans.iter().map(line).collect()
 }
 
-fn absent(composed: &Composed) -> String {
-    let line = |absent: &callsheet_core::prompt::Absent| {
+fn excerpt(text: &str) -> String {
+    let short: String = text.chars().take(40).collect();
+    let more = if short.len() < text.len() { "…" } else { "" };
+    format!("{short:?}{more}")
+}
+
+fn absent(absent: &[Absent]) -> String {
+    let line = |absent: &Absent| {
         let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
         format!("{}: {}{detail}\n", absent.what, absent.why.words())
     };
-    composed.absent.iter().map(line).collect()
+    absent.iter().map(line).collect()
+}
+
+fn step(step: &Step) -> String {
+    let Step { what, section, level, from, to, before, after } = step;
+    let (level, from, to) = (level.name(), from.name(), to.name());
+    format!("{what} ({section}, {level}): {from} → {to}, {before} → {after}\n")
 }
 
 fn write_expectations(dir: &Path, actual: &Expectations) {
@@ -187,7 +240,7 @@ fn differences(dir: &Path, actual: &Expectations) -> Vec<String> {
         match file.as_str() {
             "case.toml" | "request.toml" | "request.json" | "prompt.json" | "sources" => {}
             "expect.md" | "expect.xml" | "expect.json" | "expect.origins" | "expect.talk"
-            | "expect.absent" | "expect.errors" => {
+            | "expect.absent" | "expect.steps" | "expect.errors" => {
                 expected.insert(file.clone(), fs::read_to_string(dir.join(&file)).unwrap());
             }
             _ => complaints.push(format!("nobody knows the file `{file}`")),

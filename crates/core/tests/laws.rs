@@ -8,22 +8,25 @@
 mod hostile;
 #[path = "support/markdown.rs"]
 mod markdown;
+#[path = "support/model.rs"]
+mod model;
 #[path = "support/spans.rs"]
 mod spans;
 #[path = "support/world.rs"]
 mod world;
 
-use std::collections::BTreeMap;
-
 use callsheet_core::prompt::{From, Part, Section};
 use callsheet_core::render::{Api, Rendered, render};
+use callsheet_core::request::{Layout, MissingPolicy};
 use callsheet_core::template::{Node, Notation, Template};
 use callsheet_core::{
-    Composed, DataNotation, Format, Prompt, PromptBuilder, Recorder, Request, Root, Snapshot, SourceId, Text,
-    compose, read_request,
+    Builtin, Composed, DataNotation, Format, Prompt, PromptBuilder, Recorder, Request, Root, Snapshot,
+    SourceId, Text, compose, names_in, read_request,
 };
 use hostile::{HOSTILE, text};
-use markdown::{Bit as Read, OPAQUE};
+use model::{
+    context, context_sections, element, is_engine, is_xml, joined, read_as_model, read_element, texts,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -69,35 +72,23 @@ proptest! {
         }
         for (format, api) in FORMATS {
             let Some(rendered) = rendered(prompt, format, api) else { continue };
-            let mut seen: Vec<(&From, String)> = Vec::new();
-            for span in &rendered.spans {
-                let Some(piece) = span.piece else { continue };
-                let origin = &prompt.origins[piece.origin as usize];
-                let read = spans::undo(span.encoding, &rendered.text[span.start..span.end]);
-                seen.push((&origin.from, read.unwrap_or_default()));
+            let pieces = rendered.spans.iter().filter_map(|span| {
+                let from = &prompt.origins[span.piece?.origin as usize].from;
+                Some((from, spans::undo(span.encoding, &rendered.text[span.start..span.end])?))
+            });
+            let seen: Vec<(&From, String)> = pieces.collect();
+            for (name, value) in scenario.named_values() {
+                let shown = seen.iter().filter(|(from, _)| **from == From::Value(name.into()));
+                prop_assert!(shown.clone().all(|(_, read)| read == value), "{name} is not {value:?} in {format:?}");
+                // A block that is blank is left out, and the values in it.
+                let asked = slots(&scenario).filter(|slot| *slot == name).count();
+                let there = !value.trim().is_empty();
+                prop_assert!(!there || shown.count() >= asked, "{name} is not {asked} times in {format:?}");
             }
-            for (from, read) in &seen {
-                let whole = match from {
-                    From::Value(key) => scenario.named_values().find(|(name, _)| name == key).map(|(_, v)| v.to_owned()),
-                    From::Request(field) if field == "instructions" => scenario.request().instructions.map(|text| text.to_string()),
-                    From::Document(_) | From::Request(_) | From::Derived { .. } => None,
-                    From::Source(_) | From::Default { .. } | From::Engine => None,
-                };
-                if let Some(whole) = whole {
-                    prop_assert_eq!(read, &whole);
-                }
-            }
-            // Every text that was supplied is there, once for each time it was asked for.
-            let shown = |wanted: &str| seen.iter().filter(|(_, read)| read == wanted).count();
-            let slots = slots(&scenario);
-            for (name, value) in scenario.named_values().filter(|(_, value)| !value.trim().is_empty()) {
-                let asked = slots.iter().filter(|slot| **slot == name).count();
-                prop_assert!(shown(value) >= asked, "{name} is not there {asked} times in {format:?}");
-            }
-            let carried = scenario.context.iter().filter(|(_, text, data)| !data && !text.trim().is_empty()).map(|(_, text, _)| text);
-            let carried = carried.chain(scenario.documents.iter().map(|(_, _, content)| content));
-            for text in carried.filter(|text| !text.is_empty()) {
-                prop_assert!(shown(text) > 0, "{text:?} is not in {format:?}");
+            let blocks = scenario.context.iter().filter(|(_, text, data)| !data && !text.trim().is_empty());
+            let carried = blocks.map(|(_, text, _)| text).chain(scenario.documents.iter().map(|(_, _, text)| text));
+            for text in carried.chain([&scenario.instructions()]).filter(|text| !text.trim().is_empty()) {
+                prop_assert!(seen.iter().any(|(_, read)| read == text), "{text:?} is not in {format:?}");
             }
         }
     }
@@ -125,11 +116,15 @@ proptest! {
         prop_assert!(document.is_ok(), "{:?}\n{}", document.err(), rendered.text);
         let document = document.unwrap();
         let root = document.root_element();
+        let of = |part: Part| prompt.sections.iter().filter(|section| section.part == part).collect::<Vec<_>>();
         let mut wanted = vec![("system_prompt".to_owned(), None, joined(&prompt, Part::System))];
+        let mut sections = vec![of(Part::System)];
         let context: Vec<_> = context(&prompt);
         let has_context = !context.is_empty();
         wanted.extend(context);
+        sections.extend(context_sections(&prompt));
         wanted.push(("instructions".to_owned(), None, joined(&prompt, Part::Instructions)));
+        sections.push(of(Part::Instructions));
         let mut read = Vec::new();
         for part in root.children() {
             if part.tag_name().name() == "context" {
@@ -139,22 +134,33 @@ proptest! {
                 read.push(element(part));
             }
         }
-        prop_assert_eq!(read, wanted);
+        prop_assert_eq!(read.len(), wanted.len());
+        for ((read, wanted), sections) in read.into_iter().zip(wanted).zip(sections) {
+            prop_assert_eq!((read.0, read.1), (wanted.0, wanted.1));
+            read_element(&scenario, &prompt, &sections, &wanted.2, &read.2)?;
+        }
     }
 
     #[test]
     fn a_json_reader_recovers_the_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         let text = rendered(&prompt, Format::Json, None).unwrap().text;
-        let items = context(&prompt).into_iter().map(|(kind, name, content)| {
-            json!({ "type": kind, "name": name.map(|(_, name)| name), "content": content })
-        });
-        let wanted = json!({
-            "system_prompt": joined(&prompt, Part::System),
-            "context": items.collect::<Vec<_>>(),
-            "instructions": joined(&prompt, Part::Instructions),
-        });
-        prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), wanted);
+        let read: Value = serde_json::from_str(&text).unwrap();
+        let keys: Vec<&str> = read.as_object().unwrap().keys().map(String::as_str).collect();
+        prop_assert_eq!(keys, ["system_prompt", "context", "instructions"]);
+        for (key, part) in [("system_prompt", Part::System), ("instructions", Part::Instructions)] {
+            let sections: Vec<_> = prompt.sections.iter().filter(|section| section.part == part).collect();
+            read_element(&scenario, &prompt, &sections, &joined(&prompt, part), read[key].as_str().unwrap())?;
+        }
+        let items = read["context"].as_array().unwrap();
+        let wanted = context(&prompt);
+        prop_assert_eq!(items.len(), wanted.len());
+        for ((item, wanted), sections) in items.iter().zip(wanted).zip(context_sections(&prompt)) {
+            let content = item["content"].as_str().unwrap();
+            read_element(&scenario, &prompt, &sections, &wanted.2, content)?;
+            let name = wanted.1.map(|(_, name)| name);
+            prop_assert_eq!(item, &json!({ "type": wanted.0, "name": name, "content": content }));
+        }
     }
 
     #[test]
@@ -186,7 +192,10 @@ proptest! {
             let Some(rendered) = rendered(&prompt, format, api) else { continue };
             let checked = spans::check(&prompt, &rendered);
             prop_assert!(checked.is_ok(), "{:?} of {format:?}", checked.err());
-            if api.is_some() {
+            // Where a document shares an element with other text, its name is spelled as a part of its tag.
+            let shares = |section: &&Section| section.heading.is_some() || section.part != Part::Context;
+            let mut sharing = prompt.sections.iter().filter(shares).flat_map(|section| &section.blocks);
+            if api.is_some() || (format != Format::Markdown && sharing.any(|block| block.document.is_some())) {
                 continue;
             }
             for span in rendered.spans.iter().filter(|span| span.piece.is_none()) {
@@ -238,22 +247,22 @@ proptest! {
             for call in order {
                 match call {
                     0 => {
-                        let values: BTreeMap<String, Text> =
-                            [("a", 0), ("b", 1)].map(|(name, at)| (name.to_owned(), texts[at].as_str().into())).into();
-                        builder.set_identity("guide", values);
+                        let values = [("a", &texts[0]), ("b", &texts[1])].into_iter();
+                        let values = values.map(|(name, text)| (name.into(), text.as_str().into()));
+                        builder.set_identity("guide", values.collect());
                     }
                     1 => {
                         builder.set_tools(vec![json!({ "name": texts[2] })]);
                     }
                     2 => {
-                        builder.set_missing(callsheet_core::request::MissingPolicy::Empty);
+                        builder.set_missing(MissingPolicy::Empty);
                     }
                     // The blocks of one layer stand in the order of their calls.
                     3 => {
                         builder.add_context("upstream", texts[3].as_str()).add_context("task", texts[4].as_str());
                     }
                     _ => {
-                        builder.set_layout(Default::default());
+                        builder.set_layout(Layout::default());
                     }
                 }
             }
@@ -349,6 +358,28 @@ fn half_of_the_texts_are_hostile() {
     assert!(share > 50, "only {share} of 100 texts hold something hostile");
 }
 
+/// C3: the same request for two agents differs only in the reply and in what an agent loads by itself.
+#[test]
+fn every_agent_gets_the_same_run_prompt() {
+    let sections = |agent: &str| {
+        let request = json!({
+            "recipe": "run", "agent": agent, "instructions": "Go.", "read_first": ["src/lib.rs"],
+            "task": { "title": "Login", "write": ["src/**"] }, "human_input": "Go on.",
+        });
+        let request: Request = serde_json::from_value(request).unwrap();
+        let prompt = compose(&request, &Builtin).unwrap().prompt;
+        let sections = prompt.sections.iter().filter(|section| section.name != "reply");
+        let texts =
+            sections.flat_map(|section| section.blocks.iter().map(|block| block.text(&prompt.origins)));
+        texts.collect::<Vec<String>>()
+    };
+    let agents = names_in(&Builtin, "agents", &Layout::default());
+    assert!(agents.len() > 1, "{agents:?}");
+    for agent in agents {
+        assert_eq!(sections(&agent), sections("base"), "{agent}");
+    }
+}
+
 /// What a template of the scenario says once its holes are filled.
 fn filled(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
     let mut parts: Vec<(bool, String)> = bits
@@ -382,248 +413,12 @@ fn filled(scenario: &Scenario, bits: &[Bit], outer: bool) -> String {
 }
 
 /// The slots that the scenario's template asks for, those of its fragment too.
-fn slots(scenario: &Scenario) -> Vec<&'static str> {
-    let of = |bits: &[Bit]| -> Vec<&'static str> {
-        bits.iter()
-            .filter_map(|bit| if let Bit::Slot(slot) = bit { Some(world::SLOTS[*slot]) } else { None })
-            .collect()
-    };
-    let mut slots = of(&scenario.role);
-    for _ in scenario.role.iter().filter(|bit| matches!(bit, Bit::Fragment)) {
-        slots.extend(of(&scenario.fragment));
-    }
-    slots
-}
-
-fn texts(prompt: &Prompt) -> impl Iterator<Item = &str> {
-    let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
-    blocks
-        .flat_map(|block| block.pieces.iter().copied().chain(block.document.map(|(_, name)| name)))
-        .map(|piece| piece.text(&prompt.origins))
-}
-
-/// The characters of XML 1.0.
-fn is_xml(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
-}
-
-/// A part of the model as one text.
-fn joined(prompt: &Prompt, part: Part) -> String {
-    let sections = prompt.sections.iter().filter(|section| section.part == part);
-    let texts: Vec<String> = sections.map(|section| body(prompt, section)).collect();
-    texts.join(prompt.separator.text())
-}
-
-fn body(prompt: &Prompt, section: &Section) -> String {
-    let heading =
-        section.heading.map_or(String::new(), |heading| format!("## {}\n\n", heading.text(&prompt.origins)));
-    let blocks: Vec<String> = section.blocks.iter().map(|block| block.text(&prompt.origins)).collect();
-    heading + &blocks.join(prompt.separator.text())
-}
-
-type Element = (String, Option<(String, String)>, String);
-
-/// The items of the model's context: what they are, how they are called, what they hold.
-fn context(prompt: &Prompt) -> Vec<Element> {
-    let mut items = Vec::new();
-    for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
-        let artifact = |name: &str, text: String| {
-            ("artifact".to_owned(), Some(("name".to_owned(), name.to_owned())), text)
-        };
-        if section.heading.is_some() {
-            items.push(artifact(&section.name, body(prompt, section)));
-            continue;
-        }
-        for block in &section.blocks {
-            let text = block.text(&prompt.origins);
-            items.push(match block.document {
-                Some((kind, name)) => {
-                    let name = name.text(&prompt.origins).to_owned();
-                    (kind.name().to_owned(), Some((kind.attribute().to_owned(), name)), text)
-                }
-                None => artifact(&block.name, text),
-            });
-        }
-    }
-    items
-}
-
-fn element(node: roxmltree::Node<'_, '_>) -> Element {
-    let attribute = node.attributes().next().map(|a| (a.name().to_owned(), a.value().to_owned()));
-    let text =
-        node.children().map(|inside| if inside.is_text() { inside.text().unwrap_or_default() } else { "?" });
-    (node.tag_name().name().to_owned(), attribute, text.collect())
-}
-
-/// Reads Markdown and compares what it finds with `sections` of the model.
-fn read_as_model(
-    scenario: &Scenario,
-    prompt: &Prompt,
-    sections: &[&Section],
-    text: &str,
-) -> Result<(), TestCaseError> {
-    let blocks = || sections.iter().flat_map(|section| &section.blocks);
-    let names: Vec<String> = prompt
-        .sections
-        .iter()
-        .flat_map(|section| &section.blocks)
-        .flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.clone()))
-        .collect();
-    let read = markdown::bits(text, &names);
-    let mut documents = read.iter().filter_map(|bit| match bit {
-        Read::Document { kind, name, content } => Some((kind, name, content)),
-        _ => None,
+fn slots(scenario: &Scenario) -> impl Iterator<Item = &'static str> {
+    let bits = scenario.role.iter().flat_map(|bit| match bit {
+        Bit::Fragment => scenario.fragment.as_slice(),
+        other => std::slice::from_ref(other),
     });
-    for block in blocks() {
-        let Some((kind, name)) = block.document else { continue };
-        let wanted = block.text(&prompt.origins);
-        let Some((read_kind, read_name, content)) = documents.next() else {
-            return Err(TestCaseError::fail(format!("a document is not found in {text:?}")));
-        };
-        prop_assert_eq!((read_kind.as_str(), read_name.as_str()), (kind.name(), name.text(&prompt.origins)));
-        prop_assert!(*content == wanted || content.strip_suffix('\n') == Some(&wanted), "{:?}", content);
-    }
-    prop_assert!(documents.next().is_none(), "more documents than there are in {text:?}");
-    let shown = |block: &callsheet_core::prompt::Block| match block.document {
-        Some(_) => OPAQUE.to_string(),
-        None => block.text(&prompt.origins),
-    };
-    match scenario.kind {
-        Kind::Rules => {
-            let pieces = if text.is_empty() { Vec::new() } else { markdown::pieces(read) };
-            prop_assert_eq!(pieces.len(), blocks().count(), "pieces of {:?}", text);
-            for (piece, block) in pieces.iter().zip(blocks()) {
-                let wanted = shown(block);
-                prop_assert!(markdown::same(&markdown::flat(piece), &wanted), "{piece:?} is not {wanted:?}");
-                prop_assert!(!markdown::holds_rule(piece), "a rule in {piece:?}");
-            }
-        }
-        Kind::Headings => {
-            let mut read = markdown::sections(read).into_iter();
-            prop_assert_eq!(read.next(), Some((None, Vec::new())), "before the first heading of {:?}", text);
-            let mut wanted = sections.iter().peekable();
-            for (heading, bits) in read {
-                let Some(section) = wanted.next() else {
-                    return Err(TestCaseError::fail(format!("{heading:?} is no section in {text:?}")));
-                };
-                prop_assert_eq!(
-                    heading.as_deref(),
-                    section.heading.map(|heading| heading.text(&prompt.origins))
-                );
-                let blocks: Vec<String> = section.blocks.iter().map(shown).collect();
-                let end = if wanted.peek().is_some() { "\n\n" } else { "" };
-                let body = format!("\n{}{end}", blocks.join("\n\n"));
-                prop_assert!(markdown::same(&markdown::flat(&bits), &body), "{bits:?} is not {body:?}");
-            }
-            prop_assert!(wanted.next().is_none(), "a section is not found in {text:?}");
-        }
-        Kind::Free | Kind::Unified => {
-            let blocks: Vec<String> = blocks().map(shown).collect();
-            let wanted = blocks.join("\n\n");
-            prop_assert!(markdown::same(&markdown::flat(&read), &wanted), "{read:?} is not {wanted:?}");
-        }
-    }
-    Ok(())
-}
-
-/// Whether a text consists of nothing but separators, tags and notices.
-fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
-    let fixed: &[&str] = match format {
-        Format::Markdown => &[
-            "\n",
-            "---",
-            "## ",
-            "<file path=\"",
-            "<artifact name=\"",
-            "<thought name=\"",
-            "\">",
-            "Context not provided",
-        ],
-        Format::Xml => &[
-            "\n",
-            "---",
-            "## ",
-            "<prompt>",
-            "</prompt>",
-            "<system_prompt>",
-            "</system_prompt>",
-            "<context>",
-            "</context>",
-            "<instructions>",
-            "</instructions>",
-            "<file path=\"",
-            "</file>",
-            "<artifact name=\"",
-            "</artifact>",
-            "<thought name=\"",
-            "</thought>",
-            "\">",
-            "<![CDATA[",
-            "]]>",
-            "Context not provided",
-        ],
-        Format::Json => &[
-            "\\n",
-            "---",
-            "## ",
-            "{\"system_prompt\":\"",
-            "\",\"context\":[",
-            "{\"type\":\"file\",\"name\":\"",
-            "{\"type\":\"artifact\",\"name\":\"",
-            "{\"type\":\"thought\",\"name\":\"",
-            "\",\"content\":\"",
-            "\"}",
-            "},{",
-            "],\"instructions\":\"",
-            ",",
-            "\"}",
-            "Context not provided",
-        ],
-    };
-    let blocks = || prompt.sections.iter().flat_map(|section| &section.blocks);
-    let names = blocks()
-        .map(|block| block.name.as_str())
-        .chain(prompt.sections.iter().map(|section| section.name.as_str()));
-    let mut words: Vec<String> = fixed.iter().map(|word| (*word).to_owned()).collect();
-    match format {
-        Format::Markdown => {}
-        Format::Xml | Format::Json => words.extend(names.map(|name| format!("{name}\""))),
-    }
-    let tags = blocks().flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.as_str()));
-    let tags: Vec<&str> = tags.chain(["file", "artifact", "thought"]).collect();
-    let mut rest = text;
-    while !rest.is_empty() {
-        if let Some(word) =
-            words.iter().filter(|word| rest.starts_with(word.as_str())).max_by_key(|word| word.len())
-        {
-            // A name brings the quote along only to be told from other words.
-            let length = if word.len() > 1 && word.ends_with('"') && !fixed.contains(&word.as_str()) {
-                word.len() - 1
-            } else {
-                word.len()
-            };
-            rest = &rest[length..];
-        } else if let Some(after) = tag(rest, &tags).filter(|_| format == Format::Markdown) {
-            rest = after;
-        } else {
-            return false;
-        }
-    }
-    true
-}
-
-/// What follows an opening or closing tag with one of these names, numbered or not.
-fn tag<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
-    let inside = text.strip_prefix('<')?;
-    let inside = inside.strip_prefix('/').unwrap_or(inside);
-    names.iter().find_map(|name| {
-        let rest = inside.strip_prefix(name)?;
-        let rest = rest
-            .strip_prefix('-')
-            .map_or(rest, |number| number.trim_start_matches(|c: char| c.is_ascii_digit()));
-        let attribute = [" path=\"", " name=\""].iter().find_map(|attribute| rest.strip_prefix(attribute));
-        attribute.or_else(|| rest.strip_prefix('>'))
-    })
+    bits.filter_map(|bit| if let Bit::Slot(slot) = bit { Some(world::SLOTS[*slot]) } else { None })
 }
 
 /// Puts the keys of a map in another order.

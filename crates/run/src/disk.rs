@@ -9,6 +9,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::list;
+use crate::pack::{self, Packed, Packing};
 use crate::read::{self, Place};
 
 /// 16 MiB: far above any prompt, far below what would hurt.
@@ -61,6 +62,15 @@ impl Disk {
         match opened {
             Ok(dir) => Ok(dir.as_ref()),
             Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// All files below the directory `dir` of the project, session or user, read at once; `None` if there
+    /// is no such directory.
+    pub fn pack(&self, dir: &SourceId, packing: &Packing<'_>) -> Result<Option<Packed>, SourceError> {
+        match self.dir(dir.root())? {
+            Some(root) => pack::pack(root, Path::new(dir.path()), self.max_file_bytes, packing),
+            None => Ok(None),
         }
     }
 }

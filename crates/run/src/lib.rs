@@ -5,8 +5,13 @@
 
 mod disk;
 mod list;
+mod pack;
+mod prefetched;
 mod read;
+mod walk;
 
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use list::MAX_LEFT_OUT;
+pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
+pub use prefetched::Prefetched;
 pub use read::read_file;

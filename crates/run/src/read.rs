@@ -3,6 +3,7 @@
 //! Refuses to open anything but a regular file: opening alone can wait for ever (a FIFO) or do
 //! something (a device).
 
+use std::collections::TryReserveError;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -136,17 +137,20 @@ fn other_kind(kind: FileType) -> Option<&'static str> {
 /// `expected` bytes, or what there is by now: a file may grow while it is read.
 fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
     let unreadable = |why: &dyn ToString| SourceError::Unreadable(why.to_string());
-    let mut bytes = Vec::new();
-    // The limit may be set so high that a sparse file asks for more memory than there is.
-    bytes
-        .try_reserve_exact(usize::try_from(expected).unwrap_or(usize::MAX))
-        .map_err(|error| unreadable(&error))?;
+    let mut bytes = room_for(expected).map_err(|error| unreadable(&error))?;
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     let size = bytes.len() as u64;
     if size > limit {
         return Err(SourceError::TooLarge { size, limit });
     }
     Ok(bytes)
+}
+
+/// The limit may be set so high that a sparse file asks for more memory than there is.
+pub(crate) fn room_for(bytes: u64) -> Result<Vec<u8>, TryReserveError> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    Ok(room)
 }
 
 /// Whether `error` only says that nothing has that name.

@@ -1,37 +1,52 @@
 //! `callsheet compose`: build a prompt and print it, without running anything.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Diag, Failure};
 use callsheet_core::render::{Rendered, render};
-use callsheet_core::{Composed, compose};
+use callsheet_core::{Composed, Step, compose, fit};
+use callsheet_run::Prefetched;
 use clap::ArgMatches;
 use serde_json::json;
 
 use crate::app::App;
 use crate::args::Ask;
 use crate::failure::Outcome;
-use crate::inputs::Order;
+use crate::inputs::{Order, RequestFile};
 use crate::print::diag_json;
+use crate::tokens::{Counter, Summary};
+use crate::write::write_out;
+
+const EXAMPLES: &str = "Examples:
+  callsheet compose -p plan \"Add login\"
+  callsheet compose -r run --role coder -f src/login.rs --write 'src/**' \"Fix the timeout\"";
 
 /// Build a prompt and print it
 ///
 /// Prints exactly the bytes that an agent would get, and adds nothing, not even a newline. Nothing runs.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) ask: Ask,
-    /// Write the prompt to a file instead of standard output
+    /// Write the prompt to a file instead of standard output, which is -
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Print how many tokens the prompt has, by section and in all, instead of the prompt
+    #[arg(long, conflicts_with = "out")]
+    count: bool,
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let Finished { composed, rendered, talk } = finish(app, &args.ask, given)?;
+    let finished = finish(app, &args.ask, given)?;
+    if args.count {
+        return count(app, finished);
+    }
+    let Finished { composed, rendered, talk, .. } = finished;
     app.print.talk(&talk);
-    if let Some(out) = &args.out {
-        write_file(&app.here.join(out), rendered.text.as_bytes())?;
+    let out = args.out.as_deref().filter(|out| !is_standard_output(out));
+    if let Some(out) = out {
+        write_out(&app.here.join(out), rendered.text.as_bytes())?;
     }
     if app.print.json {
         return app.print.value(&json!({
@@ -41,9 +56,26 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
         }));
     }
-    if args.out.is_none() {
+    if out.is_none() {
         app.print.data(rendered.text.as_bytes())?;
     }
+    Ok(0)
+}
+
+/// Its other names may stand for a file that others are writing to as well: it must not be replaced.
+fn is_standard_output(out: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| out == Path::new(name))
+}
+
+fn count(app: &App<'_>, mut finished: Finished) -> Outcome {
+    let summary = finished.summary();
+    app.print.talk(&finished.talk);
+    if app.print.json {
+        let mut object = summary.json();
+        object["warnings"] = finished.talk.iter().map(diag_json).collect();
+        return app.print.value(&object);
+    }
+    app.print.data(summary.table().as_bytes())?;
     Ok(0)
 }
 
@@ -52,30 +84,48 @@ pub(crate) struct Finished {
     pub(crate) composed: Composed,
     pub(crate) rendered: Rendered,
     pub(crate) talk: Vec<Diag>,
+    /// What a budget made of it, step by step.
+    pub(crate) steps: Vec<Step>,
+    /// How many tokens it has, where that was counted to fit a budget.
+    tokens: Option<usize>,
+}
+
+impl Finished {
+    /// The tokens of the prompt by section, and a warning more if they are too many.
+    pub(crate) fn summary(&mut self) -> Summary {
+        let summary = Summary::new(&self.composed, &self.rendered, self.tokens);
+        if self.tokens.is_none() {
+            self.talk.extend(summary.over_window());
+        }
+        summary
+    }
 }
 
 pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Result<Finished, Failure> {
-    let order = Order::new(app, ask, given)?;
-    if let Some(project) = &order.project {
-        return finish(&app.in_project(project)?, ask, given);
-    }
-    let composed = compose(&order.request, &app.disk(order.session))?;
-    let rendered = render(&composed.prompt, composed.prompt.format, ask.api.map(|api| api.0))?;
-    let talk =
-        order.talk.into_iter().chain(composed.talk.iter().cloned()).chain(rendered.talk.iter().cloned());
-    Ok(Finished { talk: talk.collect(), composed, rendered })
-}
-
-/// Writes a file whole or not at all.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
-    });
-    written.map_err(|error| {
-        Diag::error(Code::OutputFailed, format!("`{}` could not be written: {error}", path.display())).into()
-    })
+    let file = RequestFile::read(app, ask)?;
+    let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
+    let app = elsewhere.as_ref().unwrap_or(app);
+    let order = Order::new(app, ask, given, file)?;
+    let sources = Prefetched { inner: app.disk(order.session), texts: order.texts };
+    let api = ask.api.map(|api| api.0);
+    let (composed, rendered, steps, tokens) = match ask.budget {
+        None => {
+            let composed = compose(&order.request, &sources)?;
+            let rendered = render(&composed.prompt, composed.prompt.format, api)?;
+            (composed, rendered, Vec::new(), None)
+        }
+        Some(budget) => {
+            let mut counter = None;
+            let mut count = |composed: &Composed, text: &str| {
+                counter.get_or_insert_with(|| Counter::of(composed)).count(text)
+            };
+            let fitted = fit(&order.request, &sources, api, budget, &mut count)?;
+            (fitted.composed, fitted.rendered, fitted.steps, Some(fitted.tokens))
+        }
+    };
+    let mut talk = order.talk;
+    talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
+    talk.extend(composed.agent.over_limits(&rendered.text));
+    talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
+    Ok(Finished { composed, rendered, talk, steps, tokens })
 }

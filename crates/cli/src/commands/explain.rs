@@ -13,11 +13,12 @@ use crate::args::Ask;
 use crate::commands::compose::{Finished, finish};
 use crate::failure::Outcome;
 use crate::print::{Paint, Print, diag_json};
+use crate::tokens::step_line;
 
 /// Show where each line of a prompt comes from, and why what is absent is absent
 ///
 /// Takes the same options as compose. With --json: `text`, `origins` (byte ranges that cover the text
-/// without a gap, each with its source), and `absent`.
+/// without a gap, each with its source), `absent`, `tokens` and, with --budget, `steps`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -25,7 +26,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let Finished { composed, rendered, talk } = finish(app, &args.ask, given)?;
+    let mut finished = finish(app, &args.ask, given)?;
+    let summary = finished.summary();
+    let Finished { composed, rendered, talk, steps, .. } = finished;
     app.print.talk(&talk);
     let origins = &composed.prompt.origins;
     if app.print.json {
@@ -35,6 +38,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "text": rendered.text,
             "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
             "absent": composed.absent,
+            "steps": steps,
+            "tokens": summary.json(),
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
         }));
     }
@@ -47,6 +52,13 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
         let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
         page.push_str(&format!("  {}: {}{}\n", visible(&absent.what), absent.why.words(), visible(&detail)));
     }
+    if !steps.is_empty() {
+        page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Steps to fit into the budget")));
+    }
+    for step in &steps {
+        page.push_str(&format!("  {}\n", step_line(step)));
+    }
+    page.push_str(&format!("\n{}\n{}", app.print.paint(Paint::Bold, "Tokens"), summary.table()));
     app.print.data(page.as_bytes())?;
     Ok(0)
 }

@@ -1,17 +1,15 @@
 //! `callsheet templates`: what there is, what it says, where it is, and how to make it one's own.
 
-use std::fs;
-
 use callsheet_core::catalog::{TemplateInfo, templates};
 use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::{Root, SourceId, Sources, Text, candidates};
-use serde_json::json;
+use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::app::App;
-use crate::commands::compose::write_file;
 use crate::failure::{FINDING, Outcome};
 use crate::print::Paint;
+use crate::write::write_new;
 
 /// List, show, find, eject and compare templates
 #[derive(Debug, clap::Args)]
@@ -53,7 +51,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 fn list(app: &App<'_>) -> Outcome {
     let all = templates(&app.disk(None), &app.config.layout());
     if app.print.json {
-        return app.print.value(&json!(all));
+        return app.print.value(&all.iter().map(info).collect());
     }
     let width = all.iter().map(|template| template.path.chars().count()).max().unwrap_or(0);
     for template in &all {
@@ -68,6 +66,15 @@ fn list(app: &App<'_>) -> Outcome {
         app.print.line(line.trim_end())?;
     }
     Ok(0)
+}
+
+/// What is known of a template, and why it cannot be used where that is so.
+fn info(template: &TemplateInfo) -> Value {
+    let mut object = json!(template);
+    if let Some(problem) = &template.problem {
+        object["problem"] = problem.message.as_str().into();
+    }
+    object
 }
 
 /// A template that exists: its data file, and the source that wins.
@@ -100,7 +107,7 @@ fn show(app: &App<'_>, name: &str) -> Outcome {
     let template = find(app, name)?;
     let text = text(app, &template.source)?.unwrap_or_default();
     if app.print.json {
-        let mut object = json!(template);
+        let mut object = info(&template);
         object["text"] = text.as_str().into();
         return app.print.value(&object);
     }
@@ -114,9 +121,13 @@ fn locate(app: &App<'_>, name: &str) -> Outcome {
     let known = find(app, name);
     let file =
         known.as_ref().map_or_else(|_| format!("templates/{}.md", plain(name)), |known| known.file.clone());
+    let places = candidates(&file, &layout);
+    if places.is_empty() {
+        known?;
+    }
     let mut winner = None;
     let mut rows = Vec::new();
-    for id in candidates(&file, &layout) {
+    for id in places {
         let there = text(app, &id).map_or(true, |text| text.is_some());
         let said = match (there, &winner) {
             (false, _) => "not there",
@@ -155,16 +166,12 @@ fn eject(app: &App<'_>, name: &str) -> Outcome {
             .into());
     }
     let text = text(app, &template.source)?.unwrap_or_default();
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|error| {
-            Diag::error(Code::OutputFailed, format!("`{}` could not be made: {error}", folder.display()))
-        })?;
-    }
-    write_file(&path, text.as_bytes())?;
+    write_new(&app.project, target.path(), text.as_bytes())?;
+    let shown = app.shown_here(target.path());
     if app.print.json {
-        return app.print.value(&json!({ "written": target.path() }));
+        return app.print.value(&json!({ "written": shown }));
     }
-    app.print.line(&format!("wrote {}", target.path()))?;
+    app.print.line(&format!("wrote {}", visible(&shown)))?;
     Ok(0)
 }
 

@@ -29,8 +29,15 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
         skeletons.into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     shipped(&format!("templates/system/{template}.md"))
         .replace("{{PROJECT_CONTEXT}}", "Context not provided")
-        .replace("{{PROJECT_STRUCTURE}}", "```text\n(no files yet)\n```")
-        .replace("{{SKELETON}}", &skeletons.join("\n"))
+        .replace("{{PROJECT_STRUCTURE}}", "<project-structure>\n(no files yet)\n</project-structure>")
+        .replace(
+            "{{SKELETON}}",
+            &if skeletons.is_empty() {
+                String::new()
+            } else {
+                format!("<skeletons>\n{}</skeletons>", skeletons.join("\n"))
+            },
+        )
         .replace("{{feature_dir}}", ".")
         .replace("{{ARTIFACTS}}", "")
         .replace("{{TASKS}}", "")

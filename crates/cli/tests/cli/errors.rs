@@ -44,6 +44,79 @@ fn errors_as_json_are_one_object() {
     assert_eq!(object, all);
 }
 
+fn one_object(message: &str, hint: &str) -> serde_json::Value {
+    let one = serde_json::json!({
+        "code": "usage/bad", "severity": "error", "message": message, "places": [], "hint": hint,
+    });
+    let mut all = one.clone();
+    all["all"] = serde_json::json!([one]);
+    all
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_one_object_too() {
+    let world = World::new();
+    let cases: [(&[&str], &str, &str); 5] = [
+        (
+            &["--json", "compose", "--fromat", "xml"],
+            "unexpected argument '--fromat' found",
+            "a similar argument exists: '--format'; Usage: callsheet compose --format <FORMAT> [TASK]",
+        ),
+        (
+            &["compose", "--format", "binary", "--json"],
+            "invalid value 'binary' for '--format <FORMAT>' [possible values: markdown, xml, json]",
+            "",
+        ),
+        (
+            &["--json", "templates", "show"],
+            "the following required arguments were not provided: <NAME>",
+            "Usage: callsheet templates show <NAME>",
+        ),
+        (
+            &["--json", "compse"],
+            "unrecognized subcommand 'compse'",
+            "some similar subcommands exist: 'completions', 'compose'; Usage: callsheet [OPTIONS] <COMMAND>",
+        ),
+        (&["--json"], "a command is missing", "`callsheet --help` lists them"),
+    ];
+    for (args, message, hint) in cases {
+        let said = world.run(args);
+        let object: serde_json::Value = serde_json::from_str(refused(&said, 2)).unwrap();
+        assert_eq!(object, one_object(message, hint));
+    }
+    let help = world.run(["--json", "compose", "--help"]);
+    assert_eq!(help, world.run(["compose", "--help"]));
+    assert_eq!((help.code, help.err.as_str()), (0, ""));
+    let plain = world.run(["compose", "--format", "binary", "--", "--json"]);
+    assert_eq!(
+        refused(&plain, 2),
+        "error: invalid value 'binary' for '--format <FORMAT>'\n  [possible values: markdown, xml, json]\n\n\
+         For more information, try '--help'.\n"
+    );
+}
+
+#[test]
+fn a_slip_of_the_keys_is_recognised_and_nothing_else() {
+    let world = World::new();
+    world.write(".callsheet/recipes/role.toml", "");
+    let near = [("rnu", "run"), ("rn", "run"), ("RUN", "run"), ("layres", "layers"), ("unifeid", "unified")];
+    let far = [("nope", None), ("x", None), ("lyrs", None), ("rrunn", None)];
+    for (given, meant) in near.map(|(given, meant)| (given, Some(meant))).into_iter().chain(far) {
+        let suggestion =
+            meant.map(|meant| format!("  = hint: did you mean `{meant}`?\n")).unwrap_or_default();
+        assert_eq!(
+            refused(&world.run(["compose", "-r", given, "x"]), 3),
+            format!(
+                "error[recipe/not-found]: there is no `recipes/{given}.toml`\n  \
+                 = looked in project:.callsheet/recipes/{given}.toml\n  \
+                 =           user:recipes/{given}.toml\n  \
+                 =           builtin:recipes/{given}.toml\n\
+                 {suggestion}  = hint: recipes that exist: layers, role, run, staged, unified\n"
+            )
+        );
+    }
+}
+
 #[test]
 fn what_xml_cannot_carry_is_named_with_offset_and_character() {
     let world = World::new();

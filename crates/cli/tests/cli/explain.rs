@@ -119,7 +119,7 @@ fn a_person_sees_lines_with_their_numbers_and_what_is_absent() {
          project:CLAUDE.md: the agent loads it by itself (Claude Code)\n  \
          project:AGENTS.md: the optional file is not there\n  \
          section rules: nothing was given for it\n  \
-         section context: nothing was given for it\n"
+         section context: nothing was given for it\n\nTokens\n   tokens     bytes\n       10        13  role\n        4         8  project\n        2         2  task\n       18        37  in all\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model takes 200000 tokens\n"
     );
 }
 

@@ -2,8 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod budget;
 mod compose;
 mod errors;
 mod explain;
+mod pack;
+mod request;
 mod surroundings;
+mod tokens;
 mod world;
+mod write;

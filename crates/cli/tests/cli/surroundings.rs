@@ -89,7 +89,7 @@ fn t4_the_seeds_own_folders_can_be_configured() {
     let said = world.run(["compose", "-p", "plan", "x"]);
     assert_eq!(
         said.out,
-        "<prompt><system_prompt>own: the context</system_prompt><instructions>x</instructions></prompt>"
+        "<prompt><system_prompt><![CDATA[own: <project-context>the context</project-context>]]></system_prompt><instructions>x</instructions></prompt>"
     );
 }
 
@@ -181,6 +181,41 @@ fn templates_can_be_found_ejected_and_compared() {
     assert_eq!(
         (context.code, context.err.as_str()),
         (3, "error[override/refused]: `context` is controlled by the pipeline and cannot be overridden\n")
+    );
+}
+
+#[test]
+fn a_name_that_no_template_can_have_is_told() {
+    let world = World::new();
+    let said = world.run(["templates", "where", "../../x"]);
+    assert_eq!(
+        (said.code, said.out.as_str(), said.err.as_str()),
+        (
+            3,
+            "",
+            "error[template/not-found]: TemplateNotFound: there is no template `../../x`\n  \
+             = hint: `callsheet templates list` lists them\n"
+        )
+    );
+    assert_eq!(world.run(["templates", "show", "../../x"]), said);
+}
+
+#[test]
+fn a_template_that_cannot_be_used_says_why_as_data_too() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", b"caf\xe9");
+    let all = world.run(["--json", "templates", "list"]).json();
+    let mine = all.as_array().unwrap().iter().find(|template| template["path"] == "identity/me").unwrap();
+    assert_eq!(
+        mine,
+        &json!({
+            "path": "identity/me",
+            "file": "templates/identity/me.md",
+            "source": "project:.callsheet/templates/identity/me.md",
+            "shadowed": [],
+            "variables": [],
+            "problem": "`project:.callsheet/templates/identity/me.md` cannot be used: byte 0xE9 at offset 3 is not UTF-8",
+        })
     );
 }
 

@@ -100,6 +100,13 @@ pub(crate) fn own_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Whether it is a note for people, of which no recipe of ours makes a template.
+pub(crate) fn is_readme(path: &str) -> bool {
+    let elsewhere = kind(path) == Kind::Template
+        && !["templates/", "profiles/"].iter().any(|home| path.starts_with(home));
+    own_name(path) == "README.md" && !elsewhere
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     by_path: BTreeMap<String, Vec<File>>,
@@ -127,7 +134,7 @@ impl Files {
             };
             let mut found = Vec::new();
             walk(sources, &dir, &prefix, &mut found, &mut self.problems);
-            for file in found {
+            for file in found.into_iter().filter(|file| !is_readme(&file.path)) {
                 if file.path == CONTROLLED && !candidates(CONTROLLED, layout).contains(&file.id) {
                     self.refused.push(file.id);
                     continue;

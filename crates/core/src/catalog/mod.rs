@@ -30,7 +30,7 @@ use crate::source::{Root, SourceError, SourceId, Sources};
 use crate::template::Notation;
 
 /// Where everything lives that no recipe has to name.
-const FOLDERS: [&str; 5] = ["recipes", "agents", "profiles", "skeletons", "templates"];
+pub(crate) const FOLDERS: [&str; 5] = ["recipes", "agents", "profiles", "skeletons", "templates"];
 
 /// A template of the search path: the file that wins, and what its text says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -102,6 +102,7 @@ impl Catalog {
         let mut extensions = Vec::new();
         if let Ok(dir) = SourceId::new(Root::Project, &layout.prompts) {
             files::walk(sources, &dir, "", &mut extensions, &mut files.problems);
+            extensions.retain(|file| own_name(&file.path) != "README.md");
         }
         Self { files, extensions, recipes, bad_recipes, agents, reach, layout: layout.clone() }
     }

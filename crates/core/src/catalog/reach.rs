@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::catalog::files::{File, Files, folder};
 use crate::catalog::pattern::Fit;
 use crate::catalog::recipes::RecipeFile;
-use crate::lookup::{CONTROLLED, fragment_path};
+use crate::lookup::{CONTROLLED, fragment_path, is_phase};
 use crate::recipe::Field;
 use crate::template::{Node, Notation, Template};
 
@@ -83,7 +83,9 @@ impl Reach {
                 self.visit(files, path, recipe.recipe.notation, &provided);
                 for (hole, value) in fits.iter().flatten() {
                     if hole.field == Field::Phase {
-                        self.phases.insert(value.to_string());
+                        if is_phase(value) {
+                            self.phases.insert(value.to_string());
+                        }
                     } else if recipe.takes_extensions() {
                         let templates =
                             files.at(path).iter().filter_map(|file| file.template(recipe.recipe.notation));
@@ -134,7 +136,8 @@ impl Reach {
             }
             for template in files.at(&path).iter().filter_map(|file| file.template(notation)) {
                 let inside: BTreeSet<String> = provided.iter().cloned().chain(declared(template)).collect();
-                for name in fragments(&template.text, &template.nodes) {
+                let names: BTreeSet<&str> = fragments(&template.text, &template.nodes).collect();
+                for name in names {
                     work.push((fragment_path(name), inside.clone()));
                 }
             }

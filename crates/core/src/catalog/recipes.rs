@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::catalog::pattern::Pattern;
 use crate::catalog::provided::{REQUEST_FIELDS, around, rows};
+use crate::document::NOTICES;
 use crate::front::Front;
 use crate::name::is_name_byte;
 use crate::recipe::{BlockSpec, Derived, Each, Recipe};
@@ -136,6 +137,12 @@ impl RecipeFile {
         }
         if let Some(at) = self.recipe.section.iter().position(|section| section.max_bytes.is_some()) {
             add(CUT_NOTICE, spot(&["section", &at.to_string(), "max_bytes"]), "", &["bytes"]);
+        }
+        let documents = self.blocks().find(|(_, block)| block.documents.is_some());
+        if let Some((keys, _)) = documents {
+            let keys: Vec<&str> = keys.iter().map(String::as_str).chain(["documents"]).collect();
+            let at = spot(&keys);
+            NOTICES.iter().for_each(|(notice, fields)| add(notice, at, "", fields));
         }
         wordings
     }

@@ -9,6 +9,7 @@ mod slots;
 mod system;
 mod text;
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ use core::cmp::Reverse;
 
 use crate::catalog::{Catalog, File, Kind, folder, own_name, unreadable};
 use crate::data;
-use crate::diag::{Diag, Failure, Severity, closest};
+use crate::diag::{Code, Diag, Failure, MOST, Severity, closest};
 use crate::request::Layout;
 use crate::source::{SourceId, Sources};
 use crate::template::Template;
@@ -42,7 +43,9 @@ impl Report {
 pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
     let catalog = Catalog::read(sources, layout);
     let mut problems = Problems::default();
-    problems.0.extend(catalog.files.problems.iter().cloned());
+    for (id, problem) in &catalog.files.problems {
+        problems.add(id, problem.clone());
+    }
     for (id, problem) in &catalog.bad_recipes {
         problems.add(id, with_file(id, problem.clone()));
     }
@@ -66,6 +69,9 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
     for refused in &catalog.files.refused {
         problems.add(refused, place::refused_override(refused));
     }
+    for (id, problem) in place::misnamed_folders(&catalog, sources, layout) {
+        problems.add(&id, problem);
+    }
     slots::cycles(&catalog, &mut problems);
     let looked_at = files.len() + catalog.extensions.len() + catalog.files.refused.len();
     Report { problems: problems.sorted(), files: looked_at }
@@ -84,8 +90,9 @@ fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
     match file.kind() {
         Kind::Agent => {
             if let Err(Failure(wrong)) = data::read_agent(&file.id, contents) {
-                let wrong = wrong.into_iter().map(|problem| with_file(&file.id, problem));
-                problems.0.extend(wrong.map(|problem| (file.id.clone(), problem)));
+                for problem in wrong {
+                    problems.add(&file.id, with_file(&file.id, problem));
+                }
             }
         }
         Kind::Skeleton if !catalog.reach.reaches(&file.path) => text::markers(&file.id, contents, problems),
@@ -144,11 +151,30 @@ fn suggest_path(catalog: &Catalog, error: Diag, path: &str) -> Diag {
 
 /// Problems with the files that they are in.
 #[derive(Default)]
-struct Problems(Vec<(SourceId, Diag)>);
+struct Problems {
+    told: Vec<(SourceId, Diag)>,
+    /// How many there are of each kind in each file.
+    counts: BTreeMap<(SourceId, Code), usize>,
+}
 
 impl Problems {
     fn add(&mut self, id: &SourceId, problem: Diag) {
-        self.0.push((id.clone(), problem));
+        let count = self.counts.entry((id.clone(), problem.code)).or_default();
+        *count += 1;
+        if *count <= MOST {
+            self.told.push((id.clone(), problem));
+        }
+    }
+
+    /// Whether one more problem of this kind in this file would still be told; if not, it is counted.
+    fn has_room(&mut self, id: &SourceId, code: Code) -> bool {
+        match self.counts.get_mut(&(id.clone(), code)) {
+            Some(count) if *count >= MOST => {
+                *count += 1;
+                false
+            }
+            _ => true,
+        }
     }
 
     fn sorted(mut self) -> Vec<Diag> {
@@ -156,9 +182,15 @@ impl Problems {
             let start = problem.place.as_ref().map(|place| place.range.start);
             (Reverse(id.root()), id.path().to_string(), start, problem.code)
         };
-        self.0.sort_by_cached_key(|(id, problem)| key(id, problem));
+        self.told.sort_by_cached_key(|(id, problem)| key(id, problem));
         // A file that is read in two notations has most of its problems twice.
-        self.0.dedup();
-        self.0.into_iter().map(|(_, problem)| problem).collect()
+        self.told.dedup();
+        for ((id, code), count) in self.counts.into_iter().filter(|(_, count)| *count > MOST) {
+            let mut told = self.told.iter_mut().rev();
+            if let Some((_, last)) = told.find(|(known, problem)| *known == id && problem.code == code) {
+                last.more = count - MOST;
+            }
+        }
+        self.told.into_iter().map(|(_, problem)| problem).collect()
     }
 }

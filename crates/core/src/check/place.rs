@@ -5,12 +5,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, File, Kind, RecipeFile, folder, own_name};
+use crate::catalog::{Catalog, FOLDERS, File, Kind, RecipeFile, folder, own_name};
 use crate::check::system;
 use crate::diag::{Code, Diag, closest};
 use crate::name::is_name;
 use crate::recipe::Field;
-use crate::source::{Root, SourceId};
+use crate::request::Layout;
+use crate::source::{Limits, Root, SourceId, Sources};
 
 const NAMES: &str = "a name begins with a letter or digit and holds only letters, digits, `_` and `-`";
 
@@ -123,6 +124,40 @@ pub(super) fn extension<'c>(catalog: &'c Catalog, file: &File) -> Result<&'c BTr
     Err(error
         .suggest(&given, names.iter().copied())
         .hint(format!("{plural} that exist: {}", names.join(", "))))
+}
+
+/// Folders in which nothing is looked for, and whose names look like one in which something is.
+pub(super) fn misnamed_folders(
+    catalog: &Catalog,
+    sources: &dyn Sources,
+    layout: &Layout,
+) -> Vec<(SourceId, Diag)> {
+    let limits = Limits { depth: 1, entries: 10_000, ignored: true };
+    let own = catalog.recipes.iter().flat_map(RecipeFile::template_paths);
+    let own = own.filter_map(|path| path.split_once('/').map(|(first, _)| first));
+    let known: BTreeSet<&str> = FOLDERS.into_iter().chain(["prompts"]).chain(own).collect();
+    let mut misnamed = Vec::new();
+    for (root, home) in [(Root::Project, ".callsheet"), (Root::User, ".")] {
+        let Ok(home) = SourceId::new(root, home) else { continue };
+        let Ok(Some(listing)) = sources.list(&home, limits) else { continue };
+        for entry in listing.entries.iter().filter(|entry| entry.dir && !known.contains(entry.path.as_str()))
+        {
+            let Ok(id) = SourceId::new(root, &format!("{}/{}", home.path(), entry.path)) else { continue };
+            let inside = |path: &String| {
+                let rest = path.strip_prefix(id.path()).filter(|_| root == Root::Project);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            if layout.templates.iter().chain([&layout.prompts]).any(inside) {
+                continue;
+            }
+            if let Some(near) = closest(&entry.path, known.iter().copied()) {
+                let message = format!("nothing is looked for in `{id}`");
+                let warning = Diag::warning(Code::TemplateUnreachable, message);
+                misnamed.push((id, warning.hint(format!("did you mean `{near}`?"))));
+            }
+        }
+    }
+    misnamed
 }
 
 fn refused_extension(id: &SourceId) -> Diag {

@@ -1,7 +1,7 @@
 //! Holes: slots that nothing fills, variables that no slot uses, fragments that are not there or contain
 //! themselves.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,6 +13,7 @@ use crate::diag::{Code, Diag, closest};
 use crate::front;
 use crate::lookup::fragment_path;
 use crate::name::is_name_byte;
+use crate::room::{MAX_DEPTH, too_deep};
 use crate::source::{Root, SourceId};
 use crate::template::{Node, Notation, Template};
 
@@ -36,6 +37,21 @@ pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
         bad_includes(template, problems);
     }
     unused(catalog, file, problems);
+    misspelt_keys(file, problems);
+}
+
+/// Keys of the frontmatter that mean nothing, and look like one that does.
+fn misspelt_keys(file: &File, problems: &mut Problems) {
+    let Ok(text) = &file.text else { return };
+    let Ok((_, body)) = front::split(&file.id, text) else { return };
+    for key in front::foreign_keys(text, body) {
+        let name = &text[key.clone()];
+        if let Some(near) = closest(name, front::KEYS) {
+            let warning = Diag::warning(Code::FrontBad, format!("the frontmatter has no key `{name}`"));
+            let warning = warning.hint(format!("did you mean `{near}`?"));
+            problems.add(&file.id, warning.at(&file.id, text, key));
+        }
+    }
 }
 
 /// The slots that neither the template declares nor anything provides. `remedy` is for names that are no
@@ -49,7 +65,7 @@ pub(super) fn unknown(
     let declared = template.front.variables.iter().flatten().map(|variable| variable.name.as_str());
     let known: Vec<&str> = declared.chain(provided.iter().map(String::as_str)).collect();
     for (name, span, times) in distinct_slots(template) {
-        if !known.contains(&name) {
+        if !known.contains(&name) && problems.has_room(&template.id, Code::SlotUnknown) {
             let message = format!("nothing declares `{name}`, and nothing provides it");
             let error = Diag::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
             let error = error.suggest(name, known.iter().copied());
@@ -78,9 +94,11 @@ fn with_count(error: Diag, times: usize) -> Diag {
 /// Each slot's name once, where it first stands, and how often it does.
 fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
     let mut slots: Vec<(&str, Range<usize>, usize)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for span in template.slots() {
         let name = span.of(&template.text);
-        match slots.iter_mut().find(|(known, ..)| *known == name) {
+        let place = *places.entry(name).or_insert(slots.len());
+        match slots.get_mut(place) {
             Some((.., times)) => *times += 1,
             None => slots.push((name, span.start..span.end, 1)),
         }
@@ -92,6 +110,9 @@ fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
 pub(super) fn missing_fragments(catalog: &Catalog, template: &Template, problems: &mut Problems) {
     for node in &template.nodes {
         let Node::Fragment(span) = node else { continue };
+        if !problems.has_room(&template.id, Code::FragmentNotFound) {
+            continue;
+        }
         if let Some(error) = missing_fragment(catalog, span.of(&template.text)) {
             problems.add(&template.id, error.at(&template.id, &template.text, span.start..span.end));
         }
@@ -130,6 +151,10 @@ fn bad_includes(template: &Template, problems: &mut Problems) {
 
 /// The variables that neither the file nor a fragment in it has a slot for.
 fn unused(catalog: &Catalog, file: &File, problems: &mut Problems) {
+    let Some(template) = file.template(Notation::Braces) else { return };
+    if template.front.variables.is_none() {
+        return;
+    }
     let mut notations: Vec<Notation> = catalog.reach.notations(&file.path).collect();
     if notations.is_empty() {
         notations = BOTH.to_vec();
@@ -137,11 +162,10 @@ fn unused(catalog: &Catalog, file: &File, problems: &mut Problems) {
     let mut used = BTreeSet::new();
     for notation in &notations {
         let Some(template) = file.template(*notation) else { return };
-        if !slots_inside(catalog, template, *notation, &mut BTreeSet::new(), &mut used) {
+        if !slots_inside(catalog, template, *notation, &mut used) {
             return;
         }
     }
-    let Some(template) = file.template(Notation::Braces) else { return };
     for variable in template.front.variables.iter().flatten() {
         if !used.contains(&variable.name) {
             let message = format!("no slot uses the variable `{}`", variable.name);
@@ -160,15 +184,22 @@ fn slots_inside(
     catalog: &Catalog,
     template: &Template,
     notation: Notation,
-    seen: &mut BTreeSet<String>,
     slots: &mut BTreeSet<String>,
 ) -> bool {
-    slots.extend(template.slots().into_iter().map(|span| span.of(&template.text).to_string()));
-    fragments(&template.text, &template.nodes).map(fragment_path).all(|path| {
-        let fragment = catalog.files.winner(&path).and_then(|file| file.template(notation));
-        !seen.insert(path)
-            || fragment.is_some_and(|inner| slots_inside(catalog, inner, notation, seen, slots))
-    })
+    let mut seen = BTreeSet::new();
+    let mut open = alloc::vec![template];
+    while let Some(template) = open.pop() {
+        slots.extend(template.slots().into_iter().map(|span| span.of(&template.text).to_string()));
+        for path in fragments(&template.text, &template.nodes).map(fragment_path) {
+            let fragment = catalog.files.winner(&path).and_then(|file| file.template(notation));
+            match fragment {
+                _ if !seen.insert(path) => {}
+                Some(inner) => open.push(inner),
+                None => return false,
+            }
+        }
+    }
+    true
 }
 
 /// Where the frontmatter declares a variable: an item of a list, or the name in a mapping.
@@ -208,6 +239,12 @@ fn follow(
         return;
     };
     if !done.insert(path.to_string()) {
+        return;
+    }
+    if open.len() == MAX_DEPTH {
+        let error = too_deep().at(&template.id, &template.text, 0..0);
+        problems.add(&template.id, error);
+        done.remove(path);
         return;
     }
     open.push(path.to_string());

@@ -18,6 +18,9 @@ const SHOWN: usize = 8;
 
 pub(super) fn check(id: &SourceId, text: &Text, problems: &mut Problems) {
     for hidden in hidden(text) {
+        if !problems.has_room(id, Code::TextInvisible) {
+            continue;
+        }
         let points: Vec<String> =
             text[hidden.clone()].chars().map(|c| format!("U+{:04X}", u32::from(c))).collect();
         let rest =

@@ -1,9 +1,10 @@
 //! Encodings: how a text is written inside a format, and how that is undone.
 
 use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 use serde::Serialize;
 
 /// How a range of the finished text is spelled.
@@ -192,6 +193,19 @@ pub(super) fn json(text: &str, out: &mut String) {
         start = at + 1;
     }
     out.push_str(&text[start..]);
+}
+
+/// The numbers of all tags `name-2`, `name-3` and so on that a text holds, opened or closed.
+pub(super) fn tag_numbers(text: &str, name: &str) -> BTreeSet<usize> {
+    let number = |at: usize| {
+        let rest = &text[at + 1..];
+        let rest = rest.strip_prefix('/').unwrap_or(rest).strip_prefix(name)?.strip_prefix('-')?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = rest.split_at(digits);
+        let ends = !after.starts_with(|c: char| c.is_alphanumeric() || "-_.:".contains(c));
+        number.parse().ok().filter(|_| ends && !number.starts_with('0'))
+    };
+    memchr_iter(b'<', text.as_bytes()).filter_map(number).collect()
 }
 
 /// Whether a text holds a tag with this name, opened or closed.

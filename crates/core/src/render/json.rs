@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use super::markdown::{self, Structure};
-use super::{Api, Item, Rendered, Span, Writer, encode, run};
+use super::{Api, Item, Writer, as_markdown, encode, fenced, run};
 use crate::diag::{Code, Diag, Failure};
 use crate::prompt::{Part, Piece, Prompt, Section};
 use crate::render::Encoding;
@@ -24,7 +23,8 @@ pub(super) fn write(prompt: &Prompt, api: Option<Api>, writer: &mut Writer<'_>) 
 
 fn unified(prompt: &Prompt, writer: &mut Writer<'_>) {
     writer.engine("{\"system_prompt\":\"");
-    inside(prompt, part(prompt, Part::System), writer);
+    let system = fenced(prompt, part(prompt, Part::System), writer);
+    inside(system, writer);
     writer.engine("\",\"context\":[");
     for (at, item) in context(prompt).into_iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };
@@ -32,14 +32,19 @@ fn unified(prompt: &Prompt, writer: &mut Writer<'_>) {
             Name::Piece(piece) => escaped(*piece, writer),
             Name::Word(word) => writer.engine(word),
         };
-        writer.engine(&format!("{comma}{{\"type\":\"{}\",\"name\":\"", item.kind));
+        writer.engine(comma);
+        (0..item.edges[0]).for_each(|_| writer.edge());
+        writer.engine(&format!("{{\"type\":\"{}\",\"name\":\"", item.kind));
         name(writer, &item.name);
         writer.engine("\",\"content\":\"");
-        inside(prompt, item.items, writer);
+        let items = if item.whole { fenced(prompt, item.items, writer) } else { item.items };
+        inside(items, writer);
         writer.engine("\"}");
+        (0..item.edges[1]).for_each(|_| writer.edge());
     }
     writer.engine("],\"instructions\":\"");
-    inside(prompt, part(prompt, Part::Instructions), writer);
+    let instructions = fenced(prompt, part(prompt, Part::Instructions), writer);
+    inside(instructions, writer);
     writer.engine("\"");
     if !prompt.tools.is_empty() {
         writer.engine(&format!(",\"tools\":{}", Value::from(prompt.tools.clone())));
@@ -61,6 +66,10 @@ struct ContextItem<'p> {
     kind: &'static str,
     name: Name<'p>,
     items: Vec<Item<'p>>,
+    /// Whether it is a whole section with a heading.
+    whole: bool,
+    /// How many edges of sections and blocks there are before and after it.
+    edges: [usize; 2],
 }
 
 /// What stands in `context`: documents, and everything else as artifacts.
@@ -70,25 +79,28 @@ fn context(prompt: &Prompt) -> Vec<ContextItem<'_>> {
     for section in sections {
         if section.heading.is_some() {
             let items = run(prompt, core::iter::once(section));
-            all.push(ContextItem { kind: "artifact", name: Name::Word(&section.name), items });
+            let name = Name::Word(&section.name);
+            all.push(ContextItem { kind: "artifact", name, items, whole: true, edges: [0, 0] });
             continue;
         }
-        for block in &section.blocks {
+        for (at, block) in section.blocks.iter().enumerate() {
             let (kind, name) = match block.document {
                 Some((kind, name)) => (kind.name(), Name::Piece(name)),
                 None => ("artifact", Name::Word(block.name.as_str())),
             };
-            all.push(ContextItem { kind, name, items: alloc::vec![Item::Block(block)] });
+            let edges = [if at == 0 { 2 } else { 1 }, 1];
+            all.push(ContextItem { kind, name, items: alloc::vec![Item::Block(block)], whole: false, edges });
         }
     }
     all
 }
 
 /// Writes items inside a JSON string: no fence is needed there.
-fn inside(_: &Prompt, items: Vec<Item<'_>>, writer: &mut Writer<'_>) {
+fn inside(items: Vec<Item<'_>>, writer: &mut Writer<'_>) {
     for item in items {
         match item {
-            Item::Engine(text) => engine_escaped(text, writer),
+            Item::Edge => writer.edge(),
+            Item::Engine(text) => engine_escaped(&text, writer),
             Item::Piece(piece) => escaped(piece, writer),
             Item::Block(block) => block.pieces.iter().for_each(|piece| escaped(*piece, writer)),
         }
@@ -105,23 +117,6 @@ fn engine_escaped(text: &str, writer: &mut Writer<'_>) {
     writer.engine(&out);
 }
 
-/// Writes sections as Markdown inside a JSON string: for a model the text is one, so texts are kept
-/// from passing for structure as in Markdown.
-fn markdown_inside(prompt: &Prompt, items: &[Item<'_>], writer: &mut Writer<'_>) {
-    let mut inner = Writer::new(prompt);
-    markdown::items(items, &Structure::of(prompt), &mut inner);
-    let Rendered { text, spans, talk } = Rendered { text: inner.text, spans: inner.spans, talk: inner.talk };
-    writer.talk.extend(talk);
-    for Span { start, end, piece, encoding } in spans {
-        match piece {
-            None => engine_escaped(&text[start..end], writer),
-            // A name in a tag is encoded twice. Its bytes are the engine's spelling of it.
-            Some(_) if encoding != Encoding::Plain => engine_escaped(&text[start..end], writer),
-            Some(piece) => escaped(piece, writer),
-        }
-    }
-}
-
 fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failure> {
     let incomplete =
         |message: &str, hint: &str| Failure::from(Diag::error(Code::ApiIncomplete, message).hint(hint));
@@ -130,18 +125,27 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
         return Err(incomplete("the body would have no message of the user", "give a task or context"));
     }
     let tools = tools(prompt, api)?;
+    if let (Some(model), true) = (&prompt.model, prompt.api.is_some_and(|own| own != api)) {
+        let message = format!("the agent's model `{model}` is none of this API's");
+        return Err(incomplete(&message, "name one with `--set model=…`"));
+    }
     let model = || {
         prompt.model.as_deref().map(|model| Value::from(model).to_string()).ok_or_else(|| {
             incomplete("the body would name no model", "name it with `--set model=…`, or choose an agent")
         })
     };
     let system = prompt.sections.iter().any(|section| section.part == Part::System);
-    let system_text = |writer: &mut Writer<'_>| markdown_inside(prompt, &part(prompt, Part::System), writer);
-    let user_text =
-        |writer: &mut Writer<'_>| markdown_inside(prompt, &run(prompt, user.iter().copied()), writer);
+    let system_text = |writer: &mut Writer<'_>| {
+        let items = as_markdown(prompt, &part(prompt, Part::System), writer);
+        inside(items, writer);
+    };
+    let user_text = |writer: &mut Writer<'_>| {
+        let items = as_markdown(prompt, &run(prompt, user.iter().copied()), writer);
+        inside(items, writer);
+    };
     match api {
         Api::Anthropic => {
-            let max_tokens = prompt.max_tokens.unwrap_or(8192);
+            let max_tokens = prompt.max_tokens.or(prompt.usual_max_tokens).unwrap_or(8192);
             writer.engine(&format!("{{\"model\":{},\"max_tokens\":{max_tokens}", model()?));
             if system {
                 writer.engine(",\"system\":\"");
@@ -154,6 +158,9 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
         }
         Api::Openai => {
             writer.engine(&format!("{{\"model\":{}", model()?));
+            if let Some(most) = prompt.max_tokens {
+                writer.engine(&format!(",\"max_output_tokens\":{most}"));
+            }
             if system {
                 writer.engine(",\"instructions\":\"");
                 system_text(writer);
@@ -165,6 +172,9 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
         }
         Api::Gemini => {
             writer.engine("{");
+            if let Some(most) = prompt.max_tokens {
+                writer.engine(&format!("\"generationConfig\":{{\"maxOutputTokens\":{most}}},"));
+            }
             if system {
                 writer.engine("\"systemInstruction\":{\"parts\":[{\"text\":\"");
                 system_text(writer);
@@ -176,11 +186,7 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
         }
     }
     if !tools.is_empty() {
-        let tools = match api {
-            Api::Gemini => json!([{ "functionDeclarations": tools }]),
-            Api::Anthropic | Api::Openai => Value::from(tools),
-        };
-        writer.engine(&format!(",\"tools\":{tools}"));
+        writer.engine(&format!(",\"tools\":{}", Value::from(tools)));
     }
     writer.engine("}");
     Ok(())
@@ -189,13 +195,20 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
 /// Tool definitions in the shape that the API wants, whichever of the usual shapes they came in.
 fn tools(prompt: &Prompt, api: Api) -> Result<Vec<Value>, Failure> {
     let mut shaped = Vec::new();
+    let mut declared = Vec::new();
     let mut wrong = Vec::new();
     for (at, tool) in prompt.tools.iter().enumerate() {
         let inner = tool.get("function").unwrap_or(tool);
         let schema = ["input_schema", "inputSchema", "parameters", "parametersJsonSchema"]
             .iter()
-            .find_map(|key| inner.get(key).cloned())
-            .unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
+            .find_map(|key| inner.get(key).cloned());
+        let kind = tool.get("type").and_then(Value::as_str);
+        if schema.is_none() && kind.is_some_and(|kind| !["function", "custom"].contains(&kind)) {
+            // One of the provider's own, such as a web search: it has its own shape.
+            shaped.push(tool.clone());
+            continue;
+        }
+        let schema = schema.unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
         let Some(name) = inner.get("name").and_then(Value::as_str) else {
             let message = format!("tools[{at}] has no name");
             wrong.push(
@@ -220,7 +233,13 @@ fn tools(prompt: &Prompt, api: Api) -> Result<Vec<Value>, Failure> {
         if api == Api::Openai {
             map.insert("strict".to_string(), false.into());
         }
-        shaped.push(map.into());
+        match api {
+            Api::Gemini => declared.push(Value::from(map)),
+            Api::Anthropic | Api::Openai => shaped.push(map.into()),
+        }
+    }
+    if !declared.is_empty() {
+        shaped.insert(0, json!({ "functionDeclarations": declared }));
     }
     if wrong.is_empty() { Ok(shaped) } else { Err(Failure(wrong)) }
 }

@@ -1,15 +1,18 @@
 //! Markdown: sections one after the other, and tags only where a text would pass for structure.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 use core::ops::Range;
 
-use memchr::{memchr, memchr2, memrchr2};
+use memchr::{memchr, memchr2, memrchr, memrchr2};
 
 use super::{Item, Writer, encode, run};
-use crate::diag::{Code, Diag};
-use crate::prompt::{Block, Piece, Prompt};
+use crate::diag::{Code, Diag, tell};
+use crate::name::is_name_byte;
+use crate::prompt::{Block, Origin, Piece, Prompt, Supplied};
 use crate::recipe::Separator;
 use crate::request::DocumentKind;
 
@@ -22,6 +25,7 @@ pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) {
 pub(super) fn items(items: &[Item<'_>], structure: &Structure<'_>, writer: &mut Writer<'_>) {
     for item in items {
         match item {
+            Item::Edge => writer.edge(),
             Item::Engine(text) => writer.engine(text),
             Item::Piece(piece) => writer.plain(*piece),
             Item::Block(block) => write_block(block, structure, writer),
@@ -34,14 +38,26 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
         document(block, kind, name, writer);
         return;
     }
-    let assembled;
-    let whole = match block.pieces.as_slice() {
-        [one] => one.text(writer.origins),
-        _ => {
-            assembled = block.text(writer.origins);
-            &assembled
-        }
+    // Most texts need no tags. So the block is written first and looked at where it stands; only if a text
+    // in it would pass for structure it is taken back and written again.
+    let mark = writer.mark();
+    block.pieces.iter().for_each(|piece| writer.plain(*piece));
+    let written = &writer.text[mark.text..];
+    let all = Search { whole: written, supplied: 0..written.len(), fence_end: None };
+    let leaves = |supplied: &Supplied| {
+        let mut pieces = block.pieces[supplied.pieces.clone()].iter();
+        supplied.tagged || (supplied.line && pieces.any(|piece| leaves_line(piece.text(writer.origins))))
     };
+    if !block.supplied.is_empty() && (all.structure(structure).is_some() || block.supplied.iter().any(leaves))
+    {
+        let whole = written.to_string();
+        writer.back_to(mark);
+        write_fenced(block, &whole, structure, writer);
+    }
+}
+
+/// Writes a block, whose text is `whole`, with tags around every supplied text that needs them.
+fn write_fenced(block: &Block, whole: &str, structure: &Structure<'_>, writer: &mut Writer<'_>) {
     let mut next = 0;
     let mut at = 0;
     let mut fence_end = None;
@@ -55,31 +71,48 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
         let start = at;
         at += pieces.iter().map(|piece| piece.end - piece.start).sum::<usize>();
         let text = &whole[start..at];
-        let Some(line) = (Search { whole, supplied: start..at, fence_end }).structure(structure) else {
+        let own_line = supplied.line && leaves_line(text);
+        let search = Search { whole, supplied: start..at, fence_end };
+        let own = (own_line || supplied.tagged).then_some(start..at);
+        let Some(line) = own.or_else(|| search.structure(structure)) else {
             pieces.iter().for_each(|piece| writer.plain(*piece));
             continue;
         };
         fence_end = Some(at);
         let tag = free_tag(text, &supplied.name);
-        let message = format!(
-            "the text of `{}` stands between <{tag}> tags: it contains `{}`, which this format uses itself",
-            supplied.name,
-            &whole[line.clone()],
-        );
-        let line = line.start.max(start) - start..line.end.min(at) - start;
-        let origin = &writer.origins[pieces[0].origin as usize];
-        let warning = Diag::warning(Code::TextFenced, message);
-        let warning = match pieces {
-            [one] => warning.at(origin.label(), &origin.text, one.start + line.start..one.start + line.end),
-            _ => warning,
-        };
-        writer.talk.push(warning);
+        let origins = writer.origins;
+        // Tags that are always there need no explanation.
+        let told = if supplied.tagged { &mut Vec::new() } else { &mut writer.talk };
+        tell(told, Code::TextFenced, || {
+            let shown = &whole[line.clone()];
+            let why = if own_line {
+                "it has its place in one line, and leaves it".to_string()
+            } else {
+                let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
+                format!("it contains `{shown}`, which this format uses itself")
+            };
+            let message = format!("the text of `{}` stands between <{tag}> tags: {why}", supplied.name);
+            let line = line.start.max(start) - start..line.end.min(at) - start;
+            let origin = &origins[pieces[0].origin as usize];
+            let warning = Diag::warning(Code::TextFenced, message);
+            match pieces {
+                [one] => {
+                    warning.at(origin.label(), &origin.text, one.start + line.start..one.start + line.end)
+                }
+                _ => warning,
+            }
+        });
         let after = block.pieces.get(next).map_or("\n", |piece| piece.text(writer.origins));
         fence(writer, &tag, pieces, text.ends_with('\n'), after.starts_with(['\n', '\r']));
     }
     for piece in &block.pieces[next..] {
         writer.plain(*piece);
     }
+}
+
+/// Whether a text that has its place in one line, in a list or a code span, would leave it.
+fn leaves_line(text: &str) -> bool {
+    text.contains(['\n', '\r', '`'])
 }
 
 /// Tags on lines of their own where the text has its lines to itself, else around it in its line.
@@ -92,12 +125,19 @@ fn fence(writer: &mut Writer<'_>, tag: &str, pieces: &[Piece], ends_line: bool, 
 }
 
 fn document(block: &Block, kind: DocumentKind, name: Piece, writer: &mut Writer<'_>) {
-    let text = block.text(writer.origins);
-    let tag = free_tag(&text, kind.name());
+    let assembled;
+    let text = match block.pieces.as_slice() {
+        [one] => one.text(writer.origins),
+        _ => {
+            assembled = block.text(writer.origins);
+            &assembled
+        }
+    };
+    let tag = free_tag(text, kind.name());
     if tag != kind.name() {
         let label = name.text(writer.origins);
         let message = format!("`{label}` stands between <{tag}> tags: it contains <{}> itself", kind.name());
-        writer.talk.push(Diag::warning(Code::TextFenced, message));
+        tell(&mut writer.talk, Code::TextFenced, || Diag::warning(Code::TextFenced, message));
     }
     writer.engine(&format!("<{tag} {}=\"", kind.attribute()));
     writer.attribute(name);
@@ -109,40 +149,76 @@ fn document(block: &Block, kind: DocumentKind, name: Piece, writer: &mut Writer<
 
 /// `name`, or `name-2` and so on: the first that does not occur in the text as a tag.
 fn free_tag(text: &str, name: &str) -> String {
-    let mut tag = name.to_string();
-    let mut number = 1;
-    while encode::holds_tag(text, &tag) {
-        number += 1;
-        tag = format!("{name}-{number}");
+    if !encode::holds_tag(text, name) {
+        return name.to_string();
     }
-    tag
+    let taken = encode::tag_numbers(text, name);
+    let mut number = 2;
+    while taken.contains(&number) {
+        number += 1;
+    }
+    format!("{name}-{number}")
 }
 
 /// The lines that this prompt's Markdown uses itself.
 pub(super) struct Structure<'p> {
+    prompt: &'p Prompt,
     rule: bool,
     headings: bool,
-    /// Names that tags around supplied text can have.
-    tags: Vec<&'p str>,
+    /// Names that tags around supplied text can have; gathered when the first `<` is met.
+    tags: OnceCell<BTreeSet<&'p str>>,
 }
 
 impl<'p> Structure<'p> {
     pub(super) fn of(prompt: &'p Prompt) -> Self {
-        let mut tags: Vec<&str> = alloc::vec!["file", "artifact", "thought"];
-        for block in prompt.sections.iter().flat_map(|section| &section.blocks) {
-            for supplied in &block.supplied {
-                if !tags.contains(&supplied.name.as_str()) {
-                    tags.push(&supplied.name);
-                }
-            }
-        }
         Self {
+            prompt,
             rule: prompt.separator == Separator::Rule,
             headings: prompt.sections.iter().any(|section| section.heading.is_some()),
-            tags,
+            tags: OnceCell::new(),
         }
     }
+
+    /// Whether these items have lines of their own that a text in them could imitate: headings, rules, rows,
+    /// or tags that a template puts around files.
+    pub(super) fn is_in(&self, items: &[Item<'_>], origins: &[Origin]) -> bool {
+        let tagged = |block: &Block| {
+            let supplied = |at: usize| block.supplied.iter().any(|supplied| supplied.pieces.contains(&at));
+            let mut ours = block.pieces.iter().enumerate().filter(|(at, _)| !supplied(*at));
+            ours.any(|(_, piece)| encode::holds_tag(piece.text(origins), "file"))
+        };
+        let rows = |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.tagged);
+        let mut blocks = items.iter().filter_map(|item| match item {
+            Item::Block(block) if block.document.is_none() => Some(block),
+            _ => None,
+        });
+        self.rule || self.headings || blocks.any(|block| rows(block) || tagged(block))
+    }
+
+    /// The name of the tag that begins with `inside`, what follows `<` or `</`; its numbered forms too.
+    fn tag<'t>(&self, inside: &'t str) -> Option<&'t str> {
+        let length = inside.bytes().take_while(|byte| is_name_byte(*byte)).count();
+        let (name, rest) = inside.split_at(length);
+        if !rest.is_empty() && !rest.starts_with(['>', ' ', '\t', '\n', '\r', '/']) {
+            return None;
+        }
+        let tags = self.tags.get_or_init(|| {
+            let blocks = self.prompt.sections.iter().flat_map(|section| &section.blocks);
+            let supplied =
+                blocks.flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.as_str()));
+            supplied.chain(["file", "artifact", "thought"]).collect()
+        });
+        let first = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('-').unwrap_or(name);
+        (tags.contains(name) || tags.contains(first)).then_some(name)
+    }
 }
+
+/// How much of a line that looks like structure a warning repeats.
+const LONGEST_SHOWN: usize = 120;
+
+/// How far before a text is looked for where its line, or a tag that it ends, begins. What lies further back is
+/// no structure; looking there from each of many texts in one long line would take time.
+const REACH: usize = 4096;
 
 /// Looks for structure that a supplied text makes, alone or together with what stands around it.
 struct Search<'t> {
@@ -163,18 +239,21 @@ impl Search<'_> {
         let rule = || structure.rule.then(|| self.line(b'-', is_rule)).flatten();
         let heading = || structure.headings.then(|| self.line(b'#', is_heading)).flatten();
         let underline = |mark| structure.headings.then(|| self.line(mark, is_underline)).flatten();
-        let tag = || self.tag(&structure.tags);
+        let tag = || self.tag(structure);
         rule().or_else(heading).or_else(|| underline(b'-')).or_else(|| underline(b'=')).or_else(tag)
     }
 
-    fn tag(&self, tags: &[&str]) -> Option<Range<usize>> {
-        let longest = tags.iter().map(|tag| tag.len()).max()?;
-        let mut from = self.supplied.start.saturating_sub(longest + 2);
-        while let Some(found) = memchr(b'<', &self.whole.as_bytes()[from..self.supplied.end]) {
+    fn tag(&self, structure: &Structure<'_>) -> Option<Range<usize>> {
+        // A tag that ends in the text may begin before it, but not before the last `<` there.
+        let bytes = self.whole.as_bytes();
+        let near = self.supplied.start.saturating_sub(REACH);
+        let before = memrchr(b'<', &bytes[near..self.supplied.start]);
+        let mut from = before.map_or(self.supplied.start, |at| near + at);
+        while let Some(found) = memchr(b'<', &bytes[from..self.supplied.end]) {
             let start = from + found;
             from = start + 1;
             let inside = self.whole[from..].trim_start_matches('/');
-            let Some(tag) = tags.iter().find(|tag| names_tag(inside, tag)) else { continue };
+            let Some(tag) = structure.tag(inside) else { continue };
             if self.whole.len() - inside.len() + tag.len() <= self.supplied.start {
                 continue;
             }
@@ -190,17 +269,24 @@ impl Search<'_> {
         let (whole, bytes) = (self.whole, self.whole.as_bytes());
         let line_start = |at: usize| memrchr2(b'\n', b'\r', &bytes[..at]).map_or(0, |end| end + 1);
         let line_end = |at: usize| memchr2(b'\n', b'\r', &bytes[at..]).map_or(bytes.len(), |end| at + end);
-        let mut from = line_start(self.supplied.start);
+        let near_start = |at: usize| {
+            let near = at.saturating_sub(REACH);
+            let start = memrchr2(b'\n', b'\r', &bytes[near..at]).map(|end| near + end + 1);
+            start.or((near == 0).then_some(0))
+        };
+        let mut from = near_start(self.supplied.start).unwrap_or(self.supplied.start);
         while let Some(found) = memchr(mark, &bytes[from..self.supplied.end]) {
             let at = from + found;
-            let (start, end) = (line_start(at), line_end(at));
             // Nothing else in this line can begin it.
-            from = end.min(self.supplied.end);
-            let marks = bytes[at..end].iter().take_while(|byte| **byte == mark).count();
+            let rest = &bytes[at..self.supplied.end];
+            from = memchr2(b'\n', b'\r', rest).map_or(self.supplied.end, |end| at + end);
+            let Some(start) = near_start(at) else { continue };
+            let marks = bytes[at..].iter().take_while(|byte| **byte == mark).count();
             let ours = at + marks <= self.supplied.start;
             if ours || at - start > 3 || !bytes[start..at].iter().all(|byte| *byte == b' ') {
                 continue;
             }
+            let end = line_end(at);
             let above_end = whole[..start].strip_suffix("\r\n").map_or(start.saturating_sub(1), str::len);
             let above = if start == 0 { "" } else { &whole[line_start(above_end)..above_end] };
             let tagged = self.fence_end.is_some_and(|fence| (line_start(above_end)..=start).contains(&fence));
@@ -215,16 +301,6 @@ impl Search<'_> {
         }
         None
     }
-}
-
-/// Whether `inside`, what follows `<` or `</`, is a tag of this name or of one of its numbered forms.
-fn names_tag(inside: &str, tag: &str) -> bool {
-    let Some(rest) = inside.strip_prefix(tag) else { return false };
-    let rest = match rest.strip_prefix('-') {
-        Some(number) => number.trim_start_matches(|c: char| c.is_ascii_digit()),
-        None => rest,
-    };
-    rest.is_empty() || rest.starts_with(['>', ' ', '\t', '\n', '\r', '/'])
 }
 
 /// Three dashes between empty lines; the edge of a text counts as an empty line.

@@ -6,15 +6,18 @@
 mod encode;
 mod json;
 mod markdown;
+mod places;
 mod xml;
 
-use alloc::string::String;
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use encode::Encoding;
+pub use places::Placed;
 
 use crate::diag::{Code, Diag, Failure};
 use crate::prompt::{Format, Origin, Piece, Prompt, Section};
@@ -35,6 +38,9 @@ pub struct Rendered {
     /// Ranges that cover the text without a gap.
     pub spans: Vec<Span>,
     pub talk: Vec<Diag>,
+    /// Where sections begin, and where blocks begin and end, as they were written.
+    edges: Vec<usize>,
+    order: places::Order,
 }
 
 /// A byte range of the finished text, and the range of the origin's text that it stands for.
@@ -59,7 +65,8 @@ pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rende
         let warning = Diag::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
         writer.talk.push(warning.hint("use `--format json`"));
     }
-    Ok(Rendered { text: writer.text, spans: writer.spans, talk: writer.talk })
+    let Writer { text, spans, talk, edges, .. } = writer;
+    Ok(Rendered { text, spans, talk, edges, order: places::Order::of(format, api) })
 }
 
 struct Writer<'p> {
@@ -67,6 +74,15 @@ struct Writer<'p> {
     text: String,
     spans: Vec<Span>,
     talk: Vec<Diag>,
+    edges: Vec<usize>,
+}
+
+/// How far a writer had come.
+struct Mark {
+    text: usize,
+    spans: usize,
+    /// The last range then: one of the engine's own grows with what follows.
+    last: Option<Span>,
 }
 
 impl<'p> Writer<'p> {
@@ -80,6 +96,24 @@ impl<'p> Writer<'p> {
             text: String::with_capacity(bytes + 256),
             spans: Vec::with_capacity(pieces + 2 * prompt.sections.len() + 8),
             talk: Vec::new(),
+            edges: Vec::new(),
+        }
+    }
+
+    fn edge(&mut self) {
+        self.edges.push(self.text.len());
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { text: self.text.len(), spans: self.spans.len(), last: self.spans.last().copied() }
+    }
+
+    /// Takes back everything that was written since `mark`.
+    fn back_to(&mut self, mark: Mark) {
+        self.text.truncate(mark.text);
+        self.spans.truncate(mark.spans);
+        if let (Some(last), Some(then)) = (self.spans.last_mut(), mark.last) {
+            *last = then;
         }
     }
 
@@ -126,7 +160,9 @@ impl<'p> Writer<'p> {
 
 /// What a section's own text consists of, in order: its heading, its blocks and what stands between.
 enum Item<'s> {
-    Engine(&'static str),
+    /// A section begins here, or a block begins or ends.
+    Edge,
+    Engine(Cow<'static, str>),
     Piece(Piece),
     Block(&'s crate::prompt::Block),
 }
@@ -136,17 +172,55 @@ fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> V
     let mut items = Vec::new();
     for section in sections {
         if !items.is_empty() {
-            items.push(Item::Engine(prompt.separator.text()));
+            items.push(Item::Engine(prompt.separator.text().into()));
         }
+        items.push(Item::Edge);
         if let Some(heading) = section.heading {
-            items.extend([Item::Engine("## "), Item::Piece(heading), Item::Engine("\n\n")]);
+            items.extend([Item::Engine("## ".into()), Item::Piece(heading), Item::Engine("\n\n".into())]);
         }
         for (at, block) in section.blocks.iter().enumerate() {
             if at > 0 {
-                items.push(Item::Engine(prompt.separator.text()));
+                items.push(Item::Engine(prompt.separator.text().into()));
             }
-            items.push(Item::Block(block));
+            items.extend([Item::Edge, Item::Block(block), Item::Edge]);
         }
     }
     items
+}
+
+/// Items that share an element with other text, with tags where a text in them would pass for structure.
+fn fenced<'s>(prompt: &'s Prompt, items: Vec<Item<'s>>, writer: &mut Writer<'_>) -> Vec<Item<'s>> {
+    let structure = markdown::Structure::of(prompt);
+    if structure.is_in(&items, &prompt.origins) { as_markdown(prompt, &items, writer) } else { items }
+}
+
+/// Items as Markdown writes them, cut into what is ours and what is of the origins.
+fn as_markdown<'s>(prompt: &Prompt, items: &[Item<'_>], writer: &mut Writer<'_>) -> Vec<Item<'s>> {
+    let mut inner = Writer::new(prompt);
+    markdown::items(items, &markdown::Structure::of(prompt), &mut inner);
+    let Writer { text, spans, talk, edges, .. } = inner;
+    writer.talk.extend(talk);
+    let mut edges = edges.into_iter().peekable();
+    let mut written = Vec::new();
+    for Span { start, end, piece, encoding } in spans {
+        let mut from = start;
+        while let Some(edge) = edges.next_if(|edge| *edge < end) {
+            if from < edge {
+                written.push(Item::Engine(text[from..edge].to_string().into()));
+            }
+            written.push(Item::Edge);
+            from = edge;
+        }
+        match piece {
+            Some(piece)
+                if encoding == Encoding::Plain || text[start..end] == *piece.text(&prompt.origins) =>
+            {
+                written.push(Item::Piece(piece));
+            }
+            // A name in a tag that has to be encoded twice: its bytes are the engine's spelling of it.
+            _ => written.push(Item::Engine(text[from..end].to_string().into())),
+        }
+    }
+    written.extend(edges.map(|_| Item::Edge));
+    written
 }

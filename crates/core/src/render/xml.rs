@@ -1,11 +1,12 @@
 //! XML: verbatim for the agent's eye, well-formed for a parser. No padding inside elements.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Item, Writer, encode, run};
-use crate::diag::{Code, Diag, Failure};
+use super::{Item, Writer, encode, fenced, run};
+use crate::diag::{Code, Diag, Failure, tell};
 use crate::prompt::{Block, Part, Piece, Prompt};
 use crate::render::Encoding;
 
@@ -13,7 +14,8 @@ pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) -> Result<(), Fail
     refuse_misfits(prompt)?;
     let part = |part: Part| run(prompt, prompt.sections.iter().filter(move |section| section.part == part));
     writer.engine("<prompt><system_prompt>");
-    body(writer, &part(Part::System));
+    let system = fenced(prompt, part(Part::System), writer);
+    body(writer, &system);
     writer.engine("</system_prompt>");
     if prompt.blocks(Part::Context).next().is_some() {
         writer.engine("<context>");
@@ -21,7 +23,8 @@ pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) -> Result<(), Fail
         writer.engine("</context>");
     }
     writer.engine("<instructions>");
-    body(writer, &part(Part::Instructions));
+    let instructions = fenced(prompt, part(Part::Instructions), writer);
+    body(writer, &instructions);
     writer.engine("</instructions></prompt>");
     Ok(())
 }
@@ -32,21 +35,21 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Failure> {
     let named = |block: &Block| block.document.map(|(_, name)| name);
     let pieces = blocks.flat_map(|block| block.pieces.iter().copied().chain(named(block)));
     let mut wrong: Vec<Diag> = Vec::new();
-    let mut seen: Vec<u32> = Vec::new();
+    let mut seen: BTreeSet<u32> = BTreeSet::new();
     for piece in pieces {
         let Some((at, c)) = encode::xml_misfit(piece.text(&prompt.origins)) else { continue };
-        if seen.contains(&piece.origin) {
+        if !seen.insert(piece.origin) {
             continue;
         }
-        seen.push(piece.origin);
         let origin = &prompt.origins[piece.origin as usize];
         let offset = piece.start + at;
         let message =
             format!("{}: U+{:04X} at offset {offset} cannot stand in XML", origin.label(), c as u32);
-        let error = Diag::error(Code::XmlCharacter, message)
-            .at(origin.label(), &origin.text, offset..offset + c.len_utf8())
-            .hint("leave the file out, or render as JSON");
-        wrong.push(error);
+        tell(&mut wrong, Code::XmlCharacter, || {
+            Diag::error(Code::XmlCharacter, message)
+                .at(origin.label(), &origin.text, offset..offset + c.len_utf8())
+                .hint("leave the file out, or render as JSON")
+        });
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
 }
@@ -56,11 +59,14 @@ fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
         // A section that has a heading is one thing to the reader, whatever it is made of.
         if section.heading.is_some() {
             writer.engine(&format!("<artifact name=\"{}\">", escaped(&section.name)));
-            body(writer, &run(prompt, core::iter::once(section)));
+            let items = fenced(prompt, run(prompt, core::iter::once(section)), writer);
+            body(writer, &items);
             writer.engine("</artifact>");
             continue;
         }
+        writer.edge();
         for block in &section.blocks {
+            writer.edge();
             let tag = match block.document {
                 Some((kind, name)) => {
                     writer.engine(&format!("<{} {}=\"", kind.name(), kind.attribute()));
@@ -75,6 +81,7 @@ fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
             };
             body(writer, &[Item::Block(block)]);
             writer.engine(&format!("</{tag}>"));
+            writer.edge();
         }
     }
 }
@@ -90,12 +97,14 @@ fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
     let origins = writer.origins;
     let mut brackets = 0;
     let needs_cdata = texts(items).any(|text| match text {
+        Bit::Edge => false,
         Bit::Engine(text) => encode::needs_cdata(text, &mut brackets),
         Bit::Piece(piece) => encode::needs_cdata(piece.text(origins), &mut brackets),
     });
     if !needs_cdata {
         for bit in texts(items) {
             match bit {
+                Bit::Edge => writer.edge(),
                 Bit::Engine(text) => writer.engine(text),
                 Bit::Piece(piece) => {
                     let plain = !piece.text(origins).contains('\r');
@@ -110,7 +119,8 @@ fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
     writer.engine("<![CDATA[");
     for bit in texts(items) {
         match bit {
-            // Separators and headings hold no `]`, `>` or carriage return.
+            Bit::Edge => writer.edge(),
+            // Separators, headings and tags hold no `]` or carriage return, and none begins with `>`.
             Bit::Engine(text) => {
                 brackets = 0;
                 writer.engine(text);
@@ -123,14 +133,16 @@ fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
     writer.engine("]]>");
 }
 
-enum Bit {
-    Engine(&'static str),
+enum Bit<'i> {
+    Edge,
+    Engine(&'i str),
     Piece(Piece),
 }
 
-fn texts<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = Bit> + 'i {
+fn texts<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = Bit<'i>> {
     items.iter().flat_map(|item| {
         let (one, block) = match item {
+            Item::Edge => (Some(Bit::Edge), None),
             Item::Engine(text) => (Some(Bit::Engine(text)), None),
             Item::Piece(piece) => (Some(Bit::Piece(*piece)), None),
             Item::Block(block) => (None, Some(block)),

@@ -301,6 +301,7 @@ impl Scenario {
             name: Some(name.clone()),
             path: None,
             content: Some(content.as_str().into()),
+            ..Document::default()
         });
         let rows = || self.rows.iter().map(|row| Text::from(row.as_str()));
         let unified = self.kind == Kind::Unified;
@@ -308,8 +309,7 @@ impl Scenario {
             recipe: Some(if unified { "unified" } else { "mine" }.into()),
             phase: unified.then(|| "plan".into()),
             role: Some("coder".into()),
-            // The recipe `unified` will not do without.
-            instructions: Some(format!("{}{}", self.instructions, if unified { "." } else { "" }).into()),
+            instructions: Some(self.instructions().into()),
             values: self.named_values().map(|(name, value)| (name.into(), value.into())).collect(),
             context: context.collect(),
             documents: documents.collect(),
@@ -323,6 +323,12 @@ impl Scenario {
             previous: Some(Facts { changed: self.rows.clone(), ..Facts::default() }),
             ..Request::default()
         }
+    }
+
+    pub(crate) fn instructions(&self) -> String {
+        // The recipe `unified` will not do without.
+        let end = if self.kind == Kind::Unified { "." } else { "" };
+        format!("{}{end}", self.instructions)
     }
 
     pub(crate) fn named_values(&self) -> impl Iterator<Item = (&'static str, &str)> {

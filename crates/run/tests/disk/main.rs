@@ -4,6 +4,7 @@
 //! never waits.
 
 mod list;
+mod pack;
 mod read;
 mod swap;
 mod world;

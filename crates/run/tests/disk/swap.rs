@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use callsheet_core::{Root, Sources as _};
+use callsheet_run::Body;
 
-use crate::world::{ALL, World, id, names, text};
+use crate::world::{ALL, World, id, names, pack, text};
 
 #[test]
 fn a_swap_for_a_link_does_not_lead_outside() {
@@ -35,6 +36,45 @@ fn a_swap_for_a_link_does_not_lead_outside() {
             let listings = [".", "dir"].map(|dir| disk.list(&id(Root::Project, dir), ALL));
             for listing in listings.into_iter().flatten().flatten() {
                 leaks.extend(names(&listing).into_iter().filter(|name| name.ends_with("leak")));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(leaks, [""; 0]);
+        assert_ne!(reads, 0);
+    });
+}
+
+/// A directory that becomes a link, and a file that becomes one, while a pack goes on.
+#[test]
+fn a_pack_does_not_follow_what_is_swapped_in() {
+    let world = World::new();
+    world.write("project/dir/secret", "harmless");
+    world.write("project/file", "harmless");
+    world.link("../outside", "project/.dir-link");
+    world.link("../outside/secret", "project/.file-link");
+    let (disk, stop) = (world.disk(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let name = |name: &str| world.at("project").join(name);
+            while !stop.load(Ordering::Relaxed) {
+                for (real, link) in [("dir", ".dir-link"), ("file", ".file-link")] {
+                    fs::rename(name(real), name(".aside")).unwrap();
+                    fs::rename(name(link), name(real)).unwrap();
+                    fs::rename(name(real), name(link)).unwrap();
+                    fs::rename(name(".aside"), name(real)).unwrap();
+                }
+            }
+        });
+        let (mut leaks, mut reads) = (Vec::new(), 0);
+        for _ in 0..2000 {
+            // Being swapped away at the wrong moment is no failure of the pack as a whole.
+            let Ok(Some(packed)) = pack(&disk, ".", Some(2)) else { continue };
+            for file in packed.files {
+                match file.body {
+                    Body::Text(text) if text.as_str() == "harmless" => reads += 1,
+                    Body::Text(text) => leaks.push(text.to_string()),
+                    Body::LeftOut(_) | Body::Unread => {}
+                }
             }
         }
         stop.store(true, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! A place to try things in, and shorter words for the questions.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet_core::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources as _, Text};
-use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, PackLimits, Packed, Packing, Progress, Roots, Want};
 use tempfile::TempDir;
 
 pub(crate) type Read = Result<Option<Text>, SourceError>;
@@ -72,6 +73,10 @@ impl World {
         self.disk().list(&id(Root::Project, path), limits)
     }
 
+    pub(crate) fn pack(&self, path: &str) -> Result<Option<Packed>, SourceError> {
+        pack(&self.disk(), path, None)
+    }
+
     /// The whole project as one word per entry; a directory ends in a slash.
     pub(crate) fn tree(&self) -> Vec<String> {
         names(&self.list(".", ALL).unwrap().unwrap())
@@ -88,6 +93,17 @@ pub(crate) fn text(disk: &Disk, root: Root, path: &str) -> Read {
     disk.text(&id(root, path))
 }
 
+/// Every text below a directory of the project.
+pub(crate) fn pack(disk: &Disk, path: &str, threads: Option<usize>) -> Result<Option<Packed>, SourceError> {
+    let packing = Packing {
+        want: &|_| Want::Text,
+        limits: PackLimits::default(),
+        threads,
+        progress: &Progress::default(),
+    };
+    disk.pack(&id(Root::Project, path), &packing)
+}
+
 pub(crate) fn some(text: &str) -> Read {
     Ok(Some(text.into()))
 }
@@ -99,6 +115,11 @@ pub(crate) fn unreadable<T>(why: &str) -> Result<T, SourceError> {
 pub(crate) fn names(listing: &Listing) -> Vec<String> {
     let name = |entry: &Entry| format!("{}{}", entry.path, if entry.dir { "/" } else { "" });
     listing.entries.iter().map(name).collect()
+}
+
+/// Not `eprintln`: the test runner would keep it to itself.
+pub(crate) fn not_tested(why: &str) {
+    io::stderr().write_all(format!("\nNOT TESTED: {why}\n").as_bytes()).unwrap();
 }
 
 /// Fails instead of hanging when `work` waits for something.

@@ -1,0 +1,256 @@
+//! Trees: what `-f` means when it names a directory or a pattern, and how much `--detail` takes of each file.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::request::{Document, DocumentKind, Request};
+use callsheet_core::{Detail, Root, SourceError, SourceId, Text};
+use callsheet_run::{Body, PackLimits, Packed, Packing, Progress, Want};
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::app::App;
+use crate::failure::usage;
+use crate::inputs::relative;
+
+/// Paths that a person means.
+pub(crate) struct Paths {
+    /// As they were written.
+    written: String,
+    /// A file, or a directory with all that it holds, as the project sees it.
+    at: String,
+    /// What a path below the directory has to look like.
+    pattern: Option<GlobMatcher>,
+}
+
+impl Paths {
+    /// `None` for a plain path that lies outside the project.
+    pub(crate) fn new(app: &App<'_>, written: &str) -> Result<Option<Self>, Failure> {
+        let is_there = app.here.join(written).symlink_metadata().is_ok();
+        let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
+        let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
+        let (folder, glob) = written.split_at(fixed);
+        let pattern = magic.map(|_| GlobBuilder::new(glob).literal_separator(true).build()).transpose();
+        let pattern = pattern.map_err(|error| {
+            usage(format!("`{written}` is not a pattern that can be matched: {}", error.kind()))
+        })?;
+        let pattern = pattern.map(|glob| glob.compile_matcher());
+        match relative(&app.here.join(folder), &app.project) {
+            Some(at) => Ok(Some(Self { written: written.into(), at, pattern })),
+            None if pattern.is_some() => Err(outside(written)),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn is_pattern(&self) -> bool {
+        self.pattern.is_some()
+    }
+
+    /// Whether `path`, relative to the project, is one of them.
+    fn hold(&self, path: &str) -> bool {
+        let below = match self.at.as_str() {
+            "." => Some(path),
+            at => path.strip_prefix(at).and_then(|rest| rest.strip_prefix('/')),
+        };
+        match &self.pattern {
+            Some(pattern) => below.is_some_and(|below| pattern.is_match(below)),
+            None => path == self.at || below.is_some(),
+        }
+    }
+
+    fn join(&self, below: &str) -> String {
+        if self.at == "." { below.into() } else { format!("{}/{below}", self.at) }
+    }
+}
+
+pub(crate) fn outside(written: &str) -> Failure {
+    let message =
+        format!("`{written}` lies outside the project: only a directory inside of it can be packed");
+    usage(message).hint("name single files, or choose another project with `-C`").into()
+}
+
+/// How much of each file goes in, by what was asked for with `--detail`.
+#[derive(Default)]
+pub(crate) struct Details(Vec<Choice>);
+
+struct Choice {
+    written: String,
+    /// Outside of the project a document has no path but the name of its file.
+    paths: Result<Paths, String>,
+    detail: Detail,
+    used: Cell<bool>,
+}
+
+impl Choice {
+    fn fits(&self, document: &str) -> bool {
+        let fits = match &self.paths {
+            Ok(paths) => paths.hold(document),
+            Err(name) => name == document,
+        };
+        if fits {
+            self.used.set(true);
+        }
+        fits
+    }
+}
+
+impl Details {
+    pub(crate) fn new(app: &App<'_>, flags: &[String]) -> Result<Self, Failure> {
+        let choice = |written: &String| {
+            let (path, level) = written.rsplit_once('=').unwrap_or((written, ""));
+            let detail = match level {
+                "full" => Detail::Full,
+                "outline" => Detail::Outline,
+                "path" => Detail::Path,
+                _ => {
+                    let message =
+                        format!("--detail takes PATH=full, PATH=outline or PATH=path, not `{written}`");
+                    return Err(Failure::from(usage(message)));
+                }
+            };
+            let name =
+                || Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy().into());
+            let paths = Paths::new(app, path)?.ok_or_else(name);
+            Ok(Choice { written: written.clone(), paths, detail, used: Cell::new(false) })
+        };
+        flags.iter().map(choice).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// What was chosen last for a document's path or name.
+    fn of(&self, document: &str) -> Option<Detail> {
+        self.0.iter().filter(|choice| choice.fits(document)).last().map(|choice| choice.detail)
+    }
+
+    /// Sets what was chosen, and warns of choices that met nothing.
+    pub(crate) fn apply(&self, request: &mut Request, talk: &mut Vec<Diag>) {
+        if self.0.is_empty() {
+            return;
+        }
+        for document in request.documents.iter_mut().filter(|it| it.kind != DocumentKind::Thought) {
+            let Some(name) = document.path.as_ref().or(document.name.as_ref()) else { continue };
+            document.detail = self.of(name).or(document.detail);
+        }
+        for choice in self.0.iter().filter(|choice| !choice.used.get()) {
+            let message = format!("`--detail {}`: no document has such a path", choice.written);
+            talk.push(Diag::warning(Code::DetailUnused, message));
+        }
+    }
+}
+
+/// What is known of the documents that flags have named.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// The paths that are among the documents.
+    paths: BTreeSet<(&'static str, String)>,
+    /// Texts that were read on the way.
+    pub(crate) texts: BTreeMap<SourceId, Text>,
+    progress: Progress,
+}
+
+impl Gathered {
+    pub(crate) fn new(request: &Request) -> Self {
+        let paths = request.documents.iter().filter_map(|it| Some((it.kind.name(), it.path.clone()?)));
+        Self { paths: paths.collect(), ..Self::default() }
+    }
+
+    /// Adds a document that has a path, unless it is there already.
+    pub(crate) fn add(&mut self, document: Document, request: &mut Request) {
+        let path = document.path.clone().unwrap_or_default();
+        if self.paths.insert((document.kind.name(), path)) {
+            request.documents.push(document);
+        }
+    }
+
+    /// Adds all files at `paths`, in byte order. Texts are read only if the prompt will show them.
+    pub(crate) fn tree(
+        &mut self,
+        app: &App<'_>,
+        paths: &Paths,
+        (details, carries_texts): (&Details, bool),
+        request: &mut Request,
+    ) -> Result<Vec<Diag>, Failure> {
+        let met = Cell::new(0_usize);
+        let want = |below: &str| {
+            met.set(met.get() + 1);
+            if paths.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(below)) {
+                Want::Nothing
+            } else if carries_texts && details.of(&paths.join(below)) != Some(Detail::Path) {
+                Want::Text
+            } else {
+                Want::Path
+            }
+        };
+        let packed = self.pack(app, paths, &want)?;
+        let packed = packed.filter(|packed| !packed.files.is_empty());
+        let Some(packed) = packed else { return Err(nothing(app, paths, met.get())) };
+        let talk = left_out(paths, &packed);
+        for file in packed.files {
+            let path = paths.join(&file.path);
+            let mut document = Document { path: Some(path), ..Document::default() };
+            match file.body {
+                Body::Text(text) => {
+                    let id = document.path.as_deref().map(|path| SourceId::new(Root::Project, path));
+                    self.texts.extend(id.and_then(Result::ok).map(|id| (id, text)));
+                }
+                Body::LeftOut(left_out) => document.left_out = Some(left_out),
+                Body::Unread => {}
+            }
+            self.add(document, request);
+        }
+        Ok(talk)
+    }
+
+    fn pack(
+        &self,
+        app: &App<'_>,
+        paths: &Paths,
+        want: &dyn Fn(&str) -> Want,
+    ) -> Result<Option<Packed>, Failure> {
+        let dir = SourceId::new(Root::Project, &paths.at).map_err(|_| outside(&paths.written))?;
+        let progress = &self.progress;
+        let packing = Packing { want, limits: PackLimits::default(), threads: None, progress };
+        let line = || {
+            let (files, bytes) = (&progress.files, &progress.bytes);
+            let megabytes = bytes.load(Ordering::Relaxed) / 1_000_000;
+            format!("packing: {} files, {megabytes} MB", files.load(Ordering::Relaxed))
+        };
+        let disk = app.disk(None);
+        app.print.while_waiting(line, || disk.pack(&dir, &packing)).map_err(|error| match error {
+            SourceError::Outside => outside(&paths.written),
+            error => {
+                let message = format!("`{}` cannot be packed: {error}", paths.written);
+                Diag::error(Code::InputUnreadable, message).into()
+            }
+        })
+    }
+}
+
+fn nothing(app: &App<'_>, paths: &Paths, met: usize) -> Failure {
+    let written = &paths.written;
+    let message = if paths.is_pattern() {
+        format!("`{written}` matches none of {met} files")
+    } else {
+        format!("`{written}` holds no file")
+    };
+    let folder = if paths.at == "." { app.project.clone() } else { app.project.join(&paths.at) };
+    Diag::error(Code::InputNotFound, message)
+        .looked([folder.display()])
+        .hint("hidden names and what `.gitignore` rules out do not count; a file named outright does")
+        .into()
+}
+
+/// What is below the directory and has no path that could stand in the prompt.
+fn left_out(paths: &Paths, packed: &Packed) -> Vec<Diag> {
+    let written = &paths.written;
+    let counts = [
+        (packed.unnamed, "a name that is not UTF-8", "names that are not UTF-8"),
+        (packed.not_entered, "a directory that cannot be opened", "directories that cannot be opened"),
+    ];
+    let warning = |(count, one, more): (usize, &str, &str)| {
+        let what = if count == 1 { one.into() } else { format!("{count} {more}") };
+        Diag::warning(Code::InputLeftOut, format!("`{written}` holds {what}: left out"))
+    };
+    counts.into_iter().filter(|(count, ..)| *count > 0).map(warning).collect()
+}

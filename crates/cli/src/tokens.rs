@@ -1,0 +1,145 @@
+//! Tokens: exact where the vocabulary is published, else an estimate that names its method.
+//!
+//! A vocabulary takes tens of milliseconds to load, so it is loaded when the first text is counted.
+
+use std::sync::LazyLock;
+
+use callsheet_core::agent::{Tokens, Vocabulary};
+use callsheet_core::diag::{Diag, visible};
+use callsheet_core::render::Rendered;
+use callsheet_core::{Composed, Step};
+use serde_json::{Value, json};
+use tiktoken::CoreBpe;
+
+static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k_base);
+static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
+
+/// Counts the tokens of texts for one agent and model.
+pub(crate) struct Counter(Tokens);
+
+impl Counter {
+    /// The counter for those whom the prompt is composed for.
+    pub(crate) fn of(composed: &Composed) -> Self {
+        let known = composed.agent.counting(composed.prompt.model.as_deref());
+        Self(known.cloned().unwrap_or_else(|| Tokens {
+            percent: Some(100),
+            method: "o200k_base as it is, since the model is not known".into(),
+            ..Tokens::default()
+        }))
+    }
+
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let vocabulary = match self.0.encoding {
+            Vocabulary::Cl100kBase => &CL100K_BASE,
+            Vocabulary::O200kBase => &O200K_BASE,
+        };
+        // A text such as `<|endoftext|>` is only text here: nobody lets a prompt end a prompt.
+        self.0.scaled(vocabulary.count(text))
+    }
+
+    /// A warning if so many tokens are more than the model takes.
+    pub(crate) fn over_window(&self, tokens: usize) -> Option<Diag> {
+        self.0.over_window(tokens)
+    }
+}
+
+/// The tokens of a finished prompt.
+pub(crate) struct Summary {
+    counter: Counter,
+    model: Option<String>,
+    total: Share,
+    characters: usize,
+    /// Name and share of each section, in the order of the recipe. Counts do not add up over cuts, and what
+    /// stands between sections is in none of them: their sum is near the total, and not it.
+    sections: Vec<(String, Share)>,
+    limits: Value,
+}
+
+struct Share {
+    tokens: usize,
+    bytes: usize,
+}
+
+impl Summary {
+    /// `total` is how many tokens the whole text has, where that is known already.
+    pub(crate) fn new(composed: &Composed, rendered: &Rendered, total: Option<usize>) -> Self {
+        let counter = Counter::of(composed);
+        let tokens = total.unwrap_or_else(|| counter.count(&rendered.text));
+        let share = |text: &str| Share { tokens: counter.count(text), bytes: text.len() };
+        let sections = composed.prompt.sections.iter().zip(rendered.places(&composed.prompt));
+        Self {
+            model: composed.prompt.model.clone(),
+            total: Share { tokens, bytes: rendered.text.len() },
+            characters: rendered.text.chars().count(),
+            sections: sections
+                .map(|(section, placed)| (section.name.clone(), share(&rendered.text[placed.section])))
+                .collect(),
+            limits: json!({ "max_bytes": composed.agent.max_bytes, "max_chars": composed.agent.max_chars }),
+            counter,
+        }
+    }
+
+    /// A warning if the prompt is more than the model takes.
+    pub(crate) fn over_window(&self) -> Option<Diag> {
+        self.counter.over_window(self.total.tokens)
+    }
+
+    fn method(&self) -> &str {
+        if self.counter.0.method.is_empty() { "exact" } else { &self.counter.0.method }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let share =
+            |name: &str, share: &Share| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
+        json!({
+            "encoding": self.counter.0.encoding,
+            "method": self.method(),
+            "estimated": self.counter.0.is_estimate(),
+            "model": self.model,
+            "total": self.total.tokens,
+            "bytes": self.total.bytes,
+            "characters": self.characters,
+            "sections": self.sections.iter().map(|(name, of)| share(name, of)).collect::<Vec<_>>(),
+            "context_window": self.counter.0.context_window,
+            "limits": self.limits,
+        })
+    }
+
+    /// A table for people.
+    pub(crate) fn table(&self) -> String {
+        let row = |share: &Share, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
+        let mut table = format!("{:>9} {:>9}\n", "tokens", "bytes");
+        for (name, share) in &self.sections {
+            table.push_str(&row(share, name));
+        }
+        table.push_str(&row(&self.total, "in all"));
+        let encoding = self.counter.0.encoding.name();
+        let model = self.model.as_ref().map(|model| format!(" for {}", visible(model))).unwrap_or_default();
+        table.push_str(&if self.counter.0.is_estimate() {
+            format!("estimated{model}: {}\n", visible(self.method()))
+        } else {
+            format!("exact{model}: {encoding}\n")
+        });
+        if let Some(window) = self.counter.0.context_window {
+            table.push_str(&format!("the model takes {window} tokens\n"));
+        }
+        table
+    }
+}
+
+/// A step of a budget as a line for people.
+pub(crate) fn step_line(step: &Step) -> String {
+    format!(
+        "{} ({}, {}): {} → {}, {} → {} tokens",
+        visible(&step.what),
+        step.section,
+        step.level.name(),
+        step.from.name(),
+        step.to.name(),
+        step.before,
+        step.after,
+    )
+}
+
+#[cfg(test)]
+mod tests;

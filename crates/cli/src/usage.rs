@@ -1,0 +1,40 @@
+//! A command line that makes no sense, told in the form that was asked for.
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use callsheet_core::diag::{Diag, visible};
+use clap::error::ErrorKind;
+
+use crate::failure::{USAGE, usage};
+use crate::print::Print;
+
+/// Ends with what the parser has to say; help and versions are data and stay as they are.
+pub(crate) fn exit(error: &clap::Error) -> ExitCode {
+    // Without matches this is the one way to know what was asked for.
+    let words = std::env::args_os().skip(1).take_while(|word| word != OsStr::new("--"));
+    if !error.use_stderr() {
+        error.exit();
+    }
+    if words.into_iter().any(|word| word == OsStr::new("--json")) {
+        return ExitCode::from(Print::json().failure(&diag(error).into()));
+    }
+    // The page repeats what was typed, whatever that does to a terminal. Only its line ends are the parser's own.
+    let page = error.render().to_string();
+    Print::plain().lines(page.trim_end().lines().map(visible));
+    ExitCode::from(USAGE)
+}
+
+/// The parser's page in parts: what is wrong comes first, then tips and the usage.
+fn diag(error: &clap::Error) -> Diag {
+    let bare = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
+    if bare.contains(&error.kind()) {
+        return usage("a command is missing").hint("`callsheet --help` lists them");
+    }
+    let page = error.render().to_string();
+    let mut parts = page.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let first = parts.next().unwrap_or_default();
+    let wrong = usage(first.strip_prefix("error: ").unwrap_or(&first));
+    let parts = parts.filter(|part| !part.starts_with("For more information"));
+    parts.fold(wrong, |wrong, part| wrong.hint(part.strip_prefix("tip: ").unwrap_or(&part)))
+}

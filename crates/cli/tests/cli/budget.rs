@@ -1,0 +1,224 @@
+//! `--budget` on the shipped recipes: golden ladders at ten sizes each, in `tests/ladders`.
+//!
+//! `BLESS=1 cargo test -p callsheet --test cli budget` writes them anew; the difference is what has to be read then.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::world::{World, shipped};
+
+fn ladders() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ladders")
+}
+
+/// The project of the ladders, with the request for one recipe beside it.
+fn world(recipe: &str) -> World {
+    fn copy(world: &World, dir: &Path, below: &str) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = format!("{below}{}", path.file_name().unwrap().to_str().unwrap());
+            if path.is_dir() {
+                copy(world, &path, &format!("{name}/"));
+            } else {
+                world.write(&name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    let world = World::new();
+    copy(&world, &ladders().join("project"), "");
+    world.write("../request.toml", fs::read(ladders().join(format!("{recipe}.toml"))).unwrap());
+    world
+}
+
+const REQUEST: [&str; 2] = ["--request", "../request.toml"];
+
+/// What is in every prompt of a recipe, however small the budget.
+fn musts(recipe: &str) -> Vec<String> {
+    let task = "Let a cart take a voucher.".to_owned();
+    match recipe {
+        "layers" => vec![task, "The type `Voucher` is done".into()],
+        "unified" => vec![task, "Prices are whole cents; a sum is rounded once, at its end.".into()],
+        "staged" => {
+            let plan = fs::read_to_string(ladders().join("project/session/04_planning/plan.md")).unwrap();
+            vec!["Begin with the first task.".into(), plan]
+        }
+        _ => {
+            let own =
+                ["profiles/coder.md", "templates/shared/constraints.md", "templates/shared/output-format.md"];
+            own.map(shipped).into_iter().chain([task, "A voucher works once.".into()]).collect()
+        }
+    }
+}
+
+/// Counts as the agent's file says, with the other counter.
+fn independent_count(text: &str, agent: &str) -> usize {
+    let percent = match agent {
+        "claude" => 118,
+        "gemini" => 120,
+        _ => 100,
+    };
+    (bpe_openai::o200k_base().count(text) * percent).div_ceil(100)
+}
+
+fn number_in(message: &str) -> usize {
+    message.split(' ').find_map(|word| word.parse().ok()).unwrap()
+}
+
+/// One rung of a ladder: what became of the prompt, after everything that must hold of it was checked.
+fn rung(world: &World, recipe: &str, agent: &str, budget: usize) -> String {
+    let limit = budget.to_string();
+    let args = ["--budget", &limit, REQUEST[0], REQUEST[1]];
+    let explained = world.run(["explain", "--json"].iter().chain(&args)).json();
+    let text = explained["text"].as_str().unwrap();
+    let tokens = explained["tokens"]["total"].as_u64().unwrap() as usize;
+    assert_eq!(tokens, independent_count(text, agent), "{recipe} {budget}");
+    assert!(tokens <= budget, "{recipe}: {tokens} tokens are more than {budget}");
+    for must in musts(recipe) {
+        assert!(text.contains(&must), "{recipe} {budget}: {must:?} is gone");
+    }
+    for _ in 0..2 {
+        let composed = world.run(["compose", "-q"].iter().chain(&args));
+        assert_eq!((composed.out.as_str(), composed.err.as_str()), (text, ""), "{recipe} {budget}");
+    }
+    let steps = explained["steps"].as_array().unwrap();
+    let budget_has_a_say = |absent: &&Value| absent["why"] == "budget";
+    let absent = explained["absent"].as_array().unwrap().iter().filter(budget_has_a_say).count();
+    let mut stepped: Vec<&str> = steps.iter().map(|step| step["what"].as_str().unwrap()).collect();
+    stepped.sort_unstable();
+    stepped.dedup();
+    assert_eq!(
+        absent,
+        stepped.len(),
+        "{recipe} {budget}: all that stepped down, and nothing else, is told of"
+    );
+    let warned = explained["warnings"].as_array().unwrap().iter().any(|one| one["code"] == "budget/stepped");
+    assert_eq!(warned, !steps.is_empty(), "{recipe} {budget}");
+    let mut page = format!("budget {budget}: {tokens} tokens, {} bytes\n", text.len());
+    for step in steps {
+        let word = |key: &str| step[key].as_str().unwrap();
+        let (what, section, level) = (word("what"), word("section"), word("level"));
+        let (from, to, before, after) = (word("from"), word("to"), &step["before"], &step["after"]);
+        writeln!(page, "  {what} ({section}, {level}): {from} → {to}, {before} → {after}").unwrap();
+    }
+    page
+}
+
+fn ladder(recipe: &str) -> String {
+    let world = world(recipe);
+    let counted = world.run(["compose", "--json", "--count"].iter().chain(&REQUEST)).json();
+    let most = counted["total"].as_u64().unwrap() as usize;
+    let agent = match counted["model"].as_str().unwrap() {
+        model if model.starts_with("claude") => "claude",
+        model if model.starts_with("gemini") => "gemini",
+        _ => "codex",
+    };
+    let refused = |budget: usize| {
+        let said =
+            world.run(["compose", "--json", "--budget", &budget.to_string()].iter().copied().chain(REQUEST));
+        assert_eq!((said.code, said.out.as_str()), (3, ""), "{recipe} {budget}");
+        serde_json::from_str::<Value>(&said.err).unwrap()
+    };
+    let none = refused(0);
+    assert_eq!(none["code"], "budget/musts");
+    let least = number_in(none["message"].as_str().unwrap());
+    let mut page = format!("{recipe} for {agent}: {most} tokens in all, {least} of them musts\n");
+    for size in 0..10 {
+        let budget = most - (most - least) * size / 9;
+        write!(page, "\n{}", rung(&world, recipe, agent, budget)).unwrap();
+    }
+    writeln!(page, "\nbudget {}: {}", least - 1, refused(least - 1)["message"].as_str().unwrap()).unwrap();
+    page
+}
+
+fn compare(recipe: &str) {
+    let file = ladders().join(format!("{recipe}.txt"));
+    let found = ladder(recipe);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&file, found).unwrap();
+        return;
+    }
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(written, found, "{recipe}: read the difference, then run with BLESS=1");
+}
+
+#[test]
+fn layers_fit_at_ten_sizes() {
+    compare("layers");
+}
+
+#[test]
+fn unified_fits_at_ten_sizes() {
+    compare("unified");
+}
+
+#[test]
+fn staged_fits_at_ten_sizes() {
+    compare("staged");
+}
+
+#[test]
+fn run_fits_at_ten_sizes() {
+    compare("run");
+}
+
+#[test]
+fn explain_tells_people_of_every_step() {
+    let world = World::new();
+    world.write(
+        ".callsheet/recipes/small.toml",
+        "format = \"markdown\"\n\n[[section]]\nname = \"context\"\npart = \"context\"\nlevel = \"may\"\nblocks = [{ documents = [\"file\"] }]\n\n\
+         [[section]]\nname = \"task\"\npart = \"instructions\"\nblocks = [{ value = \"instructions\" }]\n",
+    );
+    let lines: String =
+        (0..40).map(|at| format!("    let line_{at} = {at};\n        line_{at}();\n")).collect();
+    world.write("a.rs", format!("fn a() {{\n{lines}}}\n"));
+    world.write(
+        "b.md",
+        "# Title\n\nSome words that need not be there at all, if there is no room for them.\n",
+    );
+    let said = world
+        .run(["explain", "-r", "small", "-a", "codex", "--budget", "70", "-f", "a.rs", "-f", "b.md", "Go"]);
+    let wanted = "\
+── request documents[0].name (project)
+    1 │ <file path=\"a.rs\">
+── builtin:templates/shared/path-only.md (ours)
+    6 │ [Only the path is given: the content is left out]
+── engine (ours)
+      │ </file>
+      │ 
+── request documents[1].name (project)
+    1 │ <file path=\"b.md\">
+── project:b.md (project)
+    1 │ # Title
+    2 │ 
+    3 │ Some words that need not be there at all, if there is no room for them.
+── engine (ours)
+      │ </file>
+      │ 
+── request instructions (person)
+    1 │ Go
+
+Not in this prompt
+  project:a.rs: it does not fit into the budget (shown by its path)
+
+Steps to fit into the budget
+  a.rs (context, may): full → outline, 575 → 391 tokens
+  a.rs (context, may): outline → path, 391 → 23 tokens
+
+Tokens
+   tokens     bytes
+       54       185  context
+        1         2  task
+       55       189  in all
+exact for gpt-5.5: o200k_base
+the model takes 272000 tokens
+";
+    assert_eq!(said.out, wanted);
+    assert_eq!(
+        said.err,
+        "warning[budget/stepped]: to fit into 70 tokens, 1 of 2 blocks stepped down: 1 to a path\n  = hint: `explain` lists every step\n"
+    );
+}

@@ -1,0 +1,396 @@
+//! `-f` with directories and patterns, and `--detail`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::world::{Said, World};
+
+/// A project with a system template of one word.
+fn world(files: &[(&str, &str)]) -> World {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
+    for (path, text) in files {
+        world.write(path, text);
+    }
+    world
+}
+
+fn plan(world: &World, args: &[&str]) -> Said {
+    world.run(["compose", "-p", "plan", "Go."].iter().chain(args))
+}
+
+/// What a prompt of [`world`] is that carries these documents and is said without a warning.
+fn prompt(documents: &str) -> Said {
+    let out = format!(
+        "<prompt><system_prompt>Plan.</system_prompt><context>{documents}</context>\
+         <instructions>Go.</instructions></prompt>"
+    );
+    Said { code: 0, out, err: String::new() }
+}
+
+fn files(files: &[(&str, &str)]) -> Said {
+    prompt(
+        &files.iter().map(|(path, text)| format!("<file path=\"{path}\">{text}</file>")).collect::<String>(),
+    )
+}
+
+fn failed(code: i32, err: &str) -> Said {
+    Said { code, out: String::new(), err: format!("{err}\n") }
+}
+
+const TREE: [(&str, &str); 7] = [
+    ("src/main.rs", "main"),
+    ("src/a/one.rs", "one"),
+    ("src/a/two.md", "two"),
+    ("src/a-b.rs", "ab"),
+    ("src/out.log", "log"),
+    (".hidden", "hidden"),
+    (".gitignore", "*.log\n"),
+];
+
+#[test]
+fn a_directory_stands_for_its_files_in_byte_order() {
+    let world = world(&TREE);
+    let all =
+        [("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main")];
+    for directory in ["src", "src/", "./src", "."] {
+        assert_eq!(plan(&world, &["-f", directory]), files(&all), "{directory}");
+    }
+    assert_eq!(plan(&world, &["-f", "src/a"]), files(&all[1..3]));
+}
+
+#[test]
+fn order_is_as_given_and_nothing_comes_twice() {
+    let world = world(&TREE);
+    let flags = ["-f", "src/main.rs", "-f", "src/a", "-f", "src/out.log", "-f", ".", "-f", "src/**/*.rs"];
+    let all = [
+        ("src/main.rs", "main"),
+        ("src/a/one.rs", "one"),
+        ("src/a/two.md", "two"),
+        // A file that is named outright is there whatever `.gitignore` says.
+        ("src/out.log", "log"),
+        ("src/a-b.rs", "ab"),
+    ];
+    assert_eq!(plan(&world, &flags), files(&all));
+    world.write("request.toml", "documents = [{ path = \"src/a/two.md\" }]\n");
+    let all = [("src/a/two.md", "two"), ("src/a/one.rs", "one")];
+    assert_eq!(plan(&world, &["--request", "request.toml", "-f", "src/a"]), files(&all));
+}
+
+#[test]
+fn a_pattern_stands_for_the_files_that_match() {
+    let world = world(&TREE);
+    let (ab, one, two, main) =
+        (("src/a-b.rs", "ab"), ("src/a/one.rs", "one"), ("src/a/two.md", "two"), ("src/main.rs", "main"));
+    let matches: [(&str, &[(&str, &str)]); 8] = [
+        ("src/*.rs", &[ab, main]),
+        ("src/**/*.rs", &[ab, one, main]),
+        ("**/*.rs", &[ab, one, main]),
+        ("src/*/*", &[one, two]),
+        ("src/{main,a/two}.*", &[two, main]),
+        ("src/[a-l]*", &[ab]),
+        ("src/a/?wo.md", &[two]),
+        ("./src/../src/m*", &[main]),
+    ];
+    for (pattern, expected) in matches {
+        assert_eq!(plan(&world, &["-f", pattern]), files(expected), "{pattern}");
+    }
+    let absolute = format!("{}/src/m*", world.project.display());
+    assert_eq!(plan(&world, &["-f", &absolute]), files(&[main]));
+}
+
+#[test]
+fn patterns_are_relative_to_where_one_is() {
+    let world = world(&TREE);
+    fs::create_dir(world.project.join(".git")).unwrap();
+    let there = |args: &[&str]| {
+        let mut command = world.command();
+        command.current_dir(world.project.join("src/a")).args(["compose", "-p", "plan", "Go."]).args(args);
+        crate::world::said(&mut command, b"")
+    };
+    assert_eq!(there(&["-f", "*.rs"]), files(&[("src/a/one.rs", "one")]));
+    assert_eq!(there(&["-f", "../*.rs"]), files(&[("src/a-b.rs", "ab"), ("src/main.rs", "main")]));
+    assert_eq!(there(&["-f", "."]), files(&[("src/a/one.rs", "one"), ("src/a/two.md", "two")]));
+    let main = prompt("<file path=\"src/main.rs\">[Only the path is given: the content is left out]</file>");
+    assert_eq!(there(&["-f", "../main.rs", "--detail", "../*.rs=path"]), main);
+}
+
+#[test]
+fn a_file_whose_name_looks_like_a_pattern_is_that_file() {
+    let world = world(&[("pages/[id].ts", "one"), ("pages/i.ts", "other"), ("[x]/{y}.ts", "deep")]);
+    assert_eq!(plan(&world, &["-f", "pages/[id].ts"]), files(&[("pages/[id].ts", "one")]));
+    assert_eq!(plan(&world, &["-f", "pages/[i].ts"]), files(&[("pages/i.ts", "other")]));
+    assert_eq!(plan(&world, &["-f", "[x]"]), files(&[("[x]/{y}.ts", "deep")]));
+    let path =
+        prompt("<file path=\"pages/[id].ts\">[Only the path is given: the content is left out]</file>");
+    assert_eq!(plan(&world, &["-f", "pages/[id].ts", "--detail", "pages/[id].ts=path"]), path);
+}
+
+#[test]
+fn what_is_no_text_is_named_and_counted() {
+    let world = world(&[("tree/a.txt", "a"), ("config.toml", "")]);
+    world.write("tree/logo.png", b"\x89PNG\0\0");
+    world.write("tree/latin.txt", b"caf\xe9");
+    world.write("tree/large.txt", "x".repeat(200));
+    symlink("a.txt", world.project.join("tree/link")).unwrap();
+    let said = crate::world::said(
+        world
+            .command()
+            .env("CALLSHEET_MAX_FILE_BYTES", "199")
+            .args(["compose", "-p", "plan", "Go.", "-f", "tree"]),
+        b"",
+    );
+    let mut expected = prompt(
+        "<file path=\"tree/a.txt\">a</file>\
+         <file path=\"tree/large.txt\">[Too large, 200 bytes: the content is left out]</file>\
+         <file path=\"tree/latin.txt\">[Binary, 4 bytes: the content is left out]</file>\
+         <file path=\"tree/link\">[A symbolic link, not followed: the content is left out]</file>\
+         <file path=\"tree/logo.png\">[Binary, 6 bytes: the content is left out]</file>",
+    );
+    expected.err =
+        "warning[document/left-out]: 4 documents go in by their paths alone: 2 binary, 1 too large, \
+                    1 symbolic link\n"
+            .into();
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn names_that_are_not_utf8_are_a_warning() {
+    let world = world(&[("tree/a.txt", "a")]);
+    let name = world.project.join("tree").join(OsStr::from_bytes(b"caf\xe9"));
+    if fs::write(name, "").is_err() {
+        println!("NOT TESTED: this file system takes no names that are not UTF-8");
+        return;
+    }
+    let mut expected = files(&[("tree/a.txt", "a")]);
+    expected.err = "warning[input/left-out]: `tree` holds a name that is not UTF-8: left out\n".into();
+    assert_eq!(plan(&world, &["-f", "tree"]), expected);
+}
+
+#[test]
+fn a_match_of_nothing_is_an_error() {
+    let world = world(&TREE);
+    fs::create_dir(world.project.join("empty")).unwrap();
+    let hint =
+        "  = hint: hidden names and what `.gitignore` rules out do not count; a file named outright does";
+    let project = world.project.display();
+    let cases = [
+        ("src/*.py", "`src/*.py` matches none of 4 files", "/src"),
+        ("*.py", "`*.py` matches none of 4 files", ""),
+        ("nowhere/*", "`nowhere/*` matches none of 0 files", "/nowhere"),
+        ("empty", "`empty` holds no file", "/empty"),
+    ];
+    for (path, message, looked) in cases {
+        let error = format!("error[input/not-found]: {message}\n  = looked in {project}{looked}\n{hint}");
+        assert_eq!(plan(&world, &["-f", path]), failed(4, &error), "{path}");
+    }
+    let error = format!("error[input/not-found]: `nowhere` is not there\n  = looked in {project}/nowhere");
+    assert_eq!(plan(&world, &["-f", "nowhere"]), failed(4, &error));
+    let error = "error[usage/bad]: `src/[` is not a pattern that can be matched: unclosed character class; \
+                 missing ']'";
+    assert_eq!(plan(&world, &["-f", "src/["]), failed(2, error));
+}
+
+#[test]
+fn a_directory_outside_the_project_is_refused() {
+    let world = world(&TREE);
+    let outside = world.project.parent().unwrap().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    symlink("../outside", world.project.join("out")).unwrap();
+    for path in [outside.to_str().unwrap(), "../outside", "out", "../outside/*"] {
+        let error = format!(
+            "error[usage/bad]: `{path}` lies outside the project: only a directory inside of it can be packed\n  \
+             = hint: name single files, or choose another project with `-C`"
+        );
+        assert_eq!(plan(&world, &["-f", path]), failed(2, &error));
+    }
+}
+
+#[test]
+fn detail_says_how_much_of_each_file_goes_in() {
+    let world = world(&[
+        ("docs/guide.md", "# Guide\n\nWords.\n"),
+        ("src/a.py", "class A:\n    def b(self):\n        pass\n"),
+        ("src/c.py", "import a\n"),
+        ("src/d.py", "def d():\n    if a:\n        b\n"),
+    ]);
+    let flags = ["-f", ".", "--detail", "src=path", "--detail", "docs/guide.md=outline", "--detail"];
+    let chosen =
+        [&flags[..], &["**/[ad].py=outline", "--detail", "src/c.py=full", "--detail", "./src/d.py=full"]];
+    let expected = prompt(
+        "<file path=\"docs/guide.md\">[This is an outline: 2 of 3 lines are left out]\n# Guide\n</file>\
+         <file path=\"src/a.py\">[This is an outline: 1 of 3 lines are left out]\nclass A:\n    def b(self):\n</file>\
+         <file path=\"src/c.py\">import a\n</file>\
+         <file path=\"src/d.py\">def d():\n    if a:\n        b\n</file>",
+    );
+    assert_eq!(plan(&world, &chosen.concat()), expected);
+}
+
+#[test]
+fn detail_holds_for_all_documents() {
+    let world = world(&[("a.md", "# A\nwords\n"), ("b.md", "# B\nwords\n")]);
+    let outside = world.project.parent().unwrap().join("notes.md");
+    fs::write(&outside, "# Notes\nwords\n").unwrap();
+    world.write("request.toml", "documents = [{ path = \"a.md\", detail = \"path\" }]\n");
+    let flags = [
+        "--request",
+        "request.toml",
+        "--artifact",
+        "b.md",
+        "-f",
+        outside.to_str().unwrap(),
+        "--thought",
+        "a.md",
+        "--detail",
+        "*.md=outline",
+        "--detail",
+        "../notes.md=outline",
+    ];
+    let outline = |kind: &str, name: &str, heading: &str| {
+        let notice = "[This is an outline: 1 of 2 lines are left out]";
+        let element = kind.split(' ').next().unwrap();
+        format!("<{kind}=\"{name}\">{notice}\n{heading}\n</{element}>")
+    };
+    let mut expected = prompt(
+        &[
+            outline("file path", "a.md", "# A"),
+            outline("artifact name", "b.md", "# B"),
+            outline("file path", "notes.md", "# Notes"),
+            "<thought name=\"thought-1\">a.md</thought>".into(),
+        ]
+        .concat(),
+    );
+    expected.err = format!(
+        "warning[input/outside]: `{}` lies outside the project: the prompt calls it `notes.md`\n",
+        outside.display()
+    );
+    assert_eq!(plan(&world, &flags), expected);
+}
+
+#[test]
+fn a_detail_that_meets_nothing_is_a_warning_and_a_bad_one_an_error() {
+    let world = world(&[("a.md", "# A\n")]);
+    let mut expected = files(&[("a.md", "# A\n")]);
+    expected.err = "warning[detail/unused]: `--detail b.md=path`: no document has such a path\n\
+                    warning[detail/unused]: `--detail *.rs=outline`: no document has such a path\n"
+        .into();
+    let flags = ["-f", "a.md", "--detail", "b.md=path", "--detail", "*.rs=outline", "--detail", "a.md=full"];
+    assert_eq!(plan(&world, &flags), expected);
+    for bad in ["a.md", "a.md=", "a.md=half", "outline"] {
+        let error =
+            format!("error[usage/bad]: --detail takes PATH=full, PATH=outline or PATH=path, not `{bad}`");
+        assert_eq!(plan(&world, &["-f", "a.md", "--detail", bad]), failed(2, &error));
+    }
+}
+
+/// A recipe that lists paths opens no file.
+#[test]
+fn a_recipe_that_lists_paths_gets_the_paths() {
+    let world = world(&[("src/b.rs", "b"), ("src/a.rs", "a")]);
+    world.write("src/blob", b"\0");
+    world.write(
+        ".callsheet/recipes/list.toml",
+        "format = \"markdown\"\nfiles = \"paths\"\n\n[[section]]\nname = \"read\"\npart = \"context\"\n\
+         blocks = [{ value = \"read_first\" }]\n\n[derive.read_first]\nfrom = \"read-first\"\n",
+    );
+    let said = world.run(["compose", "-r", "list", "-f", "src", "--detail", "src/a.rs=outline"]);
+    assert_eq!(said, Said { code: 0, out: "src/a.rs\nsrc/b.rs\nsrc/blob".into(), err: String::new() });
+}
+
+#[test]
+fn explain_lists_what_was_left_out() {
+    let world = world(&[("tree/a.md", "# A\nwords\n"), ("tree/b.md", "# B\n")]);
+    world.write("tree/c", b"\0");
+    let said = world.run([
+        "explain",
+        "-q",
+        "--json",
+        "-p",
+        "plan",
+        "Go.",
+        "-f",
+        "tree",
+        "--detail",
+        "tree/a.md=outline",
+        "--detail",
+        "tree/b.md=path",
+    ]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let expected = json!([
+        {"what": "project:tree/a.md", "why": "outlined", "detail": "1 of 2 lines are left out"},
+        {"what": "project:tree/b.md", "why": "path_only"},
+        {"what": "project:tree/c", "why": "path_only", "detail": "binary, 1 bytes"},
+        {"what": "builtin:templates/system/BASE-plan.md", "why": "shadowed",
+         "detail": "by project:.callsheet/templates/system/BASE-plan.md"},
+    ]);
+    assert_eq!(said.json()["absent"], expected);
+}
+
+/// Many files of every sort, and a parser that is not ours.
+#[test]
+fn an_xml_parser_gives_back_every_packed_byte() {
+    let world = world(&[]);
+    let bits = [
+        "fn main() {}\n",
+        "</file>",
+        "<![CDATA[",
+        "]]",
+        "]]>",
+        ">",
+        "&amp;",
+        "&#13;",
+        "\r\n",
+        "\r",
+        "\t",
+        "é",
+        "🦀",
+        "\u{feff}",
+        "  ",
+        "<file path=\"x\">",
+        "\n\n",
+        "]",
+        "\u{85}",
+        "\u{2028}",
+    ];
+    let names = [
+        "plain.rs",
+        "with space.md",
+        "quote\".txt",
+        "less<than",
+        "amp&ersand",
+        "apo's",
+        "tab\there",
+        "ü.txt",
+    ];
+    let mut expected = Vec::new();
+    // A generator of our own: the same bytes on every machine.
+    let mut state = 7_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for number in 0..1500 {
+        let path = format!("tree/{}/{}/{number} {}", next(7), next(5), names[next(names.len())]);
+        let text: String = (0..next(40)).map(|_| bits[next(bits.len())]).collect();
+        world.write(&path, &text);
+        expected.push((path, text));
+    }
+    expected.sort();
+    let said = plan(&world, &["-f", "tree"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let document = roxmltree::Document::parse(&said.out).unwrap();
+    let context = document.root_element().children().find(|node| node.has_tag_name("context")).unwrap();
+    let found: Vec<(String, String)> = context
+        .children()
+        .map(|file| {
+            let text = file.children().filter_map(|child| child.text()).collect();
+            (file.attribute("path").unwrap().to_string(), text)
+        })
+        .collect();
+    assert_eq!(found, expected);
+}

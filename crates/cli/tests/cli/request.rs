@@ -1,0 +1,87 @@
+//! Where a request comes from: a file, standard input, flags on top.
+
+use crate::world::{Said, World};
+
+fn prints(out: &str) -> Said {
+    Said { code: 0, out: out.into(), err: String::new() }
+}
+
+fn with_identity() -> World {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/me.md", "I am here.");
+    world
+}
+
+#[test]
+fn a_request_on_standard_input_may_name_the_project() {
+    let world = World::new();
+    world.write("other/.callsheet/templates/identity/me.md", "I am there.");
+    let request = br#"{"project":"other","recipe":"layers","role":"me","instructions":"Go."}"#;
+    let said = world.run_with(&["compose", "--request", "-"], request);
+    assert_eq!(said, prints("I am there.\n\n---\n\nGo."));
+    let twice = world.run_with(&["compose", "--request", "-", "-"], request);
+    let err =
+        "error[usage/bad]: standard input is read for --request; it cannot be read for the task too\n".into();
+    assert_eq!(twice, Said { code: 2, out: String::new(), err });
+}
+
+#[test]
+fn the_command_line_beats_the_project_that_a_request_names() {
+    let world = with_identity();
+    let request = br#"{"project":"nowhere","recipe":"layers","role":"me","instructions":"Go."}"#;
+    let said = world.run_with(&["-C", ".", "compose", "--request", "-"], request);
+    assert_eq!(said, prints("I am here.\n\n---\n\nGo."));
+}
+
+#[test]
+fn a_layout_in_the_request_beats_the_configuration() {
+    let world = World::new();
+    world.write(".callsheet/config.toml", "[layout]\ntemplates = [\"configured\"]\n");
+    world.write("configured/identity/me.md", "I am configured.");
+    world.write("asked/identity/me.md", "I am asked for.");
+    world.write("r.toml", "instructions = \"Go.\"\n[layout]\ntemplates = [\"asked\"]\n");
+    let flags = ["compose", "-r", "layers", "--role", "me"];
+    let asked = world.run(flags.into_iter().chain(["--request", "r.toml"]));
+    assert_eq!(asked, prints("I am asked for.\n\n---\n\nGo."));
+    let configured = world.run(flags.into_iter().chain(["Go."]));
+    assert_eq!(configured, prints("I am configured.\n\n---\n\nGo."));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_request() {
+    let world = with_identity();
+    let json = "\u{feff}{\"recipe\":\"layers\",\"role\":\"me\",\"instructions\":\"Go.\"}";
+    let toml = "\u{feff}recipe = \"layers\"\nrole = \"me\"\ninstructions = \"Go.\"\n";
+    for request in [json, toml] {
+        let said = world.run_with(&["compose", "--request", "-"], request.as_bytes());
+        assert_eq!(said, prints("I am here.\n\n---\n\nGo."));
+    }
+}
+
+#[test]
+fn a_document_can_come_from_standard_input() {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-x.md", "base");
+    for (flag, kind) in [("-f", "file path"), ("--artifact", "artifact name")] {
+        let said = world.run_with(&["compose", "-p", "x", "Go.", flag, "-"], b"a < b");
+        let tag = kind.split(' ').next().unwrap();
+        assert_eq!(
+            said,
+            prints(&format!(
+                "<prompt><system_prompt>base</system_prompt><context><{kind}=\"stdin\"><![CDATA[a < b]]></{tag}>\
+                 </context><instructions>Go.</instructions></prompt>"
+            ))
+        );
+    }
+}
+
+#[test]
+fn a_recipe_that_lists_paths_says_one_thing_of_a_file_outside() {
+    let world = World::new();
+    std::fs::write(world.project.parent().unwrap().join("notes.txt"), "outside").unwrap();
+    let without = world.run(["compose", "-r", "run", "Go.", "--write", "a"]);
+    let said = world.run(["compose", "-r", "run", "Go.", "--write", "a", "-f", "../notes.txt"]);
+    let warning =
+        "warning[document/not-shown]: `notes.txt` is left out: this recipe lists paths, and it has none\n";
+    assert_eq!((said.code, said.out, said.err), (0, without.out, warning.into()));
+}

@@ -1,0 +1,148 @@
+//! `compose --count`, the summary of `explain`, and the limits of agents and models.
+
+use serde_json::json;
+
+use crate::world::World;
+
+/// A project with a recipe whose every byte is known here.
+fn world() -> World {
+    let world = World::new();
+    world.write(
+        ".callsheet/recipes/small.toml",
+        "format = \"markdown\"\n\n[[section]]\nname = \"task\"\npart = \"instructions\"\nblocks = [{ value = \"instructions\" }]\n\n\
+         [[section]]\nname = \"context\"\npart = \"context\"\nlevel = \"should\"\nblocks = [{ documents = [\"file\"] }]\n",
+    );
+    world
+}
+
+#[test]
+fn counts_are_exact_for_a_known_vocabulary() {
+    let world = world();
+    world.write("a.txt", "hello world\n");
+    let said = world.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "--count", "Say hello."]);
+    let table = "   tokens     bytes\n        3        10  task\n       13        39  context\n       16        51  in all\n\
+                 exact for gpt-5.5: o200k_base\nthe model takes 272000 tokens\n";
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, table, ""));
+    let prompt = world.run(["compose", "-r", "small", "-a", "codex", "-f", "a.txt", "Say hello."]).out;
+    assert_eq!(prompt, "Say hello.\n\n<file path=\"a.txt\">\nhello world\n</file>");
+    assert_eq!(bpe_openai::o200k_base().count(prompt.as_str()), 16);
+}
+
+#[test]
+fn the_model_decides_which_vocabulary_counts() {
+    let world = world();
+    let said = |model: &str, agent: &str| {
+        let model = format!("model={model}");
+        let args =
+            ["compose", "--json", "-r", "small", "-a", agent, "-s", &model, "--count", "naïve größe 中文"];
+        let counted = world.run(args).json();
+        (counted["encoding"].clone(), counted["estimated"].clone(), counted["total"].clone())
+    };
+    assert_eq!(said("gpt-4o-mini", "codex"), (json!("o200k_base"), json!(false), json!(6)));
+    assert_eq!(said("gpt-4-turbo", "codex"), (json!("cl100k_base"), json!(false), json!(7)));
+    assert_eq!(said("gpt-6-sol", "codex"), (json!("o200k_base"), json!(true), json!(6)));
+    assert_eq!(said("claude-haiku-4-5", "claude"), (json!("o200k_base"), json!(true), json!(8)));
+    assert_eq!(said("claude-opus-5", "claude"), (json!("o200k_base"), json!(true), json!(10)));
+    assert_eq!(said("gemini-2.5-pro", "gemini"), (json!("o200k_base"), json!(true), json!(8)));
+    assert_eq!(said("whatever", "opencode"), (json!("o200k_base"), json!(true), json!(6)));
+}
+
+#[test]
+fn an_estimate_names_its_method() {
+    let world = world();
+    let counted =
+        world.run(["compose", "--json", "-r", "small", "-a", "claude", "--count", "Say hello."]).json();
+    let wanted = json!({
+        "encoding": "o200k_base",
+        "method": "o200k_base × 1.18, the ratio that was measured for models before Opus 4.7",
+        "estimated": true,
+        "model": "claude-sonnet-4-5",
+        "total": 4,
+        "bytes": 10,
+        "characters": 10,
+        "sections": [{ "name": "task", "tokens": 4, "bytes": 10 }],
+        "context_window": 200_000,
+        "limits": { "max_bytes": 10_000_000, "max_chars": null },
+        "warnings": [],
+    });
+    assert_eq!(counted, wanted);
+    let said = world.run(["compose", "-r", "small", "--count", "Say hello."]);
+    let table = "   tokens     bytes\n        3        10  task\n        3        10  in all\n\
+                 estimated: o200k_base as it is, since the model is not known\n";
+    assert_eq!(said.out, table);
+}
+
+#[test]
+fn explain_ends_with_the_counts() {
+    let world = world();
+    let args = ["-r", "small", "-a", "codex", "Say hello."];
+    let page = world.run(["explain"].iter().chain(&args)).out;
+    let counted = world.run(["compose", "--count"].iter().chain(&args)).out;
+    let wanted = "── request instructions (person)\n    1 │ Say hello.\n\nNot in this prompt\n\
+                  \x20 section context: nothing was given for it\n\nTokens\n";
+    assert_eq!(page, format!("{wanted}{counted}"));
+    let explained = world.run(["explain", "--json"].iter().chain(&args)).json();
+    let mut counted = world.run(["compose", "--json", "--count"].iter().chain(&args)).json();
+    counted.as_object_mut().unwrap().remove("warnings");
+    assert_eq!(explained["tokens"], counted);
+    assert_eq!(explained["steps"], json!([]));
+}
+
+#[test]
+fn a_prompt_that_the_agent_would_refuse_is_warned_of_without_counting() {
+    let world = world();
+    world.write(".callsheet/agents/tiny.toml", "name = \"Tiny\"\nmax_bytes = 20\nmax_chars = 12\n");
+    let warned = |task: &str| world.run(["compose", "-r", "small", "-a", "tiny", task]);
+    let over = |has: &str, limit: &str| {
+        let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
+        format!(
+            "warning[prompt/over-limit]: the prompt has {has}; Tiny takes at most {limit}\n  = hint: {hint}\n"
+        )
+    };
+    assert_eq!(warned("123456789012").err, "");
+    assert_eq!(warned("1234567890123").err, over("13 characters", "12"));
+    assert_eq!(warned("äöüäöüäöüäöü").err, over("24 bytes", "20"));
+    assert_eq!(warned(&"x".repeat(21)).err, over("21 bytes", "20") + &over("21 characters", "12"));
+    assert_eq!(warned(&"x".repeat(21)).out, "x".repeat(21), "it is printed all the same");
+}
+
+#[test]
+fn the_limits_of_the_shipped_agents_are_theirs() {
+    let world = world();
+    let args = |agent| ["compose", "-r", "small", "-a", agent, "-"];
+    let code = |agent, bytes: usize| {
+        let said = world.run_with(&args(agent), "y".repeat(bytes).as_bytes());
+        said.err.split(':').next().unwrap().to_owned()
+    };
+    for (agent, most) in [("codex", 1_048_576), ("claude", 10_000_000), ("gemini", 8_388_608)] {
+        assert_eq!(code(agent, most), "");
+        assert_eq!(code(agent, most + 1), "warning[prompt/over-limit]");
+    }
+}
+
+#[test]
+fn a_prompt_that_the_model_cannot_take_is_warned_of_when_it_was_counted() {
+    let world = world();
+    world.write(
+        ".callsheet/agents/tiny.toml",
+        "name = \"Tiny\"\n[[tokens]]\nencoding = \"cl100k_base\"\ncontext_window = 3\n",
+    );
+    let words = "one two three four";
+    let warning = "warning[prompt/over-window]: the prompt has 4 tokens; the model takes at most 3\n  = hint: `--budget 3` makes it fit\n";
+    let err = |args: &[&str]| world.run(args.iter().chain(&["-r", "small", "-a", "tiny", words])).err;
+    assert_eq!(err(&["compose"]), "");
+    assert_eq!(err(&["compose", "--count"]), warning);
+    assert_eq!(err(&["explain"]), warning);
+    assert_eq!(err(&["compose", "--budget", "9"]), warning);
+    assert_eq!(err(&["explain", "--budget", "9"]), warning);
+}
+
+#[test]
+fn counting_and_writing_exclude_each_other() {
+    let said = world().run(["compose", "-r", "small", "--count", "--out", "x", "Go"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    assert_eq!(
+        said.err.lines().next(),
+        Some("error: the argument '--count' cannot be used with '--out <FILE>'")
+    );
+}

@@ -1,0 +1,146 @@
+//! What is written to disk: whole, with the mode that one expects, and nowhere else.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::world::{Said, World};
+
+const PROMPT: &str = "<prompt><system_prompt>base</system_prompt><instructions>Go.</instructions></prompt>";
+
+fn world() -> World {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-x.md", "base");
+    world
+}
+
+fn compose_to(world: &World, out: &str) -> Said {
+    world.run(["compose", "-p", "x", "Go.", "--out", out])
+}
+
+fn silence() -> Said {
+    Said { code: 0, out: String::new(), err: String::new() }
+}
+
+fn mode(path: impl AsRef<Path>) -> u32 {
+    path.as_ref().metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let world = world();
+    assert_eq!(compose_to(&world, "-"), Said { out: PROMPT.into(), ..silence() });
+    assert!(!world.project.join("-").exists());
+}
+
+#[test]
+fn standard_output_by_another_name_keeps_what_others_write() {
+    let world = world();
+    let bin = env!("CARGO_BIN_EXE_callsheet");
+    let script = format!("(echo before; {bin} compose -p x Go. --out /dev/stdout; echo after) > all");
+    assert!(
+        Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap().success()
+    );
+    assert_eq!(world.read("all"), format!("before\n{PROMPT}after\n"));
+}
+
+#[test]
+fn a_link_stays_a_link_and_its_file_keeps_its_mode() {
+    let world = world();
+    let file = world.write("deep/prompt.xml", "old");
+    fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+    for (link, target) in [("link", "deep/prompt.xml"), ("dangling", "deep/new.xml")] {
+        symlink(target, world.project.join(link)).unwrap();
+        assert_eq!(compose_to(&world, link), silence());
+        assert_eq!(world.project.join(link).read_link().unwrap(), Path::new(target));
+        assert_eq!(world.read(target), PROMPT);
+    }
+    assert_eq!(mode(&file), 0o640);
+}
+
+#[test]
+fn what_is_no_file_is_written_into() {
+    let world = world();
+    assert_eq!(compose_to(&world, "/dev/null"), silence());
+    let full = compose_to(&world, "/dev/full");
+    let err =
+        "error[output/failed]: `/dev/full` could not be written: No space left on device (os error 28)\n";
+    assert_eq!(full, Said { code: 70, out: String::new(), err: err.into() });
+    let script = format!(
+        "mkfifo pipe; cat pipe & {} compose -p x Go. --out pipe; wait; test -p pipe",
+        env!("CARGO_BIN_EXE_callsheet")
+    );
+    let output = Command::new("bash").args(["-c", &script]).current_dir(&world.project).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), PROMPT.as_bytes()));
+}
+
+#[test]
+fn new_files_have_the_usual_mode() {
+    let world = world();
+    let bin = env!("CARGO_BIN_EXE_callsheet");
+    let script = format!(
+        "umask 027; {bin} compose -p x Go. --out prompt.xml; {bin} init; {bin} templates eject identity/supervisor"
+    );
+    assert!(
+        Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap().success()
+    );
+    for path in ["prompt.xml", ".callsheet/config.toml", ".callsheet/templates/identity/supervisor.md"] {
+        assert_eq!(mode(world.project.join(path)), 0o640, "{path}");
+    }
+}
+
+#[test]
+fn a_link_out_of_the_project_is_not_written_through() {
+    let world = World::new();
+    let outside = world.project.parent().unwrap().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let refused = |code: i32, err: String| Said { code, out: String::new(), err };
+    symlink(&outside, world.project.join(".callsheet")).unwrap();
+    let config = "`project:.callsheet/config.toml` cannot be used: it leads out of its root";
+    assert_eq!(world.run(["init"]), refused(3, format!("error[config/bad]: {config}\n")));
+    fs::remove_file(world.project.join(".callsheet")).unwrap();
+    fs::create_dir(world.project.join(".callsheet")).unwrap();
+    symlink(&outside, world.project.join(".callsheet/templates")).unwrap();
+    let path = ".callsheet/templates/identity/supervisor.md";
+    assert_eq!(
+        world.run(["templates", "eject", "identity/supervisor"]),
+        refused(
+            70,
+            format!(
+                "error[output/failed]: `{path}` could not be written: its folder leads out of the project\n  \
+                 = looked in {}\n",
+                outside.display()
+            )
+        )
+    );
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn a_configuration_that_leads_out_of_the_project_is_not_read() {
+    let world = World::new();
+    let outside = world.project.parent().unwrap().join("secret");
+    fs::write(&outside, "password: hunter2").unwrap();
+    fs::create_dir(world.project.join(".callsheet")).unwrap();
+    symlink(&outside, world.project.join(".callsheet/config.toml")).unwrap();
+    let err =
+        "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
+    assert_eq!(world.run(["check"]), Said { code: 3, out: String::new(), err: err.into() });
+}
+
+#[test]
+fn paths_are_told_as_seen_from_where_one_stands() {
+    let world = World::new();
+    fs::create_dir_all(world.project.join(".git")).unwrap();
+    fs::create_dir_all(world.project.join("src/deep")).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = world.command();
+        crate::world::said(command.current_dir(world.project.join("src/deep")).args(args), b"").out
+    };
+    assert_eq!(run(&["init"]), "wrote ../../.callsheet/README.md\nwrote ../../.callsheet/config.toml\n");
+    assert_eq!(
+        run(&["templates", "eject", "identity/supervisor"]),
+        "wrote ../../.callsheet/templates/identity/supervisor.md\n"
+    );
+}

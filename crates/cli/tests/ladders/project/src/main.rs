@@ -1,0 +1,5 @@
+mod cart;
+mod price;
+mod stock;
+
+fn main() {}

@@ -1,0 +1,247 @@
+//! Detail: how much of a document goes into a prompt, and which of its lines make its outline.
+//!
+//! An outline is a choice of whole lines, so each of them keeps its origin. It is found by the look of
+//! the lines alone: no language is parsed here.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use memchr::memchr;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much of a document a prompt shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Detail {
+    #[default]
+    Full,
+    /// A Markdown file's headings; of anything else, the lines of its two outermost indentation levels.
+    Outline,
+    /// Nothing but that it is there.
+    Path,
+}
+
+/// What a document is that has no text to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    pub why: NoText,
+    /// How large it is.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// Why a document has no text to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoText {
+    /// It is not text.
+    Binary,
+    /// It is larger than a file may be.
+    TooLarge,
+    /// It is a symbolic link, and those are not followed.
+    Link,
+    /// It is no regular file, or may not be read.
+    Unreadable,
+}
+
+impl NoText {
+    pub const ALL: [Self; 4] = [Self::Binary, Self::TooLarge, Self::Link, Self::Unreadable];
+
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::TooLarge => "too large",
+            Self::Link => "symbolic link",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// The lines of `text` that make its outline, neighbours in one range, every line with its line end.
+pub fn outline(path: &str, text: &str) -> Vec<Range<usize>> {
+    let mut kept = Kept::default();
+    // A byte order mark is no part of the first line's look.
+    let from = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    if is_markdown(path) {
+        headings(text, from, &mut kept)
+    } else {
+        outer_levels(text, from, &mut kept)
+    }
+    kept.0
+}
+
+fn is_markdown(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let known = ["md", "markdown", "mdown", "mkd", "mdx"];
+    name.rsplit_once('.').is_some_and(|(_, end)| known.iter().any(|known| end.eq_ignore_ascii_case(known)))
+}
+
+#[derive(Default)]
+struct Kept(Vec<Range<usize>>);
+
+impl Kept {
+    fn keep(&mut self, lines: Range<usize>) {
+        match self.0.last_mut() {
+            Some(last) if last.end == lines.start => last.end = lines.end,
+            _ => self.0.push(lines),
+        }
+    }
+}
+
+/// Every line as its range with and its text without the line end.
+fn lines(text: &str, from: usize) -> impl Iterator<Item = (Range<usize>, &str)> {
+    let mut start = from;
+    core::iter::from_fn(move || {
+        if start == text.len() {
+            return None;
+        }
+        let end = memchr(b'\n', &text.as_bytes()[start..]).map_or(text.len(), |at| start + at + 1);
+        let range = start..end;
+        start = end;
+        let line = &text[range.clone()];
+        Some((range, line.strip_suffix('\n').unwrap_or(line).trim_end_matches('\r')))
+    })
+}
+
+/// Lines at the margin, and lines one level deeper than one of them.
+///
+/// What counts as a level is decided from line to line: a file may use two columns here and four there.
+/// One column more is alignment (` * ` in a comment, ` public:` in a class), never a level.
+fn outer_levels(text: &str, from: usize, kept: &mut Kept) {
+    const LEAST_STEP: usize = 2;
+    let (mut margin, mut inner) = (None, None);
+    for (range, line) in lines(text, from) {
+        if line.trim_start().is_empty() {
+            continue;
+        }
+        let width = indentation(line);
+        let deeper_than = |level: usize| width >= level + LEAST_STEP;
+        match (margin, inner) {
+            (Some(margin), Some(inner)) if deeper_than(margin) && deeper_than(inner) => continue,
+            // A line between two levels, such as the end of a wrapped call, belongs to the deeper one.
+            (Some(margin), Some(known)) if deeper_than(margin) => inner = Some(width.min(known)),
+            (Some(margin), None) if deeper_than(margin) => inner = Some(width),
+            (known, _) => {
+                margin = Some(known.map_or(width, |known: usize| known.min(width)));
+                inner = None;
+            }
+        }
+        kept.keep(range);
+    }
+}
+
+/// Columns before the first character that is no blank.
+fn indentation(line: &str) -> usize {
+    const TAB: usize = 4;
+    let blanks = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t'));
+    blanks.fold(0, |width, byte| if byte == b'\t' { (width / TAB + 1) * TAB } else { width + 1 })
+}
+
+/// What the lines so far leave open.
+enum Open<'t> {
+    Nothing,
+    /// A paragraph, which a line of dashes or equals signs makes a heading.
+    Paragraph(Range<usize>),
+    /// A paragraph inside of a quote or a list item: what follows without a gap goes on with it.
+    Contained,
+    /// A code block, by the marks that opened it.
+    Fence(&'t str),
+    Comment,
+}
+
+fn headings(text: &str, from: usize, kept: &mut Kept) {
+    let mut open = Open::Nothing;
+    for (range, line) in lines(text, after_frontmatter(text, from)) {
+        open = match open {
+            Open::Fence(marks) if !closes(line, marks) => Open::Fence(marks),
+            Open::Comment if !line.contains("-->") => Open::Comment,
+            Open::Fence(_) | Open::Comment => Open::Nothing,
+            _ if line.trim().is_empty() => Open::Nothing,
+            open => {
+                let inside = indentation(line);
+                let bare = line.trim_start_matches([' ', '\t']);
+                if inside > 3 {
+                    // Indented code, unless it goes on with a paragraph.
+                    match open {
+                        Open::Paragraph(paragraph) => Open::Paragraph(paragraph.start..range.end),
+                        other => other,
+                    }
+                } else if is_heading(bare) {
+                    kept.keep(range);
+                    Open::Nothing
+                } else if let Some(marks) = fence(bare) {
+                    Open::Fence(marks)
+                } else if bare.starts_with("<!--") {
+                    if bare.contains("-->") { Open::Nothing } else { Open::Comment }
+                } else if let (Open::Paragraph(paragraph), true) = (&open, is_underline(bare)) {
+                    kept.keep(paragraph.start..range.end);
+                    Open::Nothing
+                } else if is_break(bare) {
+                    Open::Nothing
+                } else if is_container(bare) {
+                    Open::Contained
+                } else {
+                    match open {
+                        Open::Paragraph(paragraph) => Open::Paragraph(paragraph.start..range.end),
+                        Open::Contained => Open::Contained,
+                        _ => Open::Paragraph(range),
+                    }
+                }
+            }
+        };
+    }
+}
+
+/// Frontmatter would pass for a paragraph above a line of dashes.
+fn after_frontmatter(text: &str, from: usize) -> usize {
+    let mut lines = lines(text, from);
+    if lines.next().is_none_or(|(_, line)| line.trim_end() != "---") {
+        return from;
+    }
+    lines.find(|(_, line)| matches!(line.trim_end(), "---" | "...")).map_or(from, |(range, _)| range.end)
+}
+
+fn is_heading(line: &str) -> bool {
+    let rest = line.trim_start_matches('#');
+    matches!(line.len() - rest.len(), 1..=6) && (rest.is_empty() || rest.starts_with([' ', '\t']))
+}
+
+/// The marks that open a code block.
+fn fence(line: &str) -> Option<&str> {
+    let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let rest = line.trim_start_matches(mark);
+    let marks = &line[..line.len() - rest.len()];
+    (marks.len() >= 3 && !(mark == '`' && rest.contains('`'))).then_some(marks)
+}
+
+fn closes(line: &str, marks: &str) -> bool {
+    let bare = line.trim_start_matches(' ');
+    line.len() - bare.len() <= 3
+        && bare.starts_with(marks)
+        && bare.trim_end().chars().all(|c| marks.starts_with(c))
+}
+
+fn is_underline(line: &str) -> bool {
+    let line = line.trim_end();
+    ['-', '='].iter().any(|mark| line.chars().all(|c| c == *mark))
+}
+
+/// A rule across the page: three or more of one mark, with or without blanks between.
+fn is_break(line: &str) -> bool {
+    ['-', '*', '_'].iter().any(|mark| {
+        line.chars().all(|c| c == *mark || c == ' ' || c == '\t') && line.matches(*mark).count() >= 3
+    })
+}
+
+/// Whether a line begins a quote or a list item.
+fn is_container(line: &str) -> bool {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = line.len() - rest.len();
+    let mark = if digits == 0 { ['-', '*', '+'].as_slice() } else { &['.', ')'] };
+    line.starts_with('>')
+        || rest
+            .strip_prefix(mark)
+            .is_some_and(|rest| digits <= 9 && (rest.is_empty() || rest.starts_with([' ', '\t'])))
+}

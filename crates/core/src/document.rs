@@ -1,0 +1,247 @@
+//! Documents: files, artifacts and thoughts as blocks, each in as much detail as was asked for.
+//!
+//! What is left out of one is never left out in silence: a notice stands in its place.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::compose::Composer;
+use crate::detail::{LeftOut, NoText, outline};
+use crate::diag::{Code, Diag};
+use crate::lookup;
+use crate::prompt::{Absent, Block, From, Origin, Trust, Unit, Why};
+use crate::recipe::Files;
+use crate::request::{Document, DocumentKind};
+use crate::source::{Root, SourceId};
+use crate::step::Rung;
+use crate::template::Template;
+use crate::text::Text;
+
+/// The fragments that stand in a document where something is left out, with the slots that are filled.
+pub(crate) const NOTICES: [(&str, &[&str]); 6] = [
+    (OUTLINE, &["left_out", "lines"]),
+    (PATH_ONLY, &[]),
+    ("left-out-binary", &["bytes"]),
+    ("left-out-too-large", &["bytes"]),
+    ("left-out-link", &[]),
+    ("left-out-unreadable", &[]),
+];
+
+const OUTLINE: &str = "outline-notice";
+const PATH_ONLY: &str = "path-only";
+
+const fn notice_for(why: NoText) -> &'static str {
+    match why {
+        NoText::Binary => "left-out-binary",
+        NoText::TooLarge => "left-out-too-large",
+        NoText::Link => "left-out-link",
+        NoText::Unreadable => "left-out-unreadable",
+    }
+}
+
+/// A document, what the prompt calls it, and how far a budget has made it step down.
+#[derive(Clone, Copy)]
+struct Shown<'d> {
+    document: &'d Document,
+    label: &'d str,
+    rung: Rung,
+}
+
+impl Shown<'_> {
+    /// Why not all of it is shown: the budget, if that has a part in it.
+    fn absent(self, what: String, why: Why, detail: String) -> Absent {
+        if self.rung == Rung::Full {
+            return Absent { what, why, detail };
+        }
+        let comma = if detail.is_empty() { "" } else { ", " };
+        Absent { what, why: Why::Budget, detail: format!("{}{comma}{detail}", self.rung.words()) }
+    }
+}
+
+/// What `explain` calls a document that is not shown whole.
+fn what(document: &Document, label: &str) -> String {
+    match &document.path {
+        Some(path) => format!("{}:{path}", Root::Project.name()),
+        None => format!("document {label}"),
+    }
+}
+
+/// The notices that were asked for; one that is not there is looked for, and complained of, once.
+pub(crate) type Notices = BTreeMap<&'static str, Option<Arc<Template>>>;
+
+impl Composer<'_> {
+    /// The request's documents of these kinds, in order.
+    pub(crate) fn documents(&mut self, kinds: &[DocumentKind], blocks: &mut Vec<Block>) {
+        let request = self.request;
+        self.shown.insert("documents");
+        let mut notices = Notices::new();
+        let mut left_out: BTreeMap<NoText, usize> = BTreeMap::new();
+        for (at, document) in request.documents.iter().enumerate() {
+            if !kinds.contains(&document.kind) {
+                continue;
+            }
+            let label = document.name.as_ref().or(document.path.as_ref()).map_or("", String::as_str);
+            if self.recipe.files == Files::Paths && document.kind != DocumentKind::Thought {
+                if document.path.is_none() {
+                    let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
+                    self.talk.push(Diag::warning(Code::DocumentNotShown, message));
+                    let what = label.to_string();
+                    self.absent.push(Absent { what, why: Why::NotShown, detail: String::new() });
+                }
+                continue;
+            }
+            let rung = self.document_rung(at);
+            if rung == Rung::Out {
+                let (what, detail) = (what(document, label), rung.words().to_string());
+                self.absent.push(Absent { what, why: Why::Budget, detail });
+                continue;
+            }
+            if let Some(LeftOut { why, .. }) = document.left_out {
+                *left_out.entry(why).or_default() += 1;
+            }
+            let shown = Shown { document, label, rung };
+            let Some(mut block) = self.document(shown, &mut notices) else { continue };
+            let from = From::Request(format!("documents[{at}].name"));
+            let name = self.origin(Origin { from, trust: trust(document.kind), text: label.into() });
+            block.document = Some((document.kind, self.whole(name)));
+            block.unit = Some(Unit::Document(at));
+            blocks.push(block);
+        }
+        if !left_out.is_empty() {
+            self.talk.push(without_text(&left_out));
+        }
+    }
+
+    fn document(&mut self, shown: Shown<'_>, notices: &mut Notices) -> Option<Block> {
+        let Shown { document, label, rung } = shown;
+        let rung = rung.max(document.detail.unwrap_or_default().into());
+        if rung >= Rung::Path || document.left_out.is_some() {
+            return Some(self.path_only(shown, notices));
+        }
+        let origin = self.document_text(document, label)?;
+        let whole = self.whole_block(document.kind.name(), origin);
+        if rung == Rung::Full {
+            return Some(whole);
+        }
+        let path = document.path.as_deref().unwrap_or(label);
+        Some(match self.outlined(&whole, path, notices) {
+            None => whole,
+            Some((block, left_out)) => {
+                self.absent.push(shown.absent(
+                    self.origins[origin as usize].label(),
+                    Why::Outlined,
+                    left_out,
+                ));
+                block
+            }
+        })
+    }
+
+    /// The origin that holds the document's whole text.
+    fn document_text(&mut self, document: &Document, label: &str) -> Option<u32> {
+        if let Some(content) = &document.content {
+            let (from, trust) = (From::Document(label.into()), trust(document.kind));
+            return Some(self.origin(Origin { from, trust, text: content.clone() }));
+        }
+        let path = document.path.as_deref().unwrap_or_default();
+        let found = SourceId::new(Root::Project, path)
+            .map_err(|why| {
+                Diag::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
+            })
+            .and_then(|id| lookup::read(self.library.sources, &id).map(|text| (id, text)));
+        match found {
+            Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
+            Ok((id, None)) => {
+                let message = format!("the document `{path}` is not there");
+                self.errors.push(Diag::error(Code::DocumentNotFound, message).looked([id]));
+                None
+            }
+            Err(error) => {
+                self.errors.push(error);
+                None
+            }
+        }
+    }
+
+    /// The outline of a block with the notice that it is one, and in words how much is left out; `None` if the
+    /// outline is all of it.
+    pub(crate) fn outlined(
+        &mut self,
+        block: &Block,
+        path: &str,
+        notices: &mut Notices,
+    ) -> Option<(Block, String)> {
+        let text = block.text(&self.origins);
+        let kept = outline(path, &text);
+        let lines = count_lines(&text);
+        let left_out = lines - kept.iter().map(|range| count_lines(&text[range.clone()])).sum::<usize>();
+        if left_out == 0 {
+            return None;
+        }
+        let numbers = [("left_out", left_out.to_string()), ("lines", lines.to_string())];
+        let mut outlined = self.notice(&block.name, OUTLINE, numbers, notices);
+        if !kept.is_empty() {
+            let line_end = self.engine("\n");
+            outlined.pieces.push(line_end);
+            block.copy_ranges(&kept, &mut outlined);
+        }
+        Some((outlined, format!("{left_out} of {lines} lines are left out")))
+    }
+
+    fn path_only(&mut self, shown: Shown<'_>, notices: &mut Notices) -> Block {
+        let document = shown.document;
+        let (notice, detail, bytes) = match document.left_out {
+            None => (PATH_ONLY, String::new(), 0),
+            Some(LeftOut { why: why @ (NoText::Binary | NoText::TooLarge), bytes }) => {
+                (notice_for(why), format!("{}, {bytes} bytes", why.words()), bytes)
+            }
+            Some(LeftOut { why, bytes }) => (notice_for(why), why.words().to_string(), bytes),
+        };
+        self.absent.push(shown.absent(what(document, shown.label), Why::PathOnly, detail));
+        self.notice(document.kind.name(), notice, [("bytes", bytes.to_string())], notices)
+    }
+
+    /// A block that holds a notice, with `numbers` in its slots.
+    fn notice<const N: usize>(
+        &mut self,
+        tag: &str,
+        name: &'static str,
+        numbers: [(&'static str, String); N],
+        notices: &mut Notices,
+    ) -> Block {
+        let mut block = Block { name: tag.into(), ..Block::default() };
+        let Some(notice) = notices.entry(name).or_insert_with(|| self.wording(name)).clone() else {
+            return block;
+        };
+        let fields = numbers.map(|(field, number)| {
+            let from = From::Derived { name: name.into(), field: field.into() };
+            let origin = self.origin(Origin { from, trust: Trust::Ours, text: Text::from(number) });
+            (field, Block { pieces: alloc::vec![self.whole(origin)], ..Block::default() })
+        });
+        self.fill(&notice, &fields, &mut block);
+        block
+    }
+}
+
+const fn trust(kind: DocumentKind) -> Trust {
+    match kind {
+        DocumentKind::File => Trust::Project,
+        DocumentKind::Artifact | DocumentKind::Thought => Trust::Agent,
+    }
+}
+
+fn count_lines(text: &str) -> usize {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
+        + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+fn without_text(left_out: &BTreeMap<NoText, usize>) -> Diag {
+    let all: usize = left_out.values().sum();
+    let documents = if all == 1 { "document goes in by its path" } else { "documents go in by their paths" };
+    let each: Vec<String> = left_out.iter().map(|(why, count)| format!("{count} {}", why.words())).collect();
+    let message = format!("{all} {documents} alone: {}", each.join(", "));
+    Diag::warning(Code::DocumentLeftOut, message)
+}

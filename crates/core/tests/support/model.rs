@@ -1,0 +1,221 @@
+//! What a prompt's model says that readers must find, and what they must not.
+
+use callsheet_core::prompt::{Block, Part, Section};
+use callsheet_core::recipe::Separator;
+use callsheet_core::{Format, Prompt};
+use proptest::prelude::*;
+
+use crate::markdown::{self, Bit as Read, OPAQUE};
+use crate::world::{Kind, Scenario};
+
+pub(crate) fn texts(prompt: &Prompt) -> impl Iterator<Item = &str> {
+    let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
+    blocks
+        .flat_map(|block| block.pieces.iter().copied().chain(block.document.map(|(_, name)| name)))
+        .map(|piece| piece.text(&prompt.origins))
+}
+
+/// The characters of XML 1.0.
+pub(crate) fn is_xml(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// A part of the model as one text.
+pub(crate) fn joined(prompt: &Prompt, part: Part) -> String {
+    let sections = prompt.sections.iter().filter(|section| section.part == part);
+    let texts: Vec<String> = sections.map(|section| body(prompt, section)).collect();
+    texts.join(prompt.separator.text())
+}
+
+fn body(prompt: &Prompt, section: &Section) -> String {
+    let heading =
+        section.heading.map_or(String::new(), |heading| format!("## {}\n\n", heading.text(&prompt.origins)));
+    let blocks: Vec<String> = section.blocks.iter().map(|block| block.text(&prompt.origins)).collect();
+    heading + &blocks.join(prompt.separator.text())
+}
+
+pub(crate) type Element = (String, Option<(String, String)>, String);
+
+/// The items of the model's context: what they are, how they are called, what they hold.
+pub(crate) fn context(prompt: &Prompt) -> Vec<Element> {
+    let mut items = Vec::new();
+    for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
+        let artifact = |name: &str, text: String| {
+            ("artifact".to_owned(), Some(("name".to_owned(), name.to_owned())), text)
+        };
+        if section.heading.is_some() {
+            items.push(artifact(&section.name, body(prompt, section)));
+            continue;
+        }
+        for block in &section.blocks {
+            let text = block.text(&prompt.origins);
+            items.push(match block.document {
+                Some((kind, name)) => {
+                    let name = name.text(&prompt.origins).to_owned();
+                    (kind.name().to_owned(), Some((kind.attribute().to_owned(), name)), text)
+                }
+                None => artifact(&block.name, text),
+            });
+        }
+    }
+    items
+}
+
+/// For each item of [`context`], the section that it is all of; nothing for a block of its own.
+pub(crate) fn context_sections(prompt: &Prompt) -> Vec<Vec<&Section>> {
+    let mut items = Vec::new();
+    for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
+        if section.heading.is_some() {
+            items.push(vec![section]);
+        } else {
+            items.extend(section.blocks.iter().map(|_| Vec::new()));
+        }
+    }
+    items
+}
+
+/// The text of an element that holds these sections, or of one that holds a single block: what stands alone
+/// is there as it is, what shares its element can be told apart.
+pub(crate) fn read_element(
+    scenario: &Scenario,
+    prompt: &Prompt,
+    sections: &[&Section],
+    wanted: &str,
+    text: &str,
+) -> Result<(), TestCaseError> {
+    let headed = prompt.sections.iter().any(|section| section.heading.is_some());
+    if sections.is_empty() || (text == wanted && !headed && prompt.separator == Separator::Blank) {
+        prop_assert_eq!(text, wanted);
+        return Ok(());
+    }
+    read_as_model(scenario, prompt, sections, text)
+}
+
+pub(crate) fn element(node: roxmltree::Node<'_, '_>) -> Element {
+    let attribute = node.attributes().next().map(|a| (a.name().to_owned(), a.value().to_owned()));
+    let text =
+        node.children().map(|inside| if inside.is_text() { inside.text().unwrap_or_default() } else { "?" });
+    (node.tag_name().name().to_owned(), attribute, text.collect())
+}
+
+/// Reads Markdown and compares what it finds with `sections` of the model.
+pub(crate) fn read_as_model(
+    scenario: &Scenario,
+    prompt: &Prompt,
+    sections: &[&Section],
+    text: &str,
+) -> Result<(), TestCaseError> {
+    let blocks = || sections.iter().flat_map(|section| &section.blocks);
+    let names: Vec<String> = prompt
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.to_string()))
+        .collect();
+    let read = markdown::bits(text, &names);
+    let mut documents = read.iter().filter_map(|bit| match bit {
+        Read::Document { kind, name, content } => Some((kind, name, content)),
+        _ => None,
+    });
+    for block in blocks() {
+        let Some((kind, name)) = block.document else { continue };
+        let wanted = block.text(&prompt.origins);
+        let Some((read_kind, read_name, content)) = documents.next() else {
+            return Err(TestCaseError::fail(format!("a document is not found in {text:?}")));
+        };
+        prop_assert_eq!((read_kind.as_str(), read_name.as_str()), (kind.name(), name.text(&prompt.origins)));
+        prop_assert!(*content == wanted || content.strip_suffix('\n') == Some(&wanted), "{:?}", content);
+    }
+    prop_assert!(documents.next().is_none(), "more documents than there are in {text:?}");
+    let shown = |block: &Block| match block.document {
+        Some(_) => OPAQUE.to_string(),
+        None => block.text(&prompt.origins),
+    };
+    match scenario.kind {
+        Kind::Rules => {
+            let pieces = if text.is_empty() { Vec::new() } else { markdown::pieces(read) };
+            prop_assert_eq!(pieces.len(), blocks().count(), "pieces of {:?}", text);
+            for (piece, block) in pieces.iter().zip(blocks()) {
+                let wanted = shown(block);
+                prop_assert!(markdown::same(&markdown::flat(piece), &wanted), "{piece:?} is not {wanted:?}");
+                prop_assert!(!markdown::holds_rule(piece), "a rule in {piece:?}");
+            }
+        }
+        Kind::Headings => {
+            let mut read = markdown::sections(read).into_iter();
+            prop_assert_eq!(read.next(), Some((None, Vec::new())), "before the first heading of {:?}", text);
+            let mut wanted = sections.iter().peekable();
+            for (heading, bits) in read {
+                let Some(section) = wanted.next() else {
+                    return Err(TestCaseError::fail(format!("{heading:?} is no section in {text:?}")));
+                };
+                prop_assert_eq!(
+                    heading.as_deref(),
+                    section.heading.map(|heading| heading.text(&prompt.origins))
+                );
+                let blocks: Vec<String> = section.blocks.iter().map(shown).collect();
+                let end = if wanted.peek().is_some() { "\n\n" } else { "" };
+                let body = format!("\n{}{end}", blocks.join("\n\n"));
+                prop_assert!(markdown::same(&markdown::flat(&bits), &body), "{bits:?} is not {body:?}");
+            }
+            prop_assert!(wanted.next().is_none(), "a section is not found in {text:?}");
+        }
+        Kind::Free | Kind::Unified => {
+            let blocks: Vec<String> = blocks().map(shown).collect();
+            let wanted = blocks.join("\n\n");
+            prop_assert!(markdown::same(&markdown::flat(&read), &wanted), "{read:?} is not {wanted:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text consists of nothing but separators, tags and notices.
+pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
+    let fixed = match format {
+        Format::Markdown => "\n|---|## |Context not provided|\">",
+        Format::Xml => concat!(
+            "\n|---|## |Context not provided|<prompt>|</prompt>|<system_prompt>|</system_prompt>|<context>|",
+            "</context>|<instructions>|</instructions>|<file path=\"|</file>|<artifact name=\"|</artifact>|",
+            "<thought name=\"|</thought>|\">|<![CDATA[|]]>",
+        ),
+        Format::Json => concat!(
+            "\\n|---|## |Context not provided|{\"system_prompt\":\"|\",\"context\":[|{\"type\":\"file\",\"name\":\"|",
+            "{\"type\":\"artifact\",\"name\":\"|{\"type\":\"thought\",\"name\":\"|\",\"content\":\"|\"}|,|",
+            "],\"instructions\":\"",
+        ),
+    };
+    let fixed: Vec<&str> = fixed.split('|').collect();
+    let blocks = || prompt.sections.iter().flat_map(|section| &section.blocks);
+    let names = blocks()
+        .map(|block| block.name.as_str())
+        .chain(prompt.sections.iter().map(|section| section.name.as_str()));
+    let names: Vec<&str> = names.filter(|_| format != Format::Markdown).collect();
+    let tags = blocks().flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.as_str()));
+    let tags: Vec<&str> = tags.chain(["file", "artifact", "thought"]).collect();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = fixed.iter().filter_map(|word| rest.strip_prefix(word)).min_by_key(|rest| rest.len());
+        // A name ends where its quotes end.
+        let name =
+            || names.iter().find_map(|name| rest.strip_prefix(name).filter(|rest| rest.starts_with('"')));
+        match word.or_else(|| tag(rest, &tags)).or_else(name) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// What follows an opening or closing tag with one of these names, numbered or not.
+fn tag<'t>(text: &'t str, names: &[&str]) -> Option<&'t str> {
+    let inside = text.strip_prefix('<')?;
+    let inside = inside.strip_prefix('/').unwrap_or(inside);
+    names.iter().find_map(|name| {
+        let rest = inside.strip_prefix(name)?;
+        let rest = rest
+            .strip_prefix('-')
+            .map_or(rest, |number| number.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let attribute = [" path=\"", " name=\""].iter().find_map(|attribute| rest.strip_prefix(attribute));
+        attribute.or_else(|| rest.strip_prefix('>'))
+    })
+}

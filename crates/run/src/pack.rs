@@ -1,0 +1,335 @@
+//! All files below a directory at once: found by one walk, read by many threads, in byte order of their
+//! paths.
+//!
+//! Refuses to follow symbolic links and to open anything but a regular file. How many threads there are
+//! makes no difference to the answer.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use callsheet_core::{LeftOut, NoText, SourceError, Text};
+use cap_std::fs::Dir;
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+
+use crate::read::room_for;
+use crate::walk::{MAX_DEPTH, Met, Reach, walk};
+
+/// How much can be packed. More than that is no prompt but a mistake, and all of it is held in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackLimits {
+    pub files: usize,
+    /// Bytes of text in all files together.
+    pub bytes: u64,
+}
+
+impl Default for PackLimits {
+    fn default() -> Self {
+        Self { files: 100_000, bytes: 512 * 1024 * 1024 }
+    }
+}
+
+/// How much of a file is looked at to tell whether it is text.
+const HEAD: usize = 8 * 1024;
+
+/// Files that one thread reads before it looks for more.
+const BATCH: usize = 32;
+
+/// Batches that wait at most. Each keeps a directory open, and a process may not have many of those.
+const WAITING: usize = 64;
+
+/// What stands below a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// In byte order of the paths.
+    pub files: Vec<PackedFile>,
+    /// Names that are not UTF-8, and so have no address.
+    pub unnamed: usize,
+    /// Directories that could not be opened, or are too deep.
+    pub not_entered: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedFile {
+    /// Relative to the packed directory.
+    pub path: String,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    Text(Text),
+    /// There is no text to show.
+    LeftOut(LeftOut),
+    /// Nobody wanted to read it.
+    Unread,
+}
+
+/// What is wanted of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    Nothing,
+    Path,
+    Text,
+}
+
+/// How a tree is packed.
+pub struct Packing<'p> {
+    /// What is wanted of each path, which is relative to the packed directory.
+    pub want: &'p dyn Fn(&str) -> Want,
+    pub limits: PackLimits,
+    /// How many threads read; `None` for as many as the machine runs at once.
+    pub threads: Option<usize>,
+    /// Counts along, for whoever wants to know how far it is.
+    pub progress: &'p Progress,
+}
+
+impl std::fmt::Debug for Packing<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { want: _, limits, threads, progress } = self;
+        f.debug_struct("Packing")
+            .field("limits", limits)
+            .field("threads", threads)
+            .field("progress", progress)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub files: AtomicUsize,
+    pub bytes: AtomicU64,
+}
+
+/// Packs `dir`, a path inside of `root`; `None` if there is no such directory.
+pub(crate) fn pack(
+    root: &Dir,
+    dir: &Path,
+    limit: u64,
+    packing: &Packing<'_>,
+) -> Result<Option<Packed>, SourceError> {
+    let threads = packing.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into));
+    let limits = packing.limits;
+    let most = packing.progress.bytes.load(Ordering::Relaxed).saturating_add(limits.bytes);
+    let reader = Reader { limit, most, progress: packing.progress };
+    let (jobs, waiting) = mpsc::sync_channel(WAITING);
+    let waiting = Mutex::new(waiting);
+    let (done, finished) = mpsc::channel();
+    let mut gathering = Gathering { files: Vec::new(), batch: None, limits, packed: Packed::default() };
+
+    let found = thread::scope(|scope| {
+        for _ in 1..threads {
+            let done = done.clone();
+            let (reader, waiting) = (&reader, &waiting);
+            let work = move || reader.work(waiting, &mut |batch| drop(done.send(batch)));
+            // Where no more threads are to be had, fewer do the same.
+            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        let mut read_here = |batch: Batch| drop(done.send(reader.read(batch)));
+        let reach = Reach { depth: MAX_DEPTH, ignored: false };
+        let found = walk(root, dir, &reach, &mut |met| {
+            gathering.meet(met, packing.want, &mut |batch| offer(&jobs, batch, &mut read_here))
+        });
+        if let Some(batch) = gathering.batch.take() {
+            read_here(batch);
+        }
+        drop(jobs);
+        reader.work(&waiting, &mut |batch| drop(done.send(batch)));
+        found
+    })?;
+    drop(done);
+    if !found {
+        return Ok(None);
+    }
+    gathering.finish(finished, &reader).map(Some)
+}
+
+/// Lets another thread read, or reads here when all of them have enough to do.
+fn offer(jobs: &SyncSender<Batch>, batch: Batch, read_here: &mut dyn FnMut(Batch)) {
+    if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = jobs.try_send(batch) {
+        read_here(batch);
+    }
+}
+
+/// Files of one directory that are to be read.
+struct Batch {
+    holder: Arc<OwnedFd>,
+    /// Each with its place among all files.
+    files: Vec<(usize, String)>,
+}
+
+/// What became of a batch. A file that is gone by now has nothing.
+type Answers = Vec<(usize, Option<Body>)>;
+
+struct Gathering {
+    files: Vec<PackedFile>,
+    batch: Option<Batch>,
+    limits: PackLimits,
+    packed: Packed,
+}
+
+impl Gathering {
+    fn meet(
+        &mut self,
+        met: Met<'_>,
+        want: &dyn Fn(&str) -> Want,
+        offer: &mut dyn FnMut(Batch),
+    ) -> ControlFlow<()> {
+        let (path, name, kind, holder) = match met {
+            Met::Dir { .. } => return ControlFlow::Continue(()),
+            Met::Unnamed => {
+                self.packed.unnamed += 1;
+                return ControlFlow::Continue(());
+            }
+            Met::NotEntered => {
+                self.packed.not_entered += 1;
+                return ControlFlow::Continue(());
+            }
+            Met::File { path, name, kind, holder } => (path, name, kind, holder),
+        };
+        let without_text = |why| Body::LeftOut(LeftOut { why, bytes: 0 });
+        let body = match (want(path), kind) {
+            (Want::Nothing, _) => return ControlFlow::Continue(()),
+            (Want::Path, _) => Body::Unread,
+            (Want::Text, FileType::RegularFile) => {
+                self.add(holder, name, offer);
+                Body::Unread
+            }
+            (Want::Text, FileType::Symlink) => without_text(NoText::Link),
+            (Want::Text, _) => without_text(NoText::Unreadable),
+        };
+        self.files.push(PackedFile { path: path.to_owned(), body });
+        if self.files.len() > self.limits.files { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Adds the next file to the batch of its directory.
+    fn add(&mut self, holder: &Arc<OwnedFd>, name: &str, offer: &mut dyn FnMut(Batch)) {
+        let fits = |batch: &Batch| batch.files.len() < BATCH && Arc::ptr_eq(&batch.holder, holder);
+        if !self.batch.as_ref().is_some_and(fits) {
+            let next = Batch { holder: holder.clone(), files: Vec::with_capacity(BATCH) };
+            if let Some(full) = self.batch.replace(next) {
+                offer(full);
+            }
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.files.push((self.files.len(), name.to_owned()));
+        }
+    }
+
+    fn finish(mut self, finished: Receiver<Answers>, reader: &Reader<'_>) -> Result<Packed, SourceError> {
+        let too_much = |what: String| Err(SourceError::Unreadable(format!("it holds {what}")));
+        if self.files.len() > self.limits.files {
+            return too_much(format!("more than {} files", self.limits.files));
+        }
+        if reader.is_over() {
+            return too_much(format!("more than {} bytes of text", self.limits.bytes));
+        }
+        let mut gone = Vec::new();
+        for (at, body) in finished.into_iter().flatten() {
+            match body {
+                Some(body) => self.files[at].body = body,
+                None => gone.push(at),
+            }
+        }
+        gone.sort_unstable();
+        for at in gone.into_iter().rev() {
+            self.files.remove(at);
+        }
+        self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(Packed { files: self.files, ..self.packed })
+    }
+}
+
+struct Reader<'p> {
+    /// The most bytes that a file may have.
+    limit: u64,
+    /// Where the count of bytes may go to.
+    most: u64,
+    progress: &'p Progress,
+}
+
+impl Reader<'_> {
+    /// Reads what waits until nothing more can come.
+    fn work(&self, waiting: &Mutex<Receiver<Batch>>, done: &mut dyn FnMut(Answers)) {
+        // A thread that panicked takes the whole packing with it, so nothing is lost here.
+        let next = || waiting.lock().ok()?.recv().ok();
+        while let Some(batch) = next() {
+            done(self.read(batch));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress.bytes.load(Ordering::Relaxed) > self.most
+    }
+
+    fn read(&self, batch: Batch) -> Answers {
+        let mut answers = Vec::with_capacity(batch.files.len());
+        for (at, name) in &batch.files {
+            if self.is_over() {
+                break;
+            }
+            let body = self.body(&batch.holder, name);
+            if let Some(Body::Text(text)) = &body {
+                self.progress.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+            }
+            answers.push((*at, body));
+        }
+        self.progress.files.fetch_add(answers.len(), Ordering::Relaxed);
+        answers
+    }
+
+    fn body(&self, holder: &OwnedFd, name: &str) -> Option<Body> {
+        let left_out = |why, bytes| Some(Body::LeftOut(LeftOut { why, bytes }));
+        // By now the name may stand for anything: nothing is followed, waited for or adopted.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match openat(holder, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return None,
+            Err(Errno::LOOP | Errno::MLINK) => return left_out(NoText::Link, 0),
+            Err(_) => return left_out(NoText::Unreadable, 0),
+        };
+        let Ok(stat) = fstat(&file) else { return left_out(NoText::Unreadable, 0) };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return left_out(NoText::Unreadable, 0);
+        }
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        if size > self.limit {
+            return left_out(NoText::TooLarge, size);
+        }
+        let Ok(bytes) = text_bytes(File::from(file), size, self.limit) else {
+            return left_out(NoText::Unreadable, size);
+        };
+        let length = bytes.as_ref().map_or(size, |bytes| bytes.len() as u64);
+        match bytes.map(String::from_utf8) {
+            _ if length > self.limit => left_out(NoText::TooLarge, length),
+            Some(Ok(text)) => Some(Body::Text(text.into())),
+            _ => left_out(NoText::Binary, length),
+        }
+    }
+}
+
+/// All bytes of a file, or nothing if a NUL among the first of them says that it is no text.
+fn text_bytes(mut file: File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = room_for(size).map_err(io::Error::other)?;
+    if size > HEAD as u64 {
+        file.by_ref().take(HEAD as u64).read_to_end(&mut bytes)?;
+        if bytes.contains(&0) {
+            return Ok(None);
+        }
+    }
+    // A file may grow while it is read.
+    let rest = (limit + 1).saturating_sub(bytes.len() as u64);
+    file.take(rest).read_to_end(&mut bytes)?;
+    let head = &bytes[..bytes.len().min(HEAD)];
+    Ok((!head.contains(&0)).then_some(bytes))
+}

@@ -1,0 +1,272 @@
+//! A walk through a directory, in an order that depends on the names alone.
+//!
+//! Refuses to follow symbolic links. Every directory is opened through the handle of the one that holds
+//! it, so one that is swapped for a link in the middle of a walk leads nowhere else. The only ignore
+//! rules that count are the `.gitignore` files between the root and the directory at hand.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use callsheet_core::SourceError;
+use cap_std::fs::Dir;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
+
+use crate::read::Place;
+
+/// Levels that are gone down at most, whatever is asked for: each of them takes room on the stack, and
+/// an open directory.
+pub(crate) const MAX_DEPTH: usize = 256;
+
+const RULES_FILE: &str = ".gitignore";
+const MAX_RULES_BYTES: u64 = 1024 * 1024;
+
+/// What a walk comes across.
+pub(crate) enum Met<'w> {
+    Dir {
+        /// Relative to where the walk began.
+        path: &'w str,
+    },
+    /// Anything but a directory.
+    File {
+        path: &'w str,
+        name: &'w str,
+        kind: FileType,
+        /// The directory that holds it.
+        holder: &'w Arc<OwnedFd>,
+    },
+    /// A name that is not UTF-8 has no address.
+    Unnamed,
+    /// A directory that has something in it and is too deep, or cannot be opened.
+    NotEntered,
+}
+
+/// How far a walk goes.
+pub(crate) struct Reach {
+    /// Levels below where it begins; 1 is the entries there.
+    pub(crate) depth: usize,
+    /// Hidden names and what the rules rule out, too.
+    pub(crate) ignored: bool,
+}
+
+/// Walks through `dir`, a path inside of `root`, a directory before what it holds; false if there is no
+/// such directory. `meet` can end the walk.
+pub(crate) fn walk(
+    root: &Dir,
+    dir: &Path,
+    reach: &Reach,
+    meet: &mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
+) -> Result<bool, SourceError> {
+    // The added dot asks for a directory, so that a FIFO by that name is not waited for.
+    let real = root.canonicalize(dir.join("."));
+    let Some(real) = Place::Within(root).found(dir, real)? else {
+        return Ok(false);
+    };
+    let real = real.strip_prefix(".").unwrap_or(&real);
+    let opened = root
+        .open_dir(if real.as_os_str().is_empty() { Path::new(".") } else { real })
+        .and_then(|dir| open(&dir, "."));
+    let Some((handle, found)) = Place::Within(root).found(dir, opened)? else {
+        return Ok(false);
+    };
+    let mut walk = Walk {
+        root,
+        ignored: reach.ignored,
+        rules: Vec::new(),
+        at: real.to_path_buf(),
+        path: String::new(),
+        meet,
+    };
+    walk.add_rules_above()?;
+    walk.level(&Arc::new(handle), found, reach.depth.min(MAX_DEPTH)).map(|_| true)
+}
+
+struct Walk<'a> {
+    root: &'a Dir,
+    ignored: bool,
+    /// From the root down to the directory at hand: later ones overrule earlier ones.
+    rules: Vec<Rules>,
+    /// The directory at hand, relative to the root.
+    at: PathBuf,
+    /// The directory at hand, relative to where the walk began.
+    path: String,
+    meet: &'a mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
+}
+
+/// One `.gitignore`.
+struct Rules {
+    /// The directory that holds it, relative to the root.
+    dir: PathBuf,
+    globs: Gitignore,
+}
+
+/// Something in a directory.
+struct Found {
+    name: OsString,
+    kind: FileType,
+}
+
+impl Walk<'_> {
+    fn level(
+        &mut self,
+        handle: &Arc<OwnedFd>,
+        mut found: Vec<Found>,
+        depth: usize,
+    ) -> Result<ControlFlow<()>, SourceError> {
+        let outer = self.rules.len();
+        if found.iter().any(|found| found.name == RULES_FILE) {
+            self.add_rules(&self.at.clone())?;
+        }
+        found.retain(|found| self.shows(found));
+        let done = match depth {
+            0 if found.is_empty() => ControlFlow::Continue(()),
+            0 => (self.meet)(Met::NotEntered),
+            _ => self.entries(handle, found, depth)?,
+        };
+        self.rules.truncate(outer);
+        Ok(done)
+    }
+
+    fn entries(
+        &mut self,
+        holder: &Arc<OwnedFd>,
+        mut found: Vec<Found>,
+        depth: usize,
+    ) -> Result<ControlFlow<()>, SourceError> {
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let above = self.path.len();
+        for Found { name, kind } in found {
+            let Some(name) = name.to_str() else {
+                if (self.meet)(Met::Unnamed).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                continue;
+            };
+            if above > 0 {
+                self.path.push('/');
+            }
+            self.path.push_str(name);
+            let done = if kind == FileType::Directory {
+                match (self.meet)(Met::Dir { path: &self.path }) {
+                    ControlFlow::Continue(()) => self.descend(holder, name, depth - 1)?,
+                    over => over,
+                }
+            } else {
+                (self.meet)(Met::File { path: &self.path, name, kind, holder })
+            };
+            if done.is_break() {
+                return Ok(done);
+            }
+            self.path.truncate(above);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn descend(
+        &mut self,
+        holder: &OwnedFd,
+        name: &str,
+        depth: usize,
+    ) -> Result<ControlFlow<()>, SourceError> {
+        if name != ".git"
+            && let Ok((handle, found)) = open(holder, name)
+        {
+            self.at.push(name);
+            let done = self.level(&Arc::new(handle), found, depth);
+            self.at.pop();
+            return done;
+        }
+        Ok((self.meet)(Met::NotEntered))
+    }
+
+    fn shows(&self, found: &Found) -> bool {
+        if self.ignored {
+            return true;
+        }
+        if found.name.as_encoded_bytes().starts_with(b".") {
+            return false;
+        }
+        if self.rules.is_empty() {
+            return true;
+        }
+        let path = self.at.join(&found.name);
+        for rules in self.rules.iter().rev() {
+            let below = path.strip_prefix(&rules.dir).unwrap_or(&path);
+            match rules.globs.matched(below, found.kind == FileType::Directory) {
+                Match::Ignore(_) => return false,
+                Match::Whitelist(_) => return true,
+                Match::None => {}
+            }
+        }
+        true
+    }
+
+    /// The directories above the one where the walk begins are the project's own too, up to its root.
+    fn add_rules_above(&mut self) -> Result<(), SourceError> {
+        let mut above: Vec<PathBuf> = self.at.ancestors().skip(1).map(Path::to_path_buf).collect();
+        above.reverse();
+        above.iter().try_for_each(|dir| self.add_rules(dir))
+    }
+
+    /// Rules that are there and cannot be read are an error, not an absence: they may be all that
+    /// keeps a name out of a prompt.
+    fn add_rules(&mut self, dir: &Path) -> Result<(), SourceError> {
+        if self.ignored {
+            return Ok(());
+        }
+        let path = dir.join(RULES_FILE);
+        let unusable = |why: &dyn ToString| {
+            let (path, why) = (path.display(), why.to_string());
+            SourceError::Unreadable(format!("its rules in `{path}` cannot be used: {why}"))
+        };
+        let bytes = Place::Within(self.root).bytes(&path, MAX_RULES_BYTES);
+        if let Some(bytes) = bytes.map_err(|error| unusable(&error))? {
+            let globs = globs(&bytes).map_err(|error| unusable(&error))?;
+            self.rules.push(Rules { dir: dir.to_owned(), globs });
+        }
+        Ok(())
+    }
+}
+
+fn globs(rules: &[u8]) -> Result<Gitignore, ignore::Error> {
+    // With `.` the matcher takes paths as they are. Any other directory it would cut off by its
+    // bytes, and `a` off `ab/c`.
+    let mut builder = GitignoreBuilder::new(".");
+    let rules = rules.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(rules);
+    for line in rules.split(|byte| *byte == b'\n') {
+        // A line that is not UTF-8 is about names that are never listed, and a line that is no
+        // pattern matches nothing, in git as well.
+        if let Ok(line) = str::from_utf8(line) {
+            let _ = builder.add_line(None, line);
+        }
+    }
+    builder.build()
+}
+
+/// Opens the directory `name` in another one, and reads what is in it.
+fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<Found>)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(holder, name, flags, Mode::empty())?;
+    let mut found = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&handle)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems give no types with the names.
+            FileType::Unknown => statat(&handle, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+            kind => kind,
+        };
+        found.push(Found { name: OsStr::from_bytes(name).to_owned(), kind });
+    }
+    Ok((handle, found))
+}

@@ -1,0 +1,261 @@
+//! Packs: every file below a directory, read at once.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+
+use callsheet_core::{LeftOut, NoText, Recorder, Root, Sources as _, Text};
+use callsheet_run::{Body, Disk, PackLimits, Packed, PackedFile, Packing, Prefetched, Progress, Want};
+
+use crate::world::{World, id, names, not_tested, pack, quickly, unreadable};
+
+fn text(path: &str, text: &str) -> PackedFile {
+    PackedFile { path: path.into(), body: Body::Text(Text::from(text)) }
+}
+
+fn left_out(path: &str, why: NoText, bytes: u64) -> PackedFile {
+    PackedFile { path: path.into(), body: Body::LeftOut(LeftOut { why, bytes }) }
+}
+
+fn unread(path: &str) -> PackedFile {
+    PackedFile { path: path.into(), body: Body::Unread }
+}
+
+fn packed(files: Vec<PackedFile>) -> Packed {
+    Packed { files, ..Packed::default() }
+}
+
+fn paths(packed: &Packed) -> Vec<&str> {
+    packed.files.iter().map(|file| file.path.as_str()).collect()
+}
+
+#[test]
+fn files_come_in_byte_order_of_their_paths() {
+    let world = World::new();
+    for path in ["a/b/c", "a/b-c", "a-b", "a.b", "a0", "B", "ä", "z/1", "z/10", "z/2"] {
+        world.write(&format!("project/{path}"), path);
+    }
+    world.dir("project/empty");
+    let all = ["B", "a-b", "a.b", "a/b-c", "a/b/c", "a0", "z/1", "z/10", "z/2", "ä"];
+    let all = all.map(|path| text(path, path)).to_vec();
+    assert_eq!(world.pack("."), Ok(Some(packed(all))));
+    // Paths are relative to what was packed.
+    let below = vec![text("b-c", "a/b-c"), text("b/c", "a/b/c")];
+    assert_eq!(world.pack("a"), Ok(Some(packed(below))));
+    assert_eq!(world.pack("empty"), Ok(Some(Packed::default())));
+    assert_eq!(world.pack("missing"), Ok(None));
+    assert_eq!(world.pack("a-b"), Ok(None));
+}
+
+#[test]
+fn a_pack_holds_the_files_that_a_listing_shows() {
+    let world = World::new();
+    world.write("project/.gitignore", "*.log\n/build/\n!keep.log\nsub/only_here\n");
+    world.write("project/sub/.gitignore", "!wanted.log\nkeep.log\n/local\n");
+    world.write("project/sub/deep/.gitignore", "*\n!*.rs\n");
+    for path in ["a.log", "keep.log", "build/out", "other/build/in", ".hidden", ".config/x", "only_here"] {
+        world.write(&format!("project/{path}"), path);
+    }
+    for path in ["a.log", "wanted.log", "keep.log", "local", "more/local", "deep/a.rs", "deep/a.txt"] {
+        world.write(&format!("project/sub/{path}"), path);
+    }
+    let shown =
+        ["keep.log", "only_here", "other/build/in", "sub/deep/a.rs", "sub/more/local", "sub/wanted.log"];
+    let whole = world.pack(".").unwrap().unwrap();
+    assert_eq!(paths(&whole), shown);
+    let mut listed: Vec<String> = world.tree().into_iter().filter(|name| !name.ends_with('/')).collect();
+    listed.sort();
+    assert_eq!(paths(&whole), listed);
+    // The rules above the packed directory hold as well; a directory that is ruled out is packed when it
+    // is asked for.
+    assert_eq!(paths(&world.pack("sub").unwrap().unwrap()), ["deep/a.rs", "more/local", "wanted.log"]);
+    assert_eq!(paths(&world.pack("build").unwrap().unwrap()), ["out"]);
+    assert_eq!(paths(&world.pack(".config").unwrap().unwrap()), ["x"]);
+    world.write("project/sub/.gitignore", vec![b'#'; 2 * 1024 * 1024]);
+    assert_eq!(
+        world.pack("."),
+        unreadable(
+            "its rules in `sub/.gitignore` cannot be used: it has 2097152 bytes, the limit is 1048576"
+        )
+    );
+}
+
+#[test]
+fn what_is_not_text_is_named_with_the_reason() {
+    let world = World::new();
+    let head = "x".repeat(8 * 1024);
+    world.write("project/a-nul", "text\0");
+    world.write("project/b-late-nul", format!("{head}\0"));
+    world.write("project/c-nul-at-the-end-of-the-head", format!("{}\0rest", &head[1..]));
+    world.write("project/d-latin", b"caf\xe9");
+    world.write("project/e-late-latin", [head.as_bytes(), b"\xe9"].concat());
+    world.write("project/f-at-the-limit", "y".repeat(10_000));
+    world.write("project/g-too-large", "y".repeat(10_001));
+    world.write("project/h-empty", "");
+    world.write("project/i-mark", "\u{feff}text\r\n");
+    let disk = Disk::new(&world.roots(), 10_000);
+    let late_nul = format!("{head}\0");
+    let large = "y".repeat(10_000);
+    let expected = packed(vec![
+        left_out("a-nul", NoText::Binary, 5),
+        text("b-late-nul", &late_nul),
+        left_out("c-nul-at-the-end-of-the-head", NoText::Binary, 8196),
+        left_out("d-latin", NoText::Binary, 4),
+        left_out("e-late-latin", NoText::Binary, 8193),
+        text("f-at-the-limit", &large),
+        left_out("g-too-large", NoText::TooLarge, 10_001),
+        text("h-empty", ""),
+        text("i-mark", "\u{feff}text\r\n"),
+    ]);
+    assert_eq!(pack(&disk, ".", None), Ok(Some(expected)));
+}
+
+#[test]
+fn links_and_special_files_are_not_opened() {
+    let world = World::new();
+    world.write("project/file", "text");
+    world.write("project/dir/inner", "text");
+    world.link("file", "project/link");
+    world.link("dir", "project/link-to-dir");
+    world.link("../outside/secret", "project/link-to-secret");
+    world.link("nowhere", "project/link-to-nothing");
+    world.fifo("project/pipe");
+    let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
+    let disk = world.disk();
+    let expected = packed(vec![
+        text("dir/inner", "text"),
+        text("file", "text"),
+        left_out("link", NoText::Link, 0),
+        left_out("link-to-dir", NoText::Link, 0),
+        left_out("link-to-nothing", NoText::Link, 0),
+        left_out("link-to-secret", NoText::Link, 0),
+        left_out("pipe", NoText::Unreadable, 0),
+        left_out("socket", NoText::Unreadable, 0),
+    ]);
+    assert_eq!(quickly(move || pack(&disk, ".", None)), Ok(Some(expected)));
+}
+
+/// A directory that is named outright may be a link, as long as it stays inside.
+#[test]
+fn the_packed_directory_itself_may_be_a_link() {
+    let world = World::new();
+    world.write("project/dir/inner", "text");
+    world.link("dir", "project/alias");
+    world.link("../outside", "project/out");
+    assert_eq!(world.pack("alias"), Ok(Some(packed(vec![text("inner", "text")]))));
+    assert_eq!(world.pack("out"), Err(callsheet_core::SourceError::Outside));
+}
+
+#[test]
+fn what_may_not_be_read_is_said() {
+    let world = World::new();
+    world.write("project/closed/file", "text");
+    world.write("project/open/secret", "text");
+    fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(world.at("project/open/secret"), fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(world.at("project/open/secret")).is_ok() {
+        not_tested("this user may read every file; run the tests as another one");
+    } else {
+        let expected = Packed {
+            files: vec![left_out("open/secret", NoText::Unreadable, 0)],
+            not_entered: 1,
+            ..Packed::default()
+        };
+        assert_eq!(world.pack("."), Ok(Some(expected)));
+    }
+    fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn names_that_are_not_utf8_are_counted() {
+    let world = World::new();
+    world.write("project/file", "text");
+    let name = |bytes: &[u8]| world.at("project").join(OsStr::from_bytes(bytes));
+    if fs::write(name(b"caf\xe9"), "text").is_err() {
+        return not_tested("this file system takes no names that are not UTF-8");
+    }
+    fs::create_dir(name(b"\xff")).unwrap();
+    fs::write(name(b"\xff/inner"), "text").unwrap();
+    let expected = Packed { files: vec![text("file", "text")], unnamed: 2, ..Packed::default() };
+    assert_eq!(world.pack("."), Ok(Some(expected)));
+}
+
+#[test]
+fn the_number_of_threads_makes_no_difference() {
+    let world = World::new();
+    world.write("project/.gitignore", "*.skip\n");
+    for dir in 0..40 {
+        for file in 0..(dir * 7 % 90) {
+            let path = format!("project/d{}/e{dir}/f{file}", dir % 6);
+            let bytes = format!("{dir} {file}\n").repeat(file * 13);
+            world.write(&path, if file % 17 == 3 { bytes + "\0" } else { bytes });
+            world.write(&format!("{path}.skip"), "");
+        }
+    }
+    let disk = world.disk();
+    let one = pack(&disk, ".", Some(1)).unwrap().unwrap();
+    let every = world.list(".", callsheet_core::Limits { depth: 9, entries: 99_999, ignored: false });
+    let mut listed: Vec<String> =
+        names(&every.unwrap().unwrap()).into_iter().filter(|name| !name.ends_with('/')).collect();
+    listed.sort();
+    assert_eq!(paths(&one), listed);
+    for threads in [0, 2, 3, 8, 33] {
+        assert_eq!(pack(&disk, ".", Some(threads)).unwrap().unwrap(), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn only_what_is_wanted_is_read() {
+    let world = World::new();
+    for path in ["a.rs", "b.md", "c.bin", "d/e.rs"] {
+        world.write(&format!("project/{path}"), "text");
+    }
+    world.link("a.rs", "project/l.md");
+    let progress = Progress::default();
+    let want = |path: &str| match path.rsplit('.').next() {
+        Some("rs") => Want::Text,
+        Some("md") => Want::Path,
+        _ => Want::Nothing,
+    };
+    let packing = Packing { want: &want, limits: PackLimits::default(), threads: None, progress: &progress };
+    let found = world.disk().pack(&id(Root::Project, "."), &packing);
+    let expected = packed(vec![text("a.rs", "text"), unread("b.md"), text("d/e.rs", "text"), unread("l.md")]);
+    assert_eq!(found, Ok(Some(expected)));
+    assert_eq!((progress.files.into_inner(), progress.bytes.into_inner()), (2, 8));
+}
+
+#[test]
+fn too_much_is_refused() {
+    let world = World::new();
+    for path in ["a", "b", "c/d", "c/e"] {
+        world.write(&format!("project/{path}"), "text");
+    }
+    let disk = world.disk();
+    let packed = |files, bytes, threads| {
+        let (limits, progress) = (PackLimits { files, bytes }, Progress::default());
+        let packing = Packing { want: &|_| Want::Text, limits, threads: Some(threads), progress: &progress };
+        disk.pack(&id(Root::Project, "."), &packing).map(|packed| packed.unwrap().files.len())
+    };
+    for threads in [1, 3] {
+        assert_eq!(packed(4, 16, threads), Ok(4));
+        assert_eq!(packed(3, 16, threads), unreadable("it holds more than 3 files"));
+        assert_eq!(packed(4, 15, threads), unreadable("it holds more than 15 bytes of text"));
+    }
+}
+
+#[test]
+fn prefetched_texts_are_answers_like_any_other() {
+    let world = World::new();
+    world.write("project/a", "changed since");
+    world.write("project/b", "on disk");
+    let texts = [(id(Root::Project, "a"), Text::from("read before"))].into();
+    let recorder = Recorder::new(Prefetched { inner: world.disk(), texts });
+    let asked = ["a", "b", "c"].map(|path| recorder.text(&id(Root::Project, path)).unwrap());
+    assert_eq!(asked, [Some("read before".into()), Some("on disk".into()), None]);
+    let listed = recorder.list(&id(Root::Project, "."), crate::world::ALL).unwrap().unwrap();
+    assert_eq!(names(&listed), ["a", "b"]);
+    let snapshot = recorder.finish();
+    assert_eq!(snapshot.texts.into_values().collect::<Vec<_>>(), asked);
+}
