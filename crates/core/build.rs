@@ -1,11 +1,12 @@
 //! Embeds every file below `builtin/` as a table sorted by path.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../builtin").canonicalize()?;
+    let root = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("../../builtin").canonicalize()?;
     let mut files = Vec::new();
     collect(&root, &mut files)?;
     let mut rows: Vec<(String, PathBuf)> = files
@@ -22,8 +23,11 @@ fn main() -> io::Result<()> {
             .map_err(io::Error::other)?;
     }
     table.push_str("]\n");
-    let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
-    fs::write(Path::new(&out).join("builtin.rs"), table)
+    fs::write(Path::new(&variable("OUT_DIR")?).join("builtin.rs"), table)
+}
+
+fn variable(name: &str) -> io::Result<OsString> {
+    env::var_os(name).ok_or_else(|| io::Error::other(format!("{name} is not set")))
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

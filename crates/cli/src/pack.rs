@@ -123,6 +123,11 @@ impl Details {
         self.0.iter().filter(|choice| choice.fits(document)).last().map(|choice| choice.detail)
     }
 
+    /// Whether more than the path is to be shown of what lies `below` these paths.
+    fn want_text(&self, paths: &Paths, below: &str) -> bool {
+        self.0.is_empty() || self.of(&paths.join(below)) != Some(Detail::Path)
+    }
+
     /// Sets what was chosen, and warns of choices that met nothing.
     pub(crate) fn apply(&self, request: &mut Request, talk: &mut Vec<Diag>) {
         if self.0.is_empty() {
@@ -176,7 +181,7 @@ impl Gathered {
             met.set(met.get() + 1);
             if paths.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(below)) {
                 Want::Nothing
-            } else if carries_texts && details.of(&paths.join(below)) != Some(Detail::Path) {
+            } else if carries_texts && details.want_text(paths, below) {
                 Want::Text
             } else {
                 Want::Path

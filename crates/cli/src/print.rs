@@ -237,3 +237,31 @@ pub(crate) fn diag_json(diag: &Diag) -> Value {
     }
     object
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is written while something takes `time`.
+    fn shown(time: Duration) -> String {
+        let (done, end) = mpsc::channel();
+        let mut out = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(time);
+                drop(done);
+            });
+            watch(&|| "line".into(), &end, &mut out);
+        });
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_shown_where_something_takes_long_and_is_gone_after_it() {
+        assert_eq!(shown(Duration::ZERO), "");
+        let long = shown(PATIENCE + BLINK * 5);
+        let lines = long.strip_suffix("\r\x1b[K").unwrap();
+        assert_eq!(lines, "\r\x1b[Kline".repeat(lines.matches("line").count()));
+        assert_ne!(lines, "");
+    }
+}
