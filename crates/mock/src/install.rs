@@ -1,0 +1,66 @@
+//! Installs of the pinned CLIs, made once per machine and kept between builds.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cli::Cli;
+
+impl Cli {
+    /// The program of the pinned version; installed by npm if it is not yet in the cache. The error says why not.
+    pub fn program(self) -> Result<PathBuf, String> {
+        let cache = cache()?;
+        let home = cache.join(format!("{}-{}", self.name(), self.version()));
+        let program = home.join("node_modules/.bin").join(self.name());
+        if !program.exists() {
+            let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+            fs::create_dir_all(&cache).map_err(attempt)?;
+            // Tests are many processes: one of them installs, the others wait for it.
+            let lock = File::create(cache.join(format!("{}.lock", self.name()))).map_err(attempt)?;
+            lock.lock().map_err(attempt)?;
+            if !program.exists() {
+                install(self, &cache, &home)?;
+            }
+        }
+        Ok(program)
+    }
+}
+
+/// `$CALLSHEET_TEST_CACHE`, else a directory in the user's cache: outside of what `cargo clean` removes.
+fn cache() -> Result<PathBuf, String> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("CALLSHEET_TEST_CACHE")
+        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("callsheet-test")))
+        .or_else(|| Some(set("HOME")?.join(".cache/callsheet-test")))
+        .ok_or_else(|| "none of CALLSHEET_TEST_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
+}
+
+/// Into a directory next to the last one, which takes its name only when the program has told its version.
+fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
+    let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;
+    let package = format!("{}@{}", cli.package(), cli.version());
+    let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
+    run(Command::new("npm").args(flags).arg(fresh.path()).arg(&package))?;
+    if let Some(script) = cli.install_script() {
+        run(Command::new("node").arg(fresh.path().join("node_modules").join(script)))?;
+    }
+    let program = fresh.path().join("node_modules/.bin").join(cli.name());
+    let said = run(Command::new(&program).arg("--version").env("HOME", fresh.path()))?;
+    if !said.contains(cli.version()) {
+        return Err(format!("{package} calls itself {said:?}"));
+    }
+    fs::rename(fresh.path(), home).map_err(|error| format!("{}: {error}", home.display()))
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().display().to_string();
+    let output = command.output().map_err(|error| format!("{program} cannot be started: {error}"))?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(format!("{program} failed ({}): {last}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

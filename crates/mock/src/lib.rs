@@ -1,0 +1,40 @@
+//! For tests alone: real agent CLIs, talking to a scripted language model, on a network that is only loopback.
+//!
+//! ```no_run
+//! use callsheet_mock::{Cli, Launch, Room, Script, Step, on_loopback};
+//!
+//! # fn main() {
+//! // In a `#[test]`. The body runs in a network namespace of its own, after the CLI was installed outside of it.
+//! on_loopback(&[Cli::Claude], || {
+//!     let script = Script::new().on("Say yes.", [Step::text("yes")]);
+//!     let room = Room::new(script).unwrap();
+//!     let ran = room.run(Cli::Claude, &Launch::new("Say yes.")).unwrap();
+//!     assert_eq!((ran.code, ran.out()), (Some(0), "yes\n".to_owned()));
+//! });
+//! # }
+//! ```
+//!
+//! * [`Script`] is data: which answers, calls, errors follow on which user text. [`Mock`] serves it in every protocol
+//!   that the CLIs speak, and keeps every request.
+//! * [`Cli`] knows how each CLI is installed, configured and started; [`Cli::program`] installs it once per machine.
+//! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests in which
+//!   something else starts the CLI, or in which it is not headless.
+//! * [`on_loopback`] runs a test where nothing can leave the machine.
+//!
+//! What a machine cannot do is said in a line that begins with `NOT TESTED` (see [`not_tested`]).
+
+mod cli;
+mod install;
+mod loopback;
+mod process;
+mod protocol;
+mod room;
+mod script;
+mod server;
+
+pub use cli::{Cli, Launch, McpServer, Permit, Via};
+pub use loopback::{not_tested, on_loopback};
+pub use process::Ran;
+pub use room::Room;
+pub use script::{Call, Failure, Script, Step, Turn};
+pub use server::{Mock, Request};

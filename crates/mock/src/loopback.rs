@@ -1,0 +1,108 @@
+//! Tests on a network that has only loopback.
+
+use std::any::type_name;
+use std::env;
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
+
+use crate::cli::Cli;
+
+const INSIDE: &str = "CALLSHEET_TEST_ON_LOOPBACK";
+
+/// Installs the CLIs, then runs `body` in a network namespace that has only `lo`.
+///
+/// To be called first thing in a `#[test]`, with a closure that is the test: the test program is started again
+/// with this one test, under `unshare`, so that the mock, the CLI and the test are all inside. Where there are
+/// no such namespaces the body runs all the same, and a line says that the isolation was not tested. Without
+/// one of the CLIs there is nothing to run, and a line says that.
+pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
+    if env::var_os(INSIDE).is_some() {
+        let up = bring_loopback_up();
+        assert!(up.is_ok(), "loopback cannot be brought up: {up:?}");
+        return body();
+    }
+    for cli in clis {
+        if let Err(why) = cli.program() {
+            return not_tested(&format!("{} {}: {why}", cli.name(), cli.version()));
+        }
+    }
+    // As root the plain form leaves users as they are; others must become root in a namespace of users.
+    let forms: [&[&str]; 2] = [&["-n"], &["-rn"]];
+    let works = |form: &&&[&str]| {
+        let mut probe = Command::new("unshare");
+        probe.args(**form).arg("true").stdout(Stdio::null()).stderr(Stdio::null());
+        probe.status().is_ok_and(|status| status.success())
+    };
+    match forms.iter().find(works) {
+        Some(form) => again(form, test_name::<F>()),
+        None => {
+            not_tested("network isolation: unshare cannot make a network namespace here");
+            body();
+        }
+    }
+}
+
+/// Says that something could not be tested. Not by `eprintln`: the test runner would keep that to itself.
+pub fn not_tested(why: &str) {
+    drop(io::stderr().write_all(format!("\nNOT TESTED: {why}\n").as_bytes()));
+}
+
+/// The name that the test runner knows a test by is the path of the function whose closure `F` is.
+fn test_name<F>() -> &'static str {
+    let path = type_name::<F>();
+    let path = path.split("::{{closure}}").next().unwrap_or(path);
+    path.split_once("::").map_or(path, |(_crate, name)| name)
+}
+
+fn again(form: &[&str], test: &str) {
+    let output = env::current_exe().and_then(|program| {
+        let mut command = Command::new("unshare");
+        command.args(form).arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output()
+    });
+    let (ran, said) = match output {
+        Ok(output) => {
+            let out = String::from_utf8_lossy(&output.stdout).into_owned();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            // A name that matches no test would be a success as well.
+            (output.status.success() && out.contains("test result: ok. 1 passed"), out + &error)
+        }
+        Err(error) => (false, error.to_string()),
+    };
+    assert!(ran, "in the network namespace, {test}:\n{said}");
+    said.lines().filter_map(|line| line.strip_prefix("NOT TESTED: ")).for_each(not_tested);
+}
+
+/// Asks the kernel to set the interface 1, which `lo` is in a new namespace, up. `ip` is not on every machine.
+#[cfg(target_os = "linux")]
+fn bring_loopback_up() -> io::Result<()> {
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
+
+    const RTM_NEWLINK: u16 = 16;
+    const NLM_F_REQUEST_AND_ACK: u16 = 1 | 4;
+    const IFF_UP: u32 = 1;
+    let mut message = Vec::new();
+    message.extend(32_u32.to_ne_bytes());
+    message.extend(RTM_NEWLINK.to_ne_bytes());
+    message.extend(NLM_F_REQUEST_AND_ACK.to_ne_bytes());
+    message.extend([0; 8]); // sequence and port
+    message.extend([0; 4]); // family, padding, type
+    message.extend(1_i32.to_ne_bytes());
+    message.extend(IFF_UP.to_ne_bytes());
+    message.extend(IFF_UP.to_ne_bytes());
+    // No protocol is number 0, the one of routes and links.
+    let kernel = socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
+    send(&kernel, &message, SendFlags::empty())?;
+    let mut answer = [0; 64];
+    recv(&kernel, &mut answer, RecvFlags::empty())?;
+    // After the header of 16 bytes: zero, or the number of an error below zero.
+    match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+/// Other systems have no `unshare`, so nobody comes here.
+#[cfg(not(target_os = "linux"))]
+fn bring_loopback_up() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,86 @@
+//! A process with all its children, until it ends or its time is up.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::server::Request;
+
+/// What became of a process.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// None if a signal ended it, as at the deadline.
+    pub code: Option<i32>,
+    pub timed_out: bool,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// What the mock was asked meanwhile.
+    pub requests: Vec<Request>,
+}
+
+impl Ran {
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// The requests that a turn of the script answered.
+    pub fn turns(&self) -> Vec<&Request> {
+        self.requests.iter().filter(|request| request.answer.starts_with("step ")).collect()
+    }
+}
+
+/// Runs a command in a process group of its own. Nothing of the group outlives the call: wrappers leave children.
+pub(crate) fn run(command: &mut Command, input: &[u8], deadline: Duration) -> io::Result<Ran> {
+    let mut child =
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
+    let writing = child.stdin.take().map(|mut stdin| {
+        let input = input.to_vec();
+        // A program that does not read all of its input is no error of ours.
+        thread::spawn(move || drop(stdin.write_all(&input)))
+    });
+    let stdout = child.stdout.take().map(drain);
+    let stderr = child.stderr.take().map(drain);
+    let status = wait(&mut child, deadline);
+    // Not an error: usually all of the group is gone already.
+    let _ = kill_process_group(group, Signal::KILL);
+    let timed_out = matches!(status, Ok(None));
+    let status = child.wait()?;
+    drop(writing.map(JoinHandle::join));
+    let collect = |reading: Option<JoinHandle<Vec<u8>>>| reading.and_then(|reading| reading.join().ok());
+    Ok(Ran {
+        code: status.code(),
+        timed_out,
+        stdout: collect(stdout).unwrap_or_default(),
+        stderr: collect(stderr).unwrap_or_default(),
+        requests: Vec::new(),
+    })
+}
+
+fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is still what the program said.
+        drop(from.read_to_end(&mut bytes));
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, deadline: Duration) -> io::Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || started.elapsed() > deadline {
+            return Ok(status);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
