@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A CLI at the version that the tests pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,10 @@ impl Cli {
             }
             Self::Copilot => {
                 let copilot = home.join(".copilot").display().to_string();
+                // It unpacks itself, which takes seconds: once, when it is installed.
+                let unpacked = self.home().map_err(io::Error::other)?.join(".cache/copilot");
                 fixed(&[
+                    ("COPILOT_PKG_CACHE_HOME", &unpacked.display().to_string()),
                     ("COPILOT_PROVIDER_BASE_URL", &format!("{url}/v1")),
                     ("COPILOT_PROVIDER_API_KEY", KEY),
                     ("COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "2000000"),
@@ -172,7 +175,7 @@ impl Cli {
         let all = launch.permit == Permit::All;
         let mcp_file = home.join("mcp.json").display().to_string();
         if let Some(server) = &launch.mcp {
-            write(Path::new(&mcp_file), &mcp_config(server).to_string())?;
+            write(Path::new(&mcp_file), &mcp_config(self, server).to_string())?;
         }
         match self {
             Self::Claude => {
@@ -209,7 +212,7 @@ impl Cli {
                 }
                 if let Some(server) = &launch.mcp {
                     let mut settings = gemini_settings();
-                    settings["mcpServers"] = mcp_config(server)["mcpServers"].clone();
+                    settings["mcpServers"] = mcp_config(self, server)["mcpServers"].clone();
                     write(&home.join(".gemini/settings.json"), &settings.to_string())?;
                 }
             }
@@ -279,13 +282,19 @@ fn codex_mcp(server: &McpServer) -> Vec<String> {
     ]
 }
 
-/// As Claude, Gemini and Copilot take it; each leaves alone the keys of the others.
-fn mcp_config(server: &McpServer) -> Value {
-    let env: serde_json::Map<_, _> =
-        server.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    json!({ "mcpServers": { "callsheet": {
-        "type": "local", "command": server.command, "args": server.args, "env": env, "tools": ["*"], "trust": true,
-    } } })
+/// As Claude, Gemini and Copilot take it.
+fn mcp_config(cli: Cli, server: &McpServer) -> Value {
+    let env: Map<_, _> = server.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let mut entry = json!({ "command": server.command, "args": server.args, "env": env });
+    match cli {
+        Cli::Copilot => {
+            entry["type"] = json!("local");
+            entry["tools"] = json!(["*"]);
+        }
+        Cli::Gemini => entry["trust"] = json!(true),
+        Cli::Claude | Cli::Codex => {}
+    }
+    json!({ "mcpServers": { "callsheet": entry } })
 }
 
 fn gemini_settings() -> Value {

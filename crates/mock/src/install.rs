@@ -12,7 +12,7 @@ impl Cli {
     /// The program of the pinned version; installed by npm if it is not yet in the cache. The error says why not.
     pub fn program(self) -> Result<PathBuf, String> {
         let cache = cache()?;
-        let home = cache.join(format!("{}-{}", self.name(), self.version()));
+        let home = self.home()?;
         let program = home.join("node_modules/.bin").join(self.name());
         if !program.exists() {
             let attempt = |error: io::Error| format!("{}: {error}", cache.display());
@@ -25,6 +25,11 @@ impl Cli {
             }
         }
         Ok(program)
+    }
+
+    /// Where it is, or will be, installed.
+    pub fn home(self) -> Result<PathBuf, String> {
+        Ok(cache()?.join(format!("{}-{}", self.name(), self.version())))
     }
 }
 

@@ -33,7 +33,7 @@ mod script;
 mod server;
 
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
-pub use loopback::{not_tested, on_loopback};
+pub use loopback::{is_isolated, not_tested, on_loopback};
 pub use process::Ran;
 pub use room::Room;
 pub use script::{Call, Failure, Script, Step, Turn};

@@ -16,7 +16,7 @@ const INSIDE: &str = "CALLSHEET_TEST_ON_LOOPBACK";
 /// no such namespaces the body runs all the same, and a line says that the isolation was not tested. Without
 /// one of the CLIs there is nothing to run, and a line says that.
 pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
-    if env::var_os(INSIDE).is_some() {
+    if is_isolated() {
         let up = bring_loopback_up();
         assert!(up.is_ok(), "loopback cannot be brought up: {up:?}");
         return body();
@@ -40,6 +40,11 @@ pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
             body();
         }
     }
+}
+
+/// Whether nothing can leave the machine.
+pub fn is_isolated() -> bool {
+    env::var_os(INSIDE).is_some()
 }
 
 /// Says that something could not be tested. Not by `eprintln`: the test runner would keep that to itself.

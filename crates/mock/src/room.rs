@@ -23,11 +23,16 @@ pub struct Room {
 
 impl Room {
     pub fn new(script: Script) -> io::Result<Self> {
+        Self::with(|_project| script)
+    }
+
+    /// A room whose script needs to know where the project is, for tools that take absolute paths.
+    pub fn with(script: impl FnOnce(&Path) -> Script) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("callsheet-room-").tempdir()?;
         for name in ["home", "project", "tmp"] {
             fs::create_dir(dir.path().join(name))?;
         }
-        let mock = Mock::start(script, Some(&dir.path().join("requests.jsonl")))?;
+        let mock = Mock::start(script(&dir.path().join("project")), Some(&dir.path().join("requests.jsonl")))?;
         Ok(Self { dir, mock })
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 ///
 /// A step is found by the text and by the number of tool results after it, never by counting requests: the CLIs
 /// make more requests than one expects. A request that fits nowhere gets an error that says why.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     #[serde(default)]
@@ -15,7 +15,7 @@ pub struct Script {
 }
 
 /// The text that begins a turn, and what follows on it.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
     /// The whole user text, byte for byte.
@@ -28,7 +28,7 @@ pub struct Turn {
 }
 
 /// One answer of the model: any of a thought, a text and a call; or a failure.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
     pub delay_ms: u64,
@@ -44,7 +44,7 @@ pub struct Step {
 }
 
 /// Names under which a tool may be offered, and the arguments for it.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
     pub tools: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Call {
 }
 
 /// How a request fails.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Failure {
     /// An error of the API: a status and a body.

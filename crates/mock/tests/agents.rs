@@ -1,24 +1,177 @@
-//! The real CLIs and the mock: what `agents` promises about prompts, tools, MCP and exit codes.
+//! The real CLIs with the mock: prompts, tools, MCP, permissions, exit codes.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
-use callsheet_mock::{Cli, Launch, McpServer, Request, Room, Script, Step, Via, on_loopback};
-use serde_json::{Value, json};
+use callsheet_mock::{Cli, Launch, McpServer, Permit, Ran, Room, Script, Step, Via, is_isolated, on_loopback};
+use serde_json::json;
 
-fn answers(cli: Cli) {
-    let room = Room::new(Script::new().on("Say yes.", [Step::text("yes, said the mock")])).unwrap();
-    let ran = room.run(cli, &Launch::new("Say yes.")).unwrap();
-    eprintln!("{:?} {} {}\n{:?}", ran.code, ran.out(), ran.err(), ran.requests.iter().map(|r| (&r.method,&r.path,&r.answer, r.tools())).collect::<Vec<_>>());
-    assert_eq!((ran.code, ran.out()), (Some(0), "yes, said the mock\n".to_owned()));
+/// The same tests for each of the CLIs, so that they run next to each other.
+macro_rules! for_each_cli {
+    ($($name:ident: $cli:ident,)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn gets_the_prompt_and_answers() {
+                on_loopback(&[Cli::$cli], || prompt_and_answer(Cli::$cli));
+            }
+
+            #[test]
+            fn writes_a_file() {
+                on_loopback(&[Cli::$cli], || write_tool(Cli::$cli));
+            }
+
+            #[test]
+            fn calls_an_mcp_tool() {
+                on_loopback(&[Cli::$cli], || mcp_tool(Cli::$cli));
+            }
+
+            #[test]
+            fn fails_with_the_api() {
+                on_loopback(&[Cli::$cli], || api_error(Cli::$cli));
+            }
+        }
+    )*};
+}
+
+for_each_cli! {
+    claude: Claude,
+    codex: Codex,
+    gemini: Gemini,
+    copilot: Copilot,
+}
+
+/// All that shells, JSON and careless programs change.
+const PROMPT: &str = "  \tleading blanks\r\n\"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n# !x -y\nend \n\n ";
+
+/// What the CLI printed as text: Copilot ends it with a line of its own.
+fn said(ran: &Ran) -> (Option<i32>, String) {
+    (ran.code, ran.out().trim_end_matches('\n').to_owned())
+}
+
+/// The user text that the turn was found by, as the model got it.
+fn delivered(ran: &Ran) -> String {
+    ran.turns()[0].user_texts().pop().unwrap()
+}
+
+fn prompt_and_answer(cli: Cli) {
+    // More than one argument can hold.
+    let long = PROMPT.repeat(2000);
+    let script = Script::new().on(PROMPT, [Step::text("It came by argv.")]);
+    let room = Room::new(script.on(&long, [Step::text("It came by stdin.")])).unwrap();
+    for (via, prompt, answer) in
+        [(Via::Argv, PROMPT, "It came by argv."), (Via::Stdin, &*long, "It came by stdin.")]
+    {
+        let ran = room.run(cli, &Launch { via, ..Launch::new(prompt) }).unwrap();
+        assert_eq!(said(&ran), (Some(0), answer.to_owned()), "{}", ran.err());
+        let delivered = delivered(&ran);
+        if cli == Cli::Copilot {
+            let (date, rest) = delivered.split_once("</current_datetime>\n\n").unwrap();
+            assert!(date.starts_with("<current_datetime>"), "{date}");
+            assert_eq!(rest, prompt.trim_end());
+        } else {
+            assert_eq!(delivered, prompt);
+        }
+    }
+}
+
+/// A call that writes `content` to `note.txt` in the project, with whichever tool the CLI has for it.
+fn write_note(project: &Path, content: &str) -> Step {
+    let path = project.join("note.txt");
+    Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": content }))
+        .or_call(&["create"], json!({ "path": path, "file_text": content }))
+        .or_call(&["exec_command"], json!({ "cmd": format!("printf '%s' '{content}' > note.txt") }))
+}
+
+fn write_tool(cli: Cli) {
+    let room = Room::with(|project| {
+        Script::new().on("Write it down.", [write_note(project, "from the mock"), Step::text("written")])
+    })
+    .unwrap();
+    let ran = room.run(cli, &Launch::new("Write it down.")).unwrap();
+    assert_eq!(said(&ran), (Some(0), "written".to_owned()), "{}", ran.err());
+    assert_eq!(fs::read_to_string(room.project().join("note.txt")).unwrap(), "from the mock");
+}
+
+fn mcp_tool(cli: Cli) {
+    let arguments = json!({ "verdict": "pass", "summary": "\"quoted\" and\nlong" });
+    let call = Step::call(&[&cli.mcp_tool("submit_review")], arguments.clone());
+    let room = Room::new(Script::new().on("Submit.", [call, Step::text("submitted")])).unwrap();
+    let submissions = room.path().join("submissions.jsonl");
+    let server = McpServer {
+        command: env!("CARGO_BIN_EXE_review-server").to_owned(),
+        args: vec!["submit review".to_owned()],
+        env: vec![("SUBMISSIONS".to_owned(), submissions.display().to_string())],
+    };
+    let ran = room.run(cli, &Launch { mcp: Some(server), ..Launch::new("Submit.") }).unwrap();
+    assert_eq!(said(&ran), (Some(0), "submitted".to_owned()), "{}", ran.err());
+    let got = json!({ "args": ["submit review"], "tool": "submit_review", "arguments": arguments });
+    assert_eq!(fs::read_to_string(submissions).unwrap(), format!("{got}\n"));
+}
+
+fn api_error(cli: Cli) {
+    let room = Room::new(Script::new().on("Go.", [Step::error(400, "the mock refuses")])).unwrap();
+    let ran = room.run(cli, &Launch::new("Go.")).unwrap();
+    // Gemini ends with the status, of which a system keeps one byte.
+    let code = if cli == Cli::Gemini { 400 % 256 } else { 1 };
+    assert_eq!((ran.code, ran.turns().len()), (Some(code), 1), "{}", ran.err());
 }
 
 #[test]
-fn claude_answers() { on_loopback(&[Cli::Claude], || answers(Cli::Claude)) }
+fn without_permission_nothing_is_written_and_the_exit_is_0() {
+    let clis = [Cli::Claude, Cli::Copilot];
+    on_loopback(&clis, || {
+        for cli in clis {
+            let room = Room::with(|project| {
+                Script::new().on("Write it down.", [write_note(project, "x"), Step::text("not allowed")])
+            })
+            .unwrap();
+            let launch = Launch { permit: Permit::Default, ..Launch::new("Write it down.") };
+            let ran = room.run(cli, &launch).unwrap();
+            assert_eq!(said(&ran), (Some(0), "not allowed".to_owned()), "{}", ran.err());
+            assert!(!room.project().join("note.txt").exists());
+        }
+    });
+}
+
 #[test]
-fn codex_answers() { on_loopback(&[Cli::Codex], || answers(Cli::Codex)) }
+fn sessions_of_a_room_go_on() {
+    on_loopback(&[Cli::Claude], || {
+        let script = Script::new().on("One.", [Step::text("first")]).on("Two.", [Step::text("second")]);
+        let room = Room::new(script).unwrap();
+        let first = room.run(Cli::Claude, &Launch::new("One.")).unwrap();
+        let more = Launch { extra: vec!["--continue".to_owned()], ..Launch::new("Two.") };
+        let second = room.run(Cli::Claude, &more).unwrap();
+        assert_eq!((said(&first).1, said(&second).1), ("first".to_owned(), "second".to_owned()));
+        let texts = second.turns()[0].user_texts();
+        let spoken: Vec<_> = texts.iter().filter(|text| !text.starts_with('<')).collect();
+        assert_eq!(spoken, ["One.", "Two."]);
+    });
+}
+
 #[test]
-fn gemini_answers() { on_loopback(&[Cli::Gemini], || answers(Cli::Gemini)) }
+fn the_deadline_ends_a_cli_that_waits() {
+    on_loopback(&[Cli::Codex], || {
+        let room =
+            Room::new(Script::new().on("Wait.", [Step::text("too late").after_ms(600_000)])).unwrap();
+        let launch = Launch { deadline: Duration::from_secs(5), ..Launch::new("Wait.") };
+        let ran = room.run(Cli::Codex, &launch).unwrap();
+        assert_eq!((ran.code, ran.timed_out, ran.out()), (None, true, String::new()));
+    });
+}
+
 #[test]
-fn copilot_answers() { on_loopback(&[Cli::Copilot], || answers(Cli::Copilot)) }
+fn only_loopback_is_there() {
+    on_loopback(&[], || {
+        if !is_isolated() {
+            return;
+        }
+        let devices = fs::read_to_string("/proc/net/dev").unwrap();
+        let names: Vec<_> = devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim()).collect();
+        assert_eq!(names, ["lo"]);
+    });
+}

@@ -1,5 +1,5 @@
-//! The least MCP server that there can be: on stdio, one tool `submit_review`, whose arguments are appended as a
-//! line of JSON to the file `$SUBMISSIONS`.
+//! The least MCP server that there can be: on stdio, one tool `submit_review`, whose calls are appended as lines
+//! of JSON to the file `$SUBMISSIONS`, with the arguments of the server itself.
 
 use std::env;
 use std::fs::File;
@@ -47,7 +47,9 @@ fn answer_to(message: &Value) -> io::Result<Option<Value>> {
         Some("tools/call") => {
             let path = env::var("SUBMISSIONS").map_err(io::Error::other)?;
             let mut file = File::options().create(true).append(true).open(path)?;
-            writeln!(file, "{}", json!({ "tool": params["name"], "arguments": params["arguments"] }))?;
+            let args: Vec<String> = env::args().skip(1).collect();
+            let got = json!({ "args": args, "tool": params["name"], "arguments": params["arguments"] });
+            writeln!(file, "{got}")?;
             json!({ "content": [{ "type": "text", "text": "received" }] })
         }
         _ => return Ok(None),

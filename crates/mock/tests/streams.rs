@@ -1,0 +1,168 @@
+//! Records what the CLIs print in their own stream formats: `crates/core/tests/streams/<cli>/<case>.jsonl`, on which
+//! the tests of the reply reader are built. `BLESS=1` writes the files; else the CLIs must still print the same.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use callsheet_mock::{Cli, Launch, Room, Script, Step, on_loopback};
+use serde_json::{Value, json};
+
+/// The name of a case, its steps, and the exit code. Everything but the last text tries to pass for a verdict.
+fn cases(project: &Path) -> Vec<(&'static str, Vec<Step>)> {
+    let path = project.join("note.txt");
+    let note = "<review>REJECTED</review>\n";
+    let write = Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": note }))
+        .or_call(&["create"], json!({ "path": path, "file_text": note }))
+        .or_call(&["exec_command"], json!({ "cmd": format!("printf '{note}' | tee note.txt") }));
+    vec![
+        ("verdict", vec![Step::text("I read the change.\n\n<review>PASS</review>\n")]),
+        (
+            "thought",
+            vec![
+                Step::text("Nothing is wrong with it.\n\n<review>PASS</review>\n")
+                    .thinking("At first sight it is bad:\n<review>REJECTED</review>\nBut it is not."),
+            ],
+        ),
+        (
+            "tool",
+            vec![
+                Step { text: Some("I write a note first.".to_owned()), ..write },
+                Step::text("It is written.\n\n<review>PASS</review>\n"),
+            ],
+        ),
+        ("error", vec![Step::error(400, "the request is refused\n<review>PASS</review>\n")]),
+    ]
+}
+
+fn record(cli: Cli) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams").join(cli.name());
+    let bless = env::var_os("BLESS").is_some();
+    let names: Vec<_> = cases(Path::new("")).into_iter().map(|(name, _)| name).collect();
+    let mut different = Vec::new();
+    for name in names {
+        let prompt = "Review the change.";
+        let room = Room::with(|project| {
+            let (_, steps) = cases(project).into_iter().find(|(case, _)| *case == name).unwrap();
+            Script::new().on(prompt, steps)
+        })
+        .unwrap();
+        let ran = room.run(cli, &Launch { stream: true, ..Launch::new(prompt) }).unwrap();
+        let stream = Steady::new(&room, cli).stream(&ran.out());
+        let file = dir.join(format!("{name}.jsonl"));
+        if bless {
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(&file, &stream).unwrap();
+        } else if fs::read_to_string(&file).unwrap_or_default() != stream {
+            different.push(format!("--- {} is now:\n{stream}{}", file.display(), ran.err()));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn claude() {
+    on_loopback(&[Cli::Claude], || record(Cli::Claude));
+}
+
+#[test]
+fn codex() {
+    on_loopback(&[Cli::Codex], || record(Cli::Codex));
+}
+
+#[test]
+fn gemini() {
+    on_loopback(&[Cli::Gemini], || record(Cli::Gemini));
+}
+
+#[test]
+fn copilot() {
+    on_loopback(&[Cli::Copilot], || record(Cli::Copilot));
+}
+
+/// Replaces what differs from run to run and from machine to machine, and nothing else.
+struct Steady {
+    paths: Vec<(String, &'static str)>,
+    ids: Vec<String>,
+}
+
+impl Steady {
+    fn new(room: &Room, cli: Cli) -> Self {
+        let dashed = |path: PathBuf| path.display().to_string().replace(['/', '.', '_'], "-");
+        let paths = vec![
+            (room.path().display().to_string(), "/room"),
+            (dashed(room.path().to_owned()), "-room"),
+            (cli.home().unwrap().display().to_string(), "/cli"),
+        ];
+        Self { paths, ids: Vec::new() }
+    }
+
+    fn stream(&mut self, stream: &str) -> String {
+        let mut out = String::new();
+        for line in stream.lines() {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            // So that what is stored is the CLI's own way to write JSON.
+            assert_eq!(event.to_string(), line);
+            self.value(&mut event);
+            out += &format!("{event}\n");
+        }
+        out
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.value(value)),
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let measured = key.ends_with("_ms") || key.ends_with("Ms") || key.ends_with("Bytes");
+                    if value.is_number() && (measured || key == "context_current_tokens") {
+                        *value = json!(0);
+                    } else {
+                        self.value(value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let mut rest = text.to_owned();
+        for (path, name) in &self.paths {
+            rest = rest.replace(path, name);
+        }
+        let mut out = String::new();
+        while let Some(first) = rest.chars().next() {
+            let len = if shaped(&rest, "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh") {
+                let id = &rest[..36];
+                let known = self.ids.iter().position(|seen| seen == id);
+                let number = known.unwrap_or_else(|| {
+                    self.ids.push(id.to_owned());
+                    self.ids.len() - 1
+                });
+                out += &format!("00000000-0000-4000-8000-{number:012}");
+                36
+            } else if shaped(&rest, "dddd-dd-ddTdd:dd:dd.ddd") {
+                out += "2000-01-01T00:00:00.000";
+                23
+            } else {
+                out.push(first);
+                first.len_utf8()
+            };
+            rest.drain(..len);
+        }
+        out
+    }
+}
+
+/// Whether a text begins like the pattern, in which `h` is any hexadecimal digit and `d` any decimal one.
+fn shaped(text: &str, pattern: &str) -> bool {
+    text.len() >= pattern.len()
+        && text.bytes().zip(pattern.bytes()).all(|(byte, wanted)| match wanted {
+            b'h' => byte.is_ascii_hexdigit(),
+            b'd' => byte.is_ascii_digit(),
+            _ => byte == wanted,
+        })
+}
