@@ -1,30 +1,44 @@
 //! Installs of the pinned CLIs, made once per machine and kept between builds.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::cli::Cli;
 
 impl Cli {
     /// The program of the pinned version; installed by npm if it is not yet in the cache. The error says why not.
     pub fn program(self) -> Result<PathBuf, String> {
-        let cache = cache()?;
-        let home = self.home()?;
-        let program = home.join("node_modules/.bin").join(self.name());
-        if !program.exists() {
-            let attempt = |error: io::Error| format!("{}: {error}", cache.display());
-            fs::create_dir_all(&cache).map_err(attempt)?;
-            // Tests are many processes: one of them installs, the others wait for it.
-            let lock = File::create(cache.join(format!("{}.lock", self.name()))).map_err(attempt)?;
-            lock.lock().map_err(attempt)?;
-            if !program.exists() {
-                install(self, &cache, &home)?;
+        let program = self.home()?.join("node_modules/.bin").join(self.name());
+        if program.exists() {
+            return Ok(program);
+        }
+        // npm is slow to give up: what failed once is not tried again by this process.
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = failed.get(self.name()) {
+            return Err(why.clone());
+        }
+        match self.install(&program) {
+            Ok(()) => Ok(program),
+            Err(why) => {
+                failed.insert(self.name(), why.clone());
+                Err(why)
             }
         }
-        Ok(program)
+    }
+
+    fn install(self, program: &Path) -> Result<(), String> {
+        let cache = cache()?;
+        let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+        fs::create_dir_all(&cache).map_err(attempt)?;
+        // Tests are many processes: one of them installs, the others wait for it.
+        let lock = File::create(cache.join(format!("{}.lock", self.name()))).map_err(attempt)?;
+        lock.lock().map_err(attempt)?;
+        if program.exists() { Ok(()) } else { install(self, &cache, &self.home()?) }
     }
 
     /// Where it is, or will be, installed.
@@ -32,6 +46,8 @@ impl Cli {
         Ok(cache()?.join(format!("{}-{}", self.name(), self.version())))
     }
 }
+
+static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
 /// `$CALLSHEET_TEST_CACHE`, else a directory in the user's cache: outside of what `cargo clean` removes.
 fn cache() -> Result<PathBuf, String> {
@@ -44,7 +60,8 @@ fn cache() -> Result<PathBuf, String> {
 
 /// Into a directory next to the last one, which takes its name only when the program has told its version.
 fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
-    let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;
+    let fresh =
+        tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;
     let package = format!("{}@{}", cli.package(), cli.version());
     let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
     run(Command::new("npm").args(flags).arg(fresh.path()).arg(&package))?;

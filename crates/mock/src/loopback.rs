@@ -11,7 +11,7 @@ const INSIDE: &str = "CALLSHEET_TEST_ON_LOOPBACK";
 
 /// Installs the CLIs, then runs `body` in a network namespace that has only `lo`.
 ///
-/// To be called first thing in a `#[test]`, with a closure that is the test: the test program is started again
+/// To be called by the `#[test]` function itself, with a closure that is the test: the test program is started again
 /// with this one test, under `unshare`, so that the mock, the CLI and the test are all inside. Where there are
 /// no such namespaces the body runs all the same, and a line says that the isolation was not tested. Without
 /// one of the CLIs there is nothing to run, and a line says that.
@@ -62,7 +62,12 @@ fn test_name<F>() -> &'static str {
 fn again(form: &[&str], test: &str) {
     let output = env::current_exe().and_then(|program| {
         let mut command = Command::new("unshare");
-        command.args(form).arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output()
+        command
+            .args(form)
+            .arg(program)
+            .args(["--exact", test, "--include-ignored", "--nocapture"])
+            .env(INSIDE, "1")
+            .output()
     });
     let (ran, said) = match output {
         Ok(output) => {

@@ -39,8 +39,12 @@ impl Ran {
 
 /// Runs a command in a process group of its own. Nothing of the group outlives the call: wrappers leave children.
 pub(crate) fn run(command: &mut Command, input: &[u8], deadline: Duration) -> io::Result<Ran> {
-    let mut child =
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = command
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::Other)?;
     let writing = child.stdin.take().map(|mut stdin| {
         let input = input.to_vec();
@@ -82,5 +86,51 @@ fn wait(child: &mut Child, deadline: Duration) -> io::Result<Option<ExitStatus>>
             return Ok(status);
         }
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::run;
+
+    fn shell(script: &str, input: &[u8], deadline_ms: u64) -> super::Ran {
+        run(Command::new("sh").args(["-c", script]), input, Duration::from_millis(deadline_ms)).unwrap()
+    }
+
+    /// A killed process is gone, or nobody has collected it yet.
+    fn is_dead(pid: &str) -> bool {
+        let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    }
+
+    #[test]
+    fn output_code_and_input() {
+        let ran = shell("cat; echo talk >&2; exit 3", b"data", 60_000);
+        let said = (ran.code, ran.timed_out, ran.out(), ran.err());
+        assert_eq!(said, (Some(3), false, "data".to_owned(), "talk\n".to_owned()));
+    }
+
+    #[test]
+    fn nobody_reads_the_input() {
+        let ran = shell("exit 0", &vec![b'x'; 1 << 20], 60_000);
+        assert_eq!((ran.code, ran.timed_out), (Some(0), false));
+    }
+
+    #[test]
+    fn children_end_with_it_at_the_deadline_and_after_its_end() {
+        for (end, deadline_ms, code) in [("wait", 300, None), ("exit 0", 60_000, Some(0))] {
+            let ran = shell(&format!("sleep 1000 & echo $!; {end}"), b"", deadline_ms);
+            assert_eq!((ran.code, ran.timed_out), (code, code.is_none()));
+            let pid = ran.out().trim().to_owned();
+            while !is_dead(&pid) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
     }
 }

@@ -32,7 +32,8 @@ impl Room {
         for name in ["home", "project", "tmp"] {
             fs::create_dir(dir.path().join(name))?;
         }
-        let mock = Mock::start(script(&dir.path().join("project")), Some(&dir.path().join("requests.jsonl")))?;
+        let mock =
+            Mock::start(script(&dir.path().join("project")), Some(&dir.path().join("requests.jsonl")))?;
         Ok(Self { dir, mock })
     }
 
@@ -57,7 +58,8 @@ impl Room {
         set("HOME", self.home().display().to_string());
         set("TMPDIR", self.path().join("tmp").display().to_string());
         set("LANG", "C.UTF-8".to_owned());
-        set("TERM", "dumb".to_owned());
+        set("TZ", "UTC".to_owned());
+        set("TERM", "xterm-256color".to_owned());
         set("NO_COLOR", "1".to_owned());
         for (name, value) in cli.configure(&self.home(), &self.mock.url())? {
             set(name, value);

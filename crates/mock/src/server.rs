@@ -158,7 +158,8 @@ impl Shared {
                 say(&Answer { model, serial: 0, thought: None, text: Some(SIDE_ANSWER), call: None })
             }
             Reply::Unscripted(why) => {
-                let Some(Failure::Status { status, body }) = Step::error(400, &format!("mock: {why}")).fail else {
+                let Some(Failure::Status { status, body }) = Step::error(400, &format!("mock: {why}")).fail
+                else {
                     return Ok(());
                 };
                 send(stream, status, "application/json", &body.to_string())

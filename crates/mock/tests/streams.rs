@@ -9,7 +9,7 @@ use std::{env, fs};
 use callsheet_mock::{Cli, Launch, Room, Script, Step, on_loopback};
 use serde_json::{Value, json};
 
-/// The name of a case, its steps, and the exit code. Everything but the last text tries to pass for a verdict.
+/// The name of a case and its steps. Everything but the last text tries to pass for a verdict.
 fn cases(project: &Path) -> Vec<(&'static str, Vec<Step>)> {
     let path = project.join("note.txt");
     let note = "<review>REJECTED</review>\n";
@@ -94,6 +94,8 @@ impl Steady {
             (room.path().display().to_string(), "/room"),
             (dashed(room.path().to_owned()), "-room"),
             (cli.home().unwrap().display().to_string(), "/cli"),
+            // The folder of Copilot's own files is named for the machine.
+            ("linux-arm64".to_owned(), "linux-x64"),
         ];
         Self { paths, ids: Vec::new() }
     }
@@ -116,9 +118,12 @@ impl Steady {
             Value::Array(values) => values.iter_mut().for_each(|value| self.value(value)),
             Value::Object(map) => {
                 for (key, value) in map {
-                    let measured = key.ends_with("_ms") || key.ends_with("Ms") || key.ends_with("Bytes");
-                    if value.is_number() && (measured || key == "context_current_tokens") {
+                    let measured = ["_ms", "Ms", "Bytes"].iter().any(|unit| key.ends_with(unit));
+                    if value.is_number() && measured {
                         *value = json!(0);
+                    } else if key == "metrics" {
+                        // Lengths and token counts, with the paths in them.
+                        *value = json!({});
                     } else {
                         self.value(value);
                     }
@@ -132,6 +137,10 @@ impl Steady {
         let mut rest = text.to_owned();
         for (path, name) in &self.paths {
             rest = rest.replace(path, name);
+        }
+        if let Some((_shell, command)) = rest.split_once(" -lc ").filter(|(shell, _)| shell.starts_with('/'))
+        {
+            rest = format!("/bin/bash -lc {command}");
         }
         let mut out = String::new();
         while let Some(first) = rest.chars().next() {
@@ -147,6 +156,9 @@ impl Steady {
             } else if shaped(&rest, "dddd-dd-ddTdd:dd:dd.ddd") {
                 out += "2000-01-01T00:00:00.000";
                 23
+            } else if shaped(&rest, "_ddddddddddddd_d") {
+                out += "_0000000000000";
+                14
             } else {
                 out.push(first);
                 first.len_utf8()

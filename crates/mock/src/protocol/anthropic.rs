@@ -83,7 +83,8 @@ pub(super) fn events(answer: &Answer<'_>) -> String {
                 pieces(answer.text.unwrap_or_default()).into_iter().map(delta).collect()
             }
         };
-        out += &typed_event(&json!({ "type": "content_block_start", "index": index, "content_block": empty }));
+        out +=
+            &typed_event(&json!({ "type": "content_block_start", "index": index, "content_block": empty }));
         for delta in deltas {
             out += &typed_event(&json!({ "type": "content_block_delta", "index": index, "delta": delta }));
         }

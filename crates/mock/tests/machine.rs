@@ -1,0 +1,127 @@
+//! What a machine may lack, and the install: with a cache of its own, and programs that only pretend.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::{env, fs};
+
+use callsheet_mock::{Cli, is_isolated, on_loopback};
+use tempfile::TempDir;
+
+/// Also the test that the others start, on machines that lack something.
+#[test]
+fn codex_tells_its_version() {
+    on_loopback(&[Cli::Codex], || {
+        let said = Command::new(Cli::Codex.program().unwrap()).arg("--version").output().unwrap();
+        assert_eq!(String::from_utf8(said.stdout).unwrap(), "codex-cli 0.166.0\n");
+        let devices = fs::read_to_string("/proc/net/dev").unwrap();
+        let names = devices.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        assert!(!is_isolated() || names.collect::<Vec<_>>() == ["lo"], "{devices}");
+    });
+}
+
+/// A directory whose `bin` comes before all other programs, or is the only one there is.
+struct Machine {
+    dir: TempDir,
+    bare: bool,
+}
+
+impl Machine {
+    fn new(bare: bool, programs: &[(&str, &str)]) -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::create_dir(dir.path().join("bin")).unwrap();
+        for (name, script) in programs {
+            let path = dir.path().join("bin").join(name);
+            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Self { dir, bare }
+    }
+
+    /// Starts the test above, with an empty cache.
+    fn start(&self) -> Child {
+        let bin = self.dir.path().join("bin").display().to_string();
+        let path = if self.bare { bin } else { format!("{bin}:{}", env::var("PATH").unwrap()) };
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "codex_tells_its_version", "--nocapture"])
+            .env("PATH", path)
+            .env("CALLSHEET_TEST_CACHE", self.dir.path().join("cache"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The lines about what was not tested, if the test passed.
+    fn not_tested(&self) -> Vec<String> {
+        let output = self.start().wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        said.lines().filter(|line| line.starts_with("NOT TESTED")).map(str::to_owned).collect()
+    }
+
+    fn cached(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.dir.path().join("cache")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Installs a Codex that does nothing but say who it is, and notes that it was asked to.
+fn npm(version: &str, log: &Path) -> String {
+    format!(
+        "echo \"$8\" >> '{}'; mkdir -p \"$7/node_modules/.bin\"; cd \"$7/node_modules/.bin\"; sleep 0.2\n\
+         printf '#!/bin/sh\\necho codex-cli {version}\\n' > codex; chmod +x codex",
+        log.display()
+    )
+}
+
+#[test]
+fn one_process_installs_and_the_others_wait() {
+    let log = TempDir::new().unwrap();
+    let log = log.path().join("log");
+    let machine = Machine::new(false, &[("npm", &npm("0.166.0", &log))]);
+    let children: Vec<_> = (0..4).map(|_| machine.start()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(fs::read_to_string(&log).unwrap(), "@openai/codex@0.166.0\n");
+    assert_eq!(machine.cached(), ["codex-0.166.0", "codex.lock"]);
+}
+
+#[test]
+fn an_install_that_fails_is_named_and_leaves_nothing() {
+    let log = TempDir::new().unwrap();
+    for (npm, why) in [
+        (
+            "echo first >&2; echo no such package >&2; exit 7".to_owned(),
+            "npm failed (exit status: 7): no such package",
+        ),
+        (npm("0.1.0", &log.path().join("log")), "@openai/codex@0.166.0 calls itself \"codex-cli 0.1.0\\n\""),
+    ] {
+        let machine = Machine::new(false, &[("npm", &npm)]);
+        assert_eq!(machine.not_tested(), [format!("NOT TESTED: codex 0.166.0: {why}")]);
+        assert_eq!(machine.cached(), ["codex.lock"]);
+    }
+    let machine = Machine::new(true, &[]);
+    let why = "npm cannot be started: No such file or directory (os error 2)";
+    assert_eq!(machine.not_tested(), [format!("NOT TESTED: codex 0.166.0: {why}")]);
+}
+
+#[test]
+fn without_namespaces_the_test_runs_all_the_same() {
+    let log = TempDir::new().unwrap();
+    let log = log.path().join("log");
+    let machine = Machine::new(false, &[("npm", &npm("0.166.0", &log)), ("unshare", "exit 1")]);
+    let why = "NOT TESTED: network isolation: unshare cannot make a network namespace here";
+    assert_eq!(machine.not_tested(), [why]);
+    // It is no pass by default: the Codex of this machine tells another version, and that is noticed.
+    let program = machine.dir.path().join("cache/codex-0.166.0/node_modules/.bin/codex");
+    fs::write(&program, "#!/bin/sh\necho changed\n").unwrap();
+    assert!(!machine.start().wait_with_output().unwrap().status.success());
+}
