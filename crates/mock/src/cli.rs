@@ -54,7 +54,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// By stdin, everything allowed, plain text, a minute of time.
+    /// By stdin, everything allowed, plain text, two minutes of time.
     pub fn new(prompt: &'a str) -> Self {
         Self {
             prompt,
@@ -63,7 +63,7 @@ impl<'a> Launch<'a> {
             permit: Permit::All,
             mcp: None,
             extra: Vec::new(),
-            deadline: Duration::from_secs(60),
+            deadline: Duration::from_secs(120),
         }
     }
 }

@@ -6,13 +6,16 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::cli::Cli;
 
 impl Cli {
     /// The program of the pinned version; installed by npm if it is not yet in the cache. The error says why not.
     pub fn program(self) -> Result<PathBuf, String> {
+        static NODE: LazyLock<Result<String, String>> =
+            LazyLock::new(|| run(Command::new("node").arg("--version")));
+        NODE.clone()?;
         let program = self.home()?.join("node_modules/.bin").join(self.name());
         if program.exists() {
             return Ok(program);

@@ -24,6 +24,7 @@
 //! What a machine cannot do is said in a line that begins with `NOT TESTED` (see [`not_tested`]).
 
 mod cli;
+mod http;
 mod install;
 mod loopback;
 mod process;

@@ -1,7 +1,8 @@
 //! A loopback server that stands in for the language model.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::protocol::{Answer, Item, Protocol, Tool};
 use crate::script::{Failure, Script, Step};
 
@@ -114,12 +116,21 @@ impl Request {
     }
 }
 
-/// What a request gets.
-enum Reply<'a> {
-    Probe,
-    Side,
-    Step { index: usize, step: &'a Step, tool: Option<(Tool, &'a Value)>, serial: usize },
-    Unscripted(String),
+/// A step that answers a request, and why it does.
+struct Chosen<'a> {
+    step: Cow<'a, Step>,
+    tool: Option<(Tool, &'a Value)>,
+    /// Number of calls so far.
+    serial: usize,
+    why: String,
+}
+
+impl Chosen<'_> {
+    /// An error, so that nobody takes the answer for one of the script.
+    fn none(why: String) -> Self {
+        let step = Cow::Owned(Step::error(400, &format!("mock: {why}")));
+        Self { step, tool: None, serial: 0, why }
+    }
 }
 
 impl Shared {
@@ -129,54 +140,34 @@ impl Shared {
     }
 
     fn serve(&self, stream: &TcpStream) -> io::Result<()> {
-        let Some((method, path, body)) = receive(stream)? else { return Ok(()) };
-        let protocol = Protocol::of(&path).filter(|_| method == "POST");
-        let reply = protocol.map_or(Reply::Probe, |protocol| self.reply(protocol, &body));
-        let answer = match &reply {
-            Reply::Probe => "probe".to_owned(),
-            Reply::Side => "side".to_owned(),
-            Reply::Step { index, .. } => format!("step {index}"),
-            Reply::Unscripted(why) => why.clone(),
+        let Some((method, path, body)) = http::receive(stream)? else { return Ok(()) };
+        let note = |answer: String| {
+            self.note(Request { method: method.clone(), path: path.clone(), body: body.clone(), answer })
         };
-        self.note(Request { method: method.clone(), path: path.clone(), body: body.clone(), answer })?;
-
-        let stream_it = protocol.is_some_and(|protocol| protocol.streams(&path, &body));
-        let model = body["model"].as_str().unwrap_or("mock-model");
-        let say = |answer: &Answer<'_>| {
-            let text = protocol.map(|protocol| protocol.write(answer, stream_it)).unwrap_or_default();
-            let kind = if stream_it { "text/event-stream" } else { "application/json" };
-            send(stream, 200, kind, &text)
+        let Some(protocol) = Protocol::of(&path).filter(|_| method == "POST") else {
+            note("probe".to_owned())?;
+            // One body for the lists of models and the counts of tokens that some clients ask for.
+            let any =
+                json!({ "object": "list", "data": [], "models": [], "input_tokens": 10, "totalTokens": 10 });
+            let any = if method == "HEAD" { String::new() } else { any.to_string() };
+            return http::send(stream, 200, "application/json", &any);
         };
-        match reply {
-            Reply::Probe => {
-                // One body for the lists of models and the counts of tokens that some clients ask for.
-                let body = json!({ "object": "list", "data": [], "models": [], "input_tokens": 10, "totalTokens": 10 });
-                let body = if method == "HEAD" { String::new() } else { body.to_string() };
-                send(stream, 200, "application/json", &body)
+        let Chosen { step, tool, serial, why } = self.choose(protocol, &body);
+        note(why)?;
+        thread::sleep(Duration::from_millis(step.delay_ms));
+        match &step.fail {
+            Some(Failure::Drop) => stream.shutdown(Shutdown::Both),
+            Some(Failure::Status { status, body }) => {
+                http::send(stream, *status, "application/json", &body.to_string())
             }
-            Reply::Side => {
-                say(&Answer { model, serial: 0, thought: None, text: Some(SIDE_ANSWER), call: None })
-            }
-            Reply::Unscripted(why) => {
-                let Some(Failure::Status { status, body }) = Step::error(400, &format!("mock: {why}")).fail
-                else {
-                    return Ok(());
-                };
-                send(stream, status, "application/json", &body.to_string())
-            }
-            Reply::Step { step, tool, serial, .. } => {
-                thread::sleep(Duration::from_millis(step.delay_ms));
-                match &step.fail {
-                    Some(Failure::Drop) => stream.shutdown(Shutdown::Both),
-                    Some(Failure::Status { status, body }) => {
-                        send(stream, *status, "application/json", &body.to_string())
-                    }
-                    None => {
-                        let call = tool.as_ref().map(|(tool, args)| (tool, *args));
-                        let (thought, text) = (step.thought.as_deref(), step.text.as_deref());
-                        say(&Answer { model, serial, thought, text, call })
-                    }
-                }
+            None => {
+                let model = body["model"].as_str().unwrap_or("mock-model");
+                let (thought, text) = (step.thought.as_deref(), step.text.as_deref());
+                let call = tool.as_ref().map(|(tool, args)| (tool, *args));
+                let in_events = protocol.streams(&path, &body);
+                let answer = protocol.write(&Answer { model, serial, thought, text, call }, in_events);
+                let kind = if in_events { "text/event-stream" } else { "application/json" };
+                http::send(stream, 200, kind, &answer)
             }
         }
     }
@@ -191,10 +182,11 @@ impl Shared {
         Ok(())
     }
 
-    fn reply(&self, protocol: Protocol, body: &Value) -> Reply<'_> {
+    fn choose(&self, protocol: Protocol, body: &Value) -> Chosen<'_> {
         let tools = protocol.tools(body);
         if tools.is_empty() {
-            return Reply::Side;
+            let step = Cow::Owned(Step::text(SIDE_ANSWER));
+            return Chosen { step, tool: None, serial: 0, why: "side".to_owned() };
         }
         let items = protocol.items(body);
         let results = |items: &[Item]| items.iter().filter(|item| **item == Item::Result).count();
@@ -205,20 +197,21 @@ impl Shared {
         });
         let Some((at, turn)) = turn else {
             let said = items.iter().skip(begun).filter(|item| matches!(item, Item::User(_)));
-            return Reply::Unscripted(format!("no turn begins with any of {:?}", said.collect::<Vec<_>>()));
+            return Chosen::none(format!("no turn begins with any of {:?}", said.collect::<Vec<_>>()));
         };
         let index = results(&items[at..]);
         let Some(step) = turn.steps.get(index) else {
-            return Reply::Unscripted(format!("the turn has no step {index}"));
+            return Chosen::none(format!("the turn has no step {index}"));
         };
         let offered = |wanted: &String| tools.iter().find(|tool| tool.is(wanted)).cloned();
         let mut calls = step.call.iter();
         let tool = calls.find_map(|call| Some((call.tools.iter().find_map(offered)?, &call.args)));
         if tool.is_none() && !step.call.is_empty() {
+            let wanted: Vec<_> = step.call.iter().flat_map(|call| &call.tools).collect();
             let names: Vec<_> = tools.iter().map(|tool| &tool.name).collect();
-            return Reply::Unscripted(format!("no tool of {:?} is offered, but {names:?}", step.call));
+            return Chosen::none(format!("no tool of {wanted:?} is offered, but {names:?}"));
         }
-        Reply::Step { index, step, tool, serial: results(&items) }
+        Chosen { step: Cow::Borrowed(step), tool, serial: results(&items), why: format!("step {index}") }
     }
 }
 
@@ -226,62 +219,4 @@ impl Shared {
 fn begun(items: &[Item]) -> usize {
     let ended = |at: &usize| items[*at] == Item::Said && items.get(at + 1) != Some(&Item::Called);
     (0..items.len()).rev().find(ended).map_or(0, |at| at + 1)
-}
-
-type Received = (String, String, Value);
-
-/// Reads one request. A body is counted or in chunks.
-fn receive(stream: &TcpStream) -> io::Result<Option<Received>> {
-    let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    let mut words = line.split_whitespace();
-    let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
-    let (method, path) = (method.to_owned(), path.to_owned());
-    let (mut length, mut chunked) = (0, false);
-    loop {
-        let header = trimmed_line(&mut reader)?.to_ascii_lowercase();
-        let Some((name, value)) = header.split_once(':') else { break };
-        match name {
-            "content-length" => length = value.trim().parse().map_err(io::Error::other)?,
-            "transfer-encoding" => chunked = value.trim() == "chunked",
-            _ => {}
-        }
-    }
-    let mut body = Vec::new();
-    if chunked {
-        loop {
-            let size = u64::from_str_radix(&trimmed_line(&mut reader)?, 16).map_err(io::Error::other)?;
-            reader.by_ref().take(size).read_to_end(&mut body)?;
-            trimmed_line(&mut reader)?;
-            if size == 0 {
-                break;
-            }
-        }
-    } else {
-        reader.take(length).read_to_end(&mut body)?;
-    }
-    let body = match body.as_slice() {
-        [] => Value::Null,
-        bytes => serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into()),
-    };
-    Ok(Some((method, path, body)))
-}
-
-fn trimmed_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    Ok(line.trim_end().to_owned())
-}
-
-fn send(mut stream: &TcpStream, status: u16, kind: &str, body: &str) -> io::Result<()> {
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status} Mock\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())?;
-    stream.flush()
 }

@@ -108,9 +108,11 @@ fn an_install_that_fails_is_named_and_leaves_nothing() {
         assert_eq!(machine.not_tested(), [format!("NOT TESTED: codex 0.166.0: {why}")]);
         assert_eq!(machine.cached(), ["codex.lock"]);
     }
-    let machine = Machine::new(true, &[]);
-    let why = "npm cannot be started: No such file or directory (os error 2)";
-    assert_eq!(machine.not_tested(), [format!("NOT TESTED: codex 0.166.0: {why}")]);
+    for (programs, missing) in [(&[][..], "node"), (&[("node", "exit 0")], "npm")] {
+        let machine = Machine::new(true, programs);
+        let why = format!("{missing} cannot be started: No such file or directory (os error 2)");
+        assert_eq!(machine.not_tested(), [format!("NOT TESTED: codex 0.166.0: {why}")]);
+    }
 }
 
 #[test]
