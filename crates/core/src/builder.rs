@@ -22,6 +22,7 @@ use crate::render::render;
 use crate::request::{ContextBlock, Layout, Memory, MissingPolicy, Request};
 use crate::source::Sources;
 use crate::text::Text;
+use crate::values::Values;
 
 /// Builds a prompt of five layers: identity, project, rules, context, tools. They stand in this order
 /// whatever the order of the calls, and a layer that nothing fills leaves no trace.
@@ -76,7 +77,7 @@ impl<S: Sources> PromptBuilder<S> {
 
     /// Layer 1: the template `identity/NAME.md`, filled with `variables`. A name without a template
     /// makes [`build`](Self::build) fail: no prompt is better than one that nobody signs.
-    pub fn set_identity(&mut self, name: impl Into<String>, variables: BTreeMap<Text, Text>) -> &mut Self {
+    pub fn set_identity(&mut self, name: impl Into<String>, variables: Values) -> &mut Self {
         self.request.role = Some(name.into());
         self.request.values = variables;
         self
@@ -194,7 +195,7 @@ impl<S: Sources> PromptBuilder<S> {
     }
 
     /// The template that [`get_template`](Self::get_template) finds, filled with `variables`.
-    pub fn render_template(&self, name: &str, variables: BTreeMap<Text, Text>) -> Result<String, Failure> {
+    pub fn render_template(&self, name: &str, variables: Values) -> Result<String, Failure> {
         let paths = template_paths(name);
         if paths.is_empty() {
             let message = format!("`{name}` cannot be the name of a template");

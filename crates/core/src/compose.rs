@@ -14,14 +14,16 @@ use crate::agent::Agent;
 use crate::data::{self, RecipeFile};
 use crate::diag::{self, Code, Diag, Failure};
 use crate::lookup::{self, Library, names_in};
-use crate::prompt::{Absent, Block, From, Origin, Piece, Prompt, Section, Supplied, Trust, Unit, Why};
+use crate::prompt::{
+    Absent, Block, From, Origin, Origins, Piece, Prompt, Section, Supplied, Trust, Unit, Why,
+};
 use crate::recipe::{BlockSpec, Field, Recipe, SectionSpec};
 use crate::request::Request;
 use crate::room::Room;
 use crate::source::{SourceId, Sources};
 use crate::template::{Span, Template, written};
 use crate::text::Text;
-use crate::values::Values;
+use crate::values::Lookup;
 
 /// A prompt, what there is to say about it, and what is not in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +61,6 @@ impl Library<'_> {
 
 impl<'c> Composer<'c> {
     fn new(request: &'c Request, file: &'c RecipeFile, library: &'c Library<'c>) -> Self {
-        let values = Values::new(&request.values);
         Self {
             request,
             library,
@@ -69,9 +70,9 @@ impl<'c> Composer<'c> {
             agent: Agent::default(),
             agent_file: None,
             fields: BTreeMap::new(),
-            origins: Vec::with_capacity(values.len() + 32),
+            origins: Origins::new(&request.values),
             by_source: BTreeMap::new(),
-            values,
+            values: Lookup::new(&request.values),
             derived: BTreeMap::new(),
             deriving: Vec::new(),
             shown: BTreeSet::new(),
@@ -110,9 +111,9 @@ pub(crate) struct Composer<'c> {
     agent_file: Option<SourceId>,
     /// The request's fields with the recipe's defaults.
     fields: BTreeMap<Field, String>,
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) origins: Origins,
     pub(crate) by_source: BTreeMap<SourceId, u32>,
-    pub(crate) values: Values<'c>,
+    pub(crate) values: Lookup<'c>,
     pub(crate) derived: BTreeMap<&'c str, Option<Block>>,
     /// The parts of the request that the recipe asked for.
     pub(crate) shown: BTreeSet<&'static str>,
@@ -161,8 +162,7 @@ impl<'c> Composer<'c> {
         }
         self.tell_not_shown();
         let used = self.by_source.keys().chain([&self.file.id]).chain(&self.agent_file);
-        let used: BTreeSet<&SourceId> = used.collect();
-        self.absent.extend(used.into_iter().flat_map(|id| self.library.shadowed(id)));
+        self.absent.extend(self.library.shadowed(used));
         let model = self.request.values.get("model").map(ToString::to_string);
         let prompt = Prompt {
             recipe: self.file.name.clone(),
@@ -218,21 +218,16 @@ impl<'c> Composer<'c> {
     }
 
     pub(crate) fn origin(&mut self, origin: Origin) -> u32 {
-        self.origins.push(origin);
-        u32::try_from(self.origins.len() - 1).unwrap_or(u32::MAX)
+        self.origins.push(origin)
     }
 
     pub(crate) fn source_origin(&mut self, id: &SourceId, text: &Text) -> u32 {
-        if let Some(known) = self.by_source.get(id) {
-            return *known;
-        }
-        let origin = self.origin(Origin::source(id.clone(), text.clone()));
-        self.by_source.insert(id.clone(), origin);
-        origin
+        let new = || self.origins.push(Origin::source(id.clone(), text.clone()));
+        *self.by_source.entry(id.clone()).or_insert_with(new)
     }
 
     pub(crate) fn whole(&self, origin: u32) -> Piece {
-        Piece { origin, start: 0, end: self.origins[origin as usize].text.len() }
+        Piece { origin, start: 0, end: self.origins[origin].text.len() }
     }
 
     /// A block that is all of one text.
@@ -460,7 +455,8 @@ impl<'c> Composer<'c> {
 }
 
 pub(crate) fn supplied_block(name: &str, piece: Piece) -> Block {
-    let supplied = alloc::vec![Supplied { pieces: 0..1, name: name.into(), line: false, tagged: false }];
+    let supplied =
+        alloc::vec![Supplied { pieces: 0..1, name: Some(name.into()), line: false, tagged: false }];
     Block { name: name.into(), pieces: alloc::vec![piece], supplied, ..Block::default() }
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::agent::Agent;
+use crate::contract::Contract;
 use crate::diag::{Code, Diag, Failure, MOST};
 use crate::locate::{Located, Path, Step};
 use crate::lookup::{self, Library, names_in};
@@ -55,6 +56,13 @@ fn is_short(id: &SourceId, text: &Text, code: Code) -> Result<(), Diag> {
 pub fn read_agent(id: &SourceId, text: &Text) -> Result<Agent, Failure> {
     is_short(id, text, Code::AgentBad)?;
     read(&id.to_string(), text, Notation::Toml, Codes { bad: Code::AgentBad, unknown: Code::AgentBad })
+}
+
+/// Reads a contract.
+pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
+    is_short(id, text, Code::ContractBad)?;
+    let codes = Codes { bad: Code::ContractBad, unknown: Code::ContractBad };
+    read(&id.to_string(), text, Notation::Toml, codes)
 }
 
 /// Reads a recipe, and sees to it that every wording stands in the file as it is.
@@ -148,6 +156,17 @@ pub(crate) fn recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Resu
     let (id, text) = find(library, "recipes", name, layout, Code::RecipeNotFound)?;
     let recipe = read_recipe(&id, &text)?;
     Ok(RecipeFile { name: name.into(), id, text, recipe })
+}
+
+/// The contract `name`, and where it was found.
+pub(crate) fn contract(
+    library: &Library<'_>,
+    name: &str,
+    layout: &Layout,
+) -> Result<(SourceId, Contract), Failure> {
+    let (id, text) = find(library, "contracts", name, layout, Code::ContractNotFound)?;
+    let contract = read_contract(&id, &text)?;
+    Ok((id, contract))
 }
 
 pub(crate) fn agent(

@@ -53,6 +53,8 @@ codes! {
     RecipeBad "recipe/bad" "A recipe cannot be read.",
     AgentNotFound "agent/not-found" "No root holds the agent's file.",
     AgentBad "agent/bad" "An agent's file cannot be read.",
+    ContractNotFound "contract/not-found" "No root holds the contract.",
+    ContractBad "contract/bad" "A contract cannot be read.",
     RequestBad "request/bad" "A request does not have the form that the schema gives.",
     RequestUnknownKey "request/unknown-key" "A request has a key that does not exist.",
     RequestBadName "request/bad-name" "A role, agent, phase, command, recipe or key is not a name.",

@@ -130,11 +130,7 @@ impl Composer<'_> {
         Some(match self.outlined(&whole, path, notices) {
             None => whole,
             Some((block, left_out)) => {
-                self.absent.push(shown.absent(
-                    self.origins[origin as usize].label(),
-                    Why::Outlined,
-                    left_out,
-                ));
+                self.absent.push(shown.absent(self.origins[origin].label(), Why::Outlined, left_out));
                 block
             }
         })

@@ -17,8 +17,9 @@ use crate::prompt::{Absent, Block, From, Piece, Supplied, Trust, Why};
 use crate::recipe::{Derive, Each, Field, Missing};
 use crate::request::MissingPolicy;
 use crate::source::{Root, SourceId};
-use crate::template::{Node, Notation, Span, Template};
+use crate::template::{Include, Node, Notation, Span, Template};
 use crate::text::Text;
+use crate::values::hash;
 
 /// Values that belong to one row only.
 pub(crate) type Fields<'f> = &'f [(&'static str, Block)];
@@ -51,9 +52,7 @@ impl<'c> Composer<'c> {
                 Node::Text(span) => block.pieces.push(Piece { origin, start: span.start, end: span.end }),
                 Node::Slot(name) => self.slot(template, *name, fields, block),
                 Node::Fragment(name) => self.fragment(template, *name, fields, block),
-                Node::Include { path, at, optional } => {
-                    self.include(template, path, *at, *optional, fields, block);
-                }
+                Node::Include(include) => self.include(template, include, fields, block),
             }
         }
         self.chain.pop();
@@ -73,13 +72,8 @@ impl<'c> Composer<'c> {
         let (pieces, supplied) = (block.pieces.len(), block.supplied.len());
         self.fill(template, &[], block);
         block.supplied.truncate(supplied);
-        let name = block.name.as_str().into();
-        block.supplied.push(Supplied {
-            pieces: pieces..block.pieces.len(),
-            name,
-            line: false,
-            tagged: false,
-        });
+        let (pieces, name) = (pieces..block.pieces.len(), Some(block.name.as_str().into()));
+        block.supplied.push(Supplied { pieces, name, line: false, tagged: false });
     }
 
     fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
@@ -87,8 +81,11 @@ impl<'c> Composer<'c> {
         if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
             return append(block, value.clone());
         }
-        if let Some(value) = self.values.get_mut(name) {
-            return value.fill(&mut self.origins, block);
+        if let Some((origin, end)) = self.values.find(name, hash(name)) {
+            let at = block.pieces.len();
+            block.pieces.push(Piece { origin, start: 0, end });
+            let supplied = Supplied { pieces: at..at + 1, name: None, line: false, tagged: false };
+            return block.supplied.push(supplied);
         }
         if let Some(value) = self.slot_without_value(template, span) {
             // A derived value can be long, and a template can ask for it a thousand times.
@@ -218,7 +215,7 @@ impl<'c> Composer<'c> {
         self.chain = outer;
         let block = block.map(|mut block| {
             if let Some(tag) = spec.tag.as_ref().filter(|_| !block.is_empty()) {
-                let (pieces, name) = (0..block.pieces.len(), tag.as_str().into());
+                let (pieces, name) = (0..block.pieces.len(), Some(tag.as_str().into()));
                 block.supplied = alloc::vec![Supplied { pieces, name, line: false, tagged: true }];
             }
             block
@@ -288,15 +285,14 @@ impl<'c> Composer<'c> {
         notation: Notation,
         error: impl FnOnce(String) -> Diag,
     ) -> Option<Arc<Template>> {
-        let path = fragment_path(name);
-        match self.library.template(&path, notation, &self.request.layout) {
+        match self.library.fragment(name, notation, &self.request.layout) {
             Ok(Some(fragment)) => Some(fragment),
             Ok(None) => {
                 let (sources, layout) = (self.library.sources, &self.request.layout);
                 tell(&mut self.errors, Code::FragmentNotFound, || {
                     let names = names_in(sources, "templates/shared", layout);
                     error(format!("there is no fragment `{name}`"))
-                        .looked(lookup::candidates(&path, layout))
+                        .looked(lookup::candidates(&fragment_path(name), layout))
                         .suggest(name, names.iter().map(String::as_str))
                 });
                 None
@@ -330,15 +326,8 @@ impl<'c> Composer<'c> {
         self.fill(&fragment, fields, block);
     }
 
-    fn include(
-        &mut self,
-        template: &Template,
-        path: &[Node],
-        at: Span,
-        optional: bool,
-        fields: Fields<'_>,
-        block: &mut Block,
-    ) {
+    fn include(&mut self, template: &Template, include: &Include, fields: Fields<'_>, block: &mut Block) {
+        let Include { path, at, optional } = include;
         let mut whole = String::new();
         let mistakes = self.errors.len();
         for node in path {
@@ -349,7 +338,7 @@ impl<'c> Composer<'c> {
                     whole.push_str(&value.text(&self.origins));
                 }
                 Node::Text(span) => whole.push_str(span.of(&template.text)),
-                Node::Fragment(_) | Node::Include { .. } => {}
+                Node::Fragment(_) | Node::Include(_) => {}
             }
         }
         if self.errors.len() > mistakes {
@@ -369,7 +358,7 @@ impl<'c> Composer<'c> {
         };
         // What stays the same while a prompt is composed need not be read again.
         let found = match self.by_source.get(&id) {
-            Some(known) => Ok(Some(self.origins[*known as usize].text.clone())),
+            Some(known) => Ok(Some(self.origins[*known].text.clone())),
             None => lookup::read(self.library.sources, &id),
         };
         match found {
@@ -377,7 +366,7 @@ impl<'c> Composer<'c> {
                 Ok(()) => append(block, self.file_block("include", &id, &text)),
                 Err(error) => self.errors.push(here(error)),
             },
-            Ok(None) if optional => {
+            Ok(None) if *optional => {
                 self.absent.push(Absent { what: id.to_string(), why: Why::NotThere, detail: String::new() });
             }
             Ok(None) => {

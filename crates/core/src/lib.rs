@@ -19,6 +19,7 @@ pub mod catalog;
 pub mod check;
 mod compose;
 mod context;
+pub mod contract;
 mod data;
 mod derive;
 mod detail;
@@ -31,6 +32,7 @@ mod locate;
 mod lookup;
 mod name;
 mod once;
+mod origin;
 pub mod prompt;
 pub mod recipe;
 pub mod render;
@@ -48,7 +50,9 @@ pub use budget::{Fitted, Step, fit};
 pub use builder::PromptBuilder;
 pub use builtin::{Builtin, FILES};
 pub use compose::{Composed, compose};
-pub use data::{Codes, Notation as DataNotation, RecipeFile, read, read_agent, read_recipe, read_request};
+pub use data::{
+    Codes, Notation as DataNotation, RecipeFile, read, read_agent, read_contract, read_recipe, read_request,
+};
 pub use detail::{Detail, LeftOut, NoText, outline};
 pub use fact::Facts;
 pub use lookup::{Library, candidates, names_in};
@@ -60,6 +64,7 @@ pub use step::Rung;
 pub use system::{Injected, inject_variables, load_system_template};
 pub use text::Text;
 pub use unified::{ContextItem, UnifiedPrompt};
+pub use values::Values;
 
 /// Changes only when the same request and sources begin to give other bytes.
 pub const ENGINE_VERSION: u32 = 1;

@@ -3,7 +3,7 @@
 //! Project first, then user, then builtin; the first file wins, whole. A file that is there but cannot
 //! be used is an error: an override is never skipped in silence.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -24,18 +24,21 @@ pub(crate) const CONTROLLED: &str = "templates/context.md";
 
 /// Every place that can hold the data file `path` (such as `templates/system/BASE-plan.md`), in order.
 pub fn candidates(path: &str, layout: &Layout) -> Vec<SourceId> {
-    let mut places = Vec::new();
+    let mut places = Vec::with_capacity(layout.templates.len() + 2);
+    let shipped = SourceId::new(Root::Builtin, path).ok();
     if path != CONTROLLED {
+        let mut project = |dir: &str, rest: &str| {
+            let path = [dir, "/", rest].concat();
+            places.extend(SourceId::new(Root::Project, &path).ok());
+        };
         match path.strip_prefix("templates/") {
-            Some(rest) => {
-                places.extend(layout.templates.iter().map(|dir| (Root::Project, format!("{dir}/{rest}"))))
-            }
-            None => places.push((Root::Project, format!(".callsheet/{path}"))),
+            Some(rest) => layout.templates.iter().for_each(|dir| project(dir, rest)),
+            None => project(".callsheet", path),
         }
-        places.push((Root::User, path.to_string()));
+        places.extend(shipped.as_ref().map(|shipped| shipped.under(Root::User)));
     }
-    places.push((Root::Builtin, path.to_string()));
-    places.iter().filter_map(|(root, path)| SourceId::new(*root, path).ok()).collect()
+    places.extend(shipped);
+    places
 }
 
 /// The names (without `.md` or `.toml`) of all data files directly in `dir`, over all roots, in byte order.
@@ -71,7 +74,7 @@ pub(crate) fn read(sources: &dyn Sources, id: &SourceId) -> Result<Option<Text>,
         .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")))
 }
 
-/// Templates by path; `None` where no root has one.
+/// Templates by path, or fragments by name; `None` where no root has one.
 type Found = BTreeMap<String, Option<Arc<Template>>>;
 
 /// Sources with the templates that were parsed so far: for a caller that composes often from files that do
@@ -80,6 +83,7 @@ pub struct Library<'s> {
     pub(crate) sources: &'s dyn Sources,
     /// One for each notation.
     found: [RefCell<Found>; 2],
+    fragments: [RefCell<Found>; 2],
     /// What each winner hides.
     shadowed: RefCell<BTreeMap<SourceId, Vec<Absent>>>,
 }
@@ -92,12 +96,22 @@ impl fmt::Debug for Library<'_> {
 
 impl<'s> Library<'s> {
     pub fn new(sources: &'s dyn Sources) -> Self {
-        Self { sources, found: Default::default(), shadowed: RefCell::default() }
+        Self {
+            sources,
+            found: Default::default(),
+            fragments: Default::default(),
+            shadowed: RefCell::default(),
+        }
     }
 
-    /// What a winner hides.
-    pub(crate) fn shadowed(&self, by: &SourceId) -> Vec<Absent> {
-        self.shadowed.borrow().get(by).cloned().unwrap_or_default()
+    /// What the winners among `used` hide, in the order of their ids.
+    pub(crate) fn shadowed<'u>(&self, used: impl Iterator<Item = &'u SourceId>) -> Vec<Absent> {
+        let shadowed = self.shadowed.borrow();
+        if shadowed.is_empty() {
+            return Vec::new();
+        }
+        let used: BTreeSet<&SourceId> = used.collect();
+        used.into_iter().filter_map(|id| shadowed.get(id)).flatten().cloned().collect()
     }
 
     /// The winner among the places that can hold `path`, unparsed.
@@ -130,6 +144,22 @@ impl<'s> Library<'s> {
         Ok(Some(body.of(&text).to_string()))
     }
 
+    /// The fragment `name`, parsed; `None` if no root holds it.
+    pub(crate) fn fragment(
+        &self,
+        name: &str,
+        notation: Notation,
+        layout: &Layout,
+    ) -> Result<Option<Arc<Template>>, Diag> {
+        let fragments = &self.fragments[usize::from(notation == Notation::Brackets)];
+        if let Some(known) = fragments.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let found = self.parse(&fragment_path(name), notation, layout)?;
+        fragments.borrow_mut().insert(name.to_string(), found.clone());
+        Ok(found)
+    }
+
     /// The template at `path`, parsed; `None` if no root holds it.
     pub(crate) fn template(
         &self,
@@ -141,16 +171,18 @@ impl<'s> Library<'s> {
         if let Some(known) = found.borrow().get(path) {
             return Ok(known.clone());
         }
-        let parsed = match self.file(path, layout)? {
-            Some((id, text)) => Some(Arc::new(Template::parse(id, text, notation)?)),
-            None => None,
-        };
+        let parsed = self.parse(path, notation, layout)?;
         found.borrow_mut().insert(path.to_string(), parsed.clone());
         Ok(parsed)
+    }
+
+    fn parse(&self, path: &str, notation: Notation, layout: &Layout) -> Result<Option<Arc<Template>>, Diag> {
+        let parse = |(id, text)| Template::parse(id, text, notation).map(Arc::new);
+        self.file(path, layout)?.map(parse).transpose()
     }
 }
 
 /// Where the fragment `name` lives: `shared/` unless it names a folder itself.
 pub(crate) fn fragment_path(name: &str) -> String {
-    if name.contains('/') { format!("templates/{name}.md") } else { format!("templates/shared/{name}.md") }
+    ["templates/", if name.contains('/') { "" } else { "shared/" }, name, ".md"].concat()
 }

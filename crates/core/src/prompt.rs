@@ -3,7 +3,7 @@
 //! A piece is a byte range of an origin's text. Nothing in a prompt has a text of its own, so where a
 //! byte comes from can always be told. How it is written down is [`render`](crate::render)'s business.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -11,10 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::origin::{From, Origin, Origins, Trust};
 use crate::recipe::{Level, Separator};
 use crate::render::Api;
 use crate::request::DocumentKind;
-use crate::source::{Root, SourceId};
 use crate::text::Text;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,86 +34,6 @@ pub enum Part {
     Instructions,
 }
 
-/// Who is behind a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Trust {
-    Ours,
-    Project,
-    Person,
-    Agent,
-}
-
-impl Trust {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Project => "project",
-            Self::Person => "person",
-            Self::Agent => "agent",
-        }
-    }
-
-    pub const fn of(root: Root) -> Self {
-        match root {
-            Root::Builtin => Self::Ours,
-            Root::User => Self::Person,
-            Root::Project => Self::Project,
-            Root::Session => Self::Agent,
-        }
-    }
-}
-
-/// Where a text comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
-    /// A file.
-    Source(SourceId),
-    /// A value of the request, by its key.
-    Value(Text),
-    /// A field of the request, such as `instructions` or `context[0].text`.
-    Request(String),
-    /// The content of a document of the request, by its name.
-    Document(String),
-    /// A default in a template's frontmatter.
-    Default { source: SourceId, name: String },
-    /// A row that was derived from the request and the sources.
-    Derived { name: String, field: String },
-    /// Separators, tags and notices.
-    Engine,
-}
-
-/// A text, where it comes from, and who is behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    pub from: From,
-    pub trust: Trust,
-    pub text: Text,
-}
-
-impl Origin {
-    pub fn is_engine(&self) -> bool {
-        self.from == From::Engine
-    }
-
-    pub fn source(id: SourceId, text: Text) -> Self {
-        Self { trust: Trust::of(id.root()), from: From::Source(id), text }
-    }
-
-    /// What a person reads in `explain`: a file, or the input that it came in by.
-    pub fn label(&self) -> String {
-        match &self.from {
-            From::Source(id) => id.to_string(),
-            From::Value(key) => alloc::format!("value {key}"),
-            From::Request(field) => alloc::format!("request {field}"),
-            From::Document(name) => alloc::format!("document {name}"),
-            From::Default { source, name } => alloc::format!("default of {name} in {source}"),
-            From::Derived { name, field } => alloc::format!("derived {name}.{field}"),
-            From::Engine => "engine".to_string(),
-        }
-    }
-}
-
 /// A byte range of one origin's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -124,8 +44,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    pub fn text(self, origins: &[Origin]) -> &str {
-        &origins[self.origin as usize].text[self.start..self.end]
+    pub fn text(self, origins: &Origins) -> &str {
+        &origins[self.origin].text[self.start..self.end]
     }
 }
 
@@ -133,14 +53,25 @@ impl Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Supplied {
     /// The first piece and the one after the last.
-    pub pieces: core::ops::Range<usize>,
-    /// What it is called if it has to stand between tags.
-    pub name: Text,
+    pub pieces: Range<usize>,
+    /// What it is called if it has to stand between tags; `None`: as the value that it is.
+    pub name: Option<Text>,
     /// It has its place in one line, in a list or a code span: a line end or a backtick in it would make
     /// something else of what follows.
     pub line: bool,
     /// It stands between tags whatever it says, wherever it shares an element with other text.
     pub tagged: bool,
+}
+
+impl Supplied {
+    /// What it is called in `block`.
+    pub fn name<'s>(&'s self, block: &Block, origins: &'s Origins) -> &'s str {
+        let value = || match &origins[block.pieces.get(self.pieces.start)?.origin].from {
+            From::Value(key) => Some(key),
+            _ => None,
+        };
+        self.name.as_ref().or_else(value).map_or("value", Text::as_str)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,7 +95,7 @@ impl Block {
         self.len() == 0
     }
 
-    pub fn text(&self, origins: &[Origin]) -> String {
+    pub fn text(&self, origins: &Origins) -> String {
         let mut text = String::with_capacity(self.len());
         for piece in &self.pieces {
             text.push_str(piece.text(origins));
@@ -227,7 +158,7 @@ pub struct Prompt {
     /// The format that the request or the recipe asks for.
     pub format: Format,
     pub separator: Separator,
-    pub origins: Vec<Origin>,
+    pub origins: Origins,
     pub sections: Vec<Section>,
     pub tools: Vec<Value>,
     /// What a request body names as its model.

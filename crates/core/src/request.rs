@@ -18,6 +18,7 @@ use crate::name::{NAME_HINT, is_name};
 use crate::prompt::Format;
 use crate::step::Rung;
 use crate::text::Text;
+use crate::values::Values;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -46,8 +47,8 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Text>,
     /// Values for slots, always literal.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<Text, Text>,
+    #[serde(skip_serializing_if = "Values::is_empty")]
+    pub values: Values,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextBlock>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -246,7 +247,7 @@ impl Request {
                 refuse(what, given);
             }
         }
-        for key in self.values.keys().filter(|key| !is_name(key)) {
+        for key in self.values.strays() {
             refuse("key of a value", key);
         }
         for block in self.context.iter().filter(|block| !is_name(&block.name)) {

@@ -4,10 +4,10 @@
 //! [`Recorder`] and replayed from a [`Snapshot`]. Nothing here opens a file; see `callsheet-run`.
 
 use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
@@ -45,7 +45,7 @@ impl Root {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceId {
     root: Root,
-    path: Box<str>,
+    path: Arc<str>,
 }
 
 /// Why a path can never be an address inside a root.
@@ -81,8 +81,7 @@ impl SourceId {
         if path.starts_with('/') {
             return Err(BadPath::Absolute);
         }
-        let plain = |part: &str| !matches!(part, "" | "." | "..");
-        if path.split('/').all(plain) {
+        if is_normal(path) {
             return Ok(Self { root, path: path.into() });
         }
         let mut parts = Vec::new();
@@ -101,10 +100,21 @@ impl SourceId {
         self.root
     }
 
+    /// The same path in another root.
+    pub(crate) fn under(&self, root: Root) -> Self {
+        Self { root, path: self.path.clone() }
+    }
+
     /// The path inside the root; `.` for the root itself.
     pub fn path(&self) -> &str {
         &self.path
     }
+}
+
+/// Whether no part of `path` is empty, `.` or `..`.
+fn is_normal(path: &str) -> bool {
+    let plain = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
+    path.as_bytes().split(|byte| *byte == b'/').all(plain)
 }
 
 impl fmt::Display for SourceId {

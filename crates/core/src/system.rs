@@ -2,7 +2,7 @@
 //!
 //! [`compose`](crate::compose()) does both at once, and does more: defaults, derived values, fragments.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,6 +17,7 @@ use crate::request::{Layout, Request};
 use crate::source::{SourceId, Sources};
 use crate::template::{Node, Span, parse_braces};
 use crate::text::Text;
+use crate::values::Values;
 
 /// The body of `system/[AGENT]-[PHASE].md`, or else of `system/BASE-[PHASE].md`, as it is written.
 ///
@@ -69,7 +70,7 @@ pub struct Injected {
 /// assert_eq!(injected.text, "Context not provided\n1. {{PROJECT_CONTEXT}}");
 /// assert_eq!(injected.warnings.len(), 2);
 /// ```
-pub fn inject_variables(template: &str, values: &BTreeMap<Text, Text>) -> Injected {
+pub fn inject_variables(template: &str, values: &Values) -> Injected {
     let source = Text::from(template);
     let notice = LazyCell::new(shipped_notice);
     let mut injected = Injected::default();
@@ -98,7 +99,7 @@ pub fn inject_variables(template: &str, values: &BTreeMap<Text, Text>) -> Inject
                 injected.text.push_str(&format!("{{{{> {name}}}}}"));
                 (Code::FragmentNotFound, format!("the fragment `{name}` is left as it is"), span)
             }
-            Node::Include { .. } => continue,
+            Node::Include(_) => continue,
         };
         if warned.insert(span.of(template)) {
             let warning = Diag::warning(code, message).at("template", &source, span.start..span.end);

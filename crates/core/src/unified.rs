@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::compose::supplied_block;
 use crate::data::{self, Codes, Notation};
 use crate::diag::{Code, Failure};
-use crate::prompt::{self, Block, Format, Origin, Part, Piece, Prompt, Section, Trust};
+use crate::prompt::{self, Block, Format, Origin, Origins, Part, Piece, Prompt, Section, Trust};
 use crate::recipe::Separator;
 use crate::render::render;
 use crate::request::DocumentKind;
@@ -92,10 +92,9 @@ impl UnifiedPrompt {
 
 impl From<&UnifiedPrompt> for Prompt {
     fn from(unified: &UnifiedPrompt) -> Self {
-        let mut origins = Vec::new();
+        let mut origins = Origins::default();
         let mut whole = |from, trust, text: &Text| {
-            let origin = u32::try_from(origins.len()).unwrap_or(u32::MAX);
-            origins.push(Origin { from, trust, text: text.clone() });
+            let origin = origins.push(Origin { from, trust, text: text.clone() });
             Piece { origin, start: 0, end: text.len() }
         };
         let field = |name: &str| prompt::From::Request(name.into());

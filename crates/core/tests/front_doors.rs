@@ -12,7 +12,7 @@ use callsheet_core::render::render;
 use callsheet_core::request::{DocumentKind, Layout, MissingPolicy};
 use callsheet_core::{
     Builtin, ContextItem, Entry, Format, Limits, Listing, Prompt, PromptBuilder, Request, Root, SourceError,
-    SourceId, Sources, Text, UnifiedPrompt, compose, inject_variables, load_system_template,
+    SourceId, Sources, Text, UnifiedPrompt, Values, compose, inject_variables, load_system_template,
 };
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn values<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<Text, Text> {
+fn values<const N: usize>(pairs: [(&str, &str); N]) -> Values {
     pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
@@ -145,10 +145,10 @@ fn b2_any_identity_is_found_by_the_template_search() {
     let mut builder = PromptBuilder::new(&files);
     builder.set_identity("greeter", values([("name", "Ada")]));
     assert_eq!(builder.build_task_prompt().unwrap(), "I am Ada, of this project.");
-    builder.set_identity("auditor", BTreeMap::new());
+    builder.set_identity("auditor", Values::default());
     assert_eq!(builder.build_task_prompt().unwrap(), "You audit.");
 
-    builder.set_identity("greter", BTreeMap::new());
+    builder.set_identity("greter", Values::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
         "error[template/not-found]: TemplateNotFound: no template for the section `role`
@@ -318,7 +318,7 @@ fn b8_rendering_says_what_is_wrong_with_a_template() {
         ("project:README.md", "A readme."),
     ]);
     let builder = PromptBuilder::new(&files);
-    let said = |name: &str| builder.render_template(name, BTreeMap::new()).unwrap_err().to_string();
+    let said = |name: &str| builder.render_template(name, Values::default()).unwrap_err().to_string();
     assert_eq!(
         said("note"),
         "error[slot/unfilled]: nothing fills `who`
@@ -357,7 +357,7 @@ fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
         ),
     ]);
     let mut builder = PromptBuilder::new(&files);
-    builder.set_identity("greeter", BTreeMap::new());
+    builder.set_identity("greeter", Values::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
         "error[slot/unfilled]: nothing fills `name`
@@ -377,14 +377,14 @@ fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
 4 │ You are {{name}}.
   │           ^^^^"]
     );
-    assert_eq!(builder.render_template("note", BTreeMap::new()).unwrap(), " today .");
+    assert_eq!(builder.render_template("note", Values::default()).unwrap(), " today .");
 }
 
 #[test]
 fn b8_templates_are_kept_per_builder_until_reload() {
     let files = Files::of(&[("builtin:templates/identity/clerk.md", "first")]);
     let mut builder = PromptBuilder::new(&files);
-    builder.set_identity("clerk", BTreeMap::new());
+    builder.set_identity("clerk", Values::default());
     assert_eq!(builder.build_task_prompt().unwrap(), "first");
     assert_eq!(builder.get_template("late"), None);
 

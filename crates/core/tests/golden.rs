@@ -189,7 +189,7 @@ fn origins(prompt: &Prompt, rendered: &Rendered) -> String {
         match span.piece {
             None => format!("{}..{} engine {encoding}\n", span.start, span.end),
             Some(piece) => {
-                let origin = &prompt.origins[piece.origin as usize];
+                let origin = &prompt.origins[piece.origin];
                 let (label, trust) = (origin.label(), origin.trust.name());
                 let label = visible(&label);
                 let range = match &origin.from {

@@ -73,7 +73,7 @@ proptest! {
         for (format, api) in FORMATS {
             let Some(rendered) = rendered(prompt, format, api) else { continue };
             let pieces = rendered.spans.iter().filter_map(|span| {
-                let from = &prompt.origins[span.piece?.origin as usize].from;
+                let from = &prompt.origins[span.piece?.origin].from;
                 Some((from, spans::undo(span.encoding, &rendered.text[span.start..span.end])?))
             });
             let seen: Vec<(&From, String)> = pieces.collect();
@@ -442,9 +442,9 @@ fn in_order(nodes: &[Node], end: usize) -> Result<(), TestCaseError> {
     for node in nodes {
         let span = match node {
             Node::Text(span) | Node::Slot(span) | Node::Fragment(span) => *span,
-            Node::Include { path, at, .. } => {
-                in_order(path, at.end)?;
-                *at
+            Node::Include(include) => {
+                in_order(&include.path, include.at.end)?;
+                include.at
             }
         };
         prop_assert!(at <= span.start && span.start < span.end && span.end <= end, "{nodes:?}");

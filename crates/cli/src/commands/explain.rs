@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use callsheet_core::diag::visible;
-use callsheet_core::prompt::{From, Origin, Piece, Trust};
+use callsheet_core::prompt::{From, Origin, Origins, Piece, Trust};
 use callsheet_core::render::{Encoding, Rendered, Span};
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
@@ -63,7 +63,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     Ok(0)
 }
 
-fn span_json(span: &Span, origins: &[Origin]) -> Value {
+fn span_json(span: &Span, origins: &Origins) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.into(), value);
     put("start", span.start.into());
@@ -74,7 +74,7 @@ fn span_json(span: &Span, origins: &[Origin]) -> Value {
         put("trust", json!(Trust::Ours));
         return object.into();
     };
-    let origin = &origins[piece.origin as usize];
+    let origin = &origins[piece.origin];
     match &origin.from {
         From::Source(id) => {
             put("kind", "source".into());
@@ -112,7 +112,7 @@ fn span_json(span: &Span, origins: &[Origin]) -> Value {
 }
 
 /// The prompt line by line below a heading that says where the lines come from, with their numbers there.
-fn lines(print: &Print, rendered: &Rendered, origins: &[Origin], page: &mut String) {
+fn lines(print: &Print, rendered: &Rendered, origins: &Origins, page: &mut String) {
     let mut numbers = LineNumbers::default();
     let mut last: Vec<u32> = Vec::new();
     for (start, end) in line_ranges(&rendered.text) {
@@ -120,8 +120,7 @@ fn lines(print: &Print, rendered: &Rendered, origins: &[Origin], page: &mut Stri
         let mut from: Vec<u32> = pieces.iter().map(|piece| piece.origin).collect();
         from.dedup();
         if page.is_empty() || from != last {
-            let labels: Vec<String> =
-                from.iter().map(|origin| label(print, &origins[*origin as usize])).collect();
+            let labels: Vec<String> = from.iter().map(|origin| label(print, &origins[*origin])).collect();
             let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };
             page.push_str(&format!("── {labels}\n"));
             last = from;
@@ -178,11 +177,11 @@ fn label(print: &Print, origin: &Origin) -> String {
 struct LineNumbers(BTreeMap<u32, Vec<usize>>);
 
 impl LineNumbers {
-    fn of(&mut self, origin: u32, origins: &[Origin], at: usize) -> usize {
+    fn of(&mut self, origin: u32, origins: &Origins, at: usize) -> usize {
         let ends = self
             .0
             .entry(origin)
-            .or_insert_with(|| origins[origin as usize].text.match_indices('\n').map(|(at, _)| at).collect());
+            .or_insert_with(|| origins[origin].text.match_indices('\n').map(|(at, _)| at).collect());
         ends.partition_point(|end| *end < at) + 1
     }
 }

@@ -1,6 +1,7 @@
 //! `callsheet schema NAME`: the JSON Schemas of everything that people and programs write for callsheet.
 
 use callsheet_core::agent::Agent;
+use callsheet_core::contract::Contract;
 use callsheet_core::recipe::Recipe;
 use callsheet_core::{Request, UnifiedPrompt};
 use schemars::schema_for;
@@ -27,6 +28,8 @@ enum Name {
     Config,
     /// agents/NAME.toml
     Agent,
+    /// contracts/NAME.toml
+    Contract,
 }
 
 pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
@@ -36,6 +39,7 @@ pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
         Name::UnifiedPrompt => schema_for!(UnifiedPrompt),
         Name::Config => schema_for!(ConfigFile),
         Name::Agent => schema_for!(Agent),
+        Name::Contract => schema_for!(Contract),
     };
     print.value(&schema.into())
 }

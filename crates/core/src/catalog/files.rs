@@ -23,6 +23,7 @@ const ONE_LEVEL: Limits = Limits { depth: 1, entries: 10_000, ignored: true };
 pub(crate) enum Kind {
     Recipe,
     Agent,
+    Contract,
     Skeleton,
     Template,
 }
@@ -45,7 +46,7 @@ struct Parsed {
 
 impl File {
     fn new(id: SourceId, path: String, text: Result<Text, SourceError>) -> Self {
-        let holes = !matches!(kind(&path), Kind::Recipe | Kind::Agent);
+        let holes = !matches!(kind(&path), Kind::Recipe | Kind::Agent | Kind::Contract);
         let parsed = text.as_ref().ok().filter(|_| holes).map(|text| {
             let parse = |notation| Template::parse(id.clone(), text.clone(), notation);
             Ok(Parsed { braces: parse(Notation::Braces)?, brackets: parse(Notation::Brackets)? })
@@ -85,6 +86,7 @@ fn kind(path: &str) -> Kind {
     match path.split('/').next() {
         Some("recipes") => Kind::Recipe,
         Some("agents") => Kind::Agent,
+        Some("contracts") => Kind::Contract,
         Some("skeletons") => Kind::Skeleton,
         _ => Kind::Template,
     }

@@ -88,11 +88,13 @@ fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
     }
     let Ok(contents) = &file.text else { return };
     match file.kind() {
-        Kind::Agent => {
-            if let Err(Failure(wrong)) = data::read_agent(&file.id, contents) {
-                for problem in wrong {
-                    problems.add(&file.id, with_file(&file.id, problem));
-                }
+        Kind::Agent | Kind::Contract => {
+            let read = match file.kind() {
+                Kind::Agent => data::read_agent(&file.id, contents).map(drop),
+                _ => data::read_contract(&file.id, contents).map(drop),
+            };
+            for problem in read.err().into_iter().flat_map(|Failure(wrong)| wrong) {
+                problems.add(&file.id, with_file(&file.id, problem));
             }
         }
         Kind::Skeleton if !catalog.reach.reaches(&file.path) => text::markers(&file.id, contents, problems),

@@ -137,8 +137,8 @@ pub(super) fn missing_fragment(catalog: &Catalog, name: &str) -> Option<Diag> {
 /// Includes that can never lie inside a session, whatever the request says.
 fn bad_includes(template: &Template, problems: &mut Problems) {
     for node in &template.nodes {
-        let Node::Include { path, at, .. } = node else { continue };
-        let [Node::Text(path)] = path.as_slice() else { continue };
+        let Node::Include(include) = node else { continue };
+        let (at, [Node::Text(path)]) = (include.at, include.path.as_slice()) else { continue };
         let path = path.of(&template.text);
         if let Err(why) = SourceId::new(Root::Session, path) {
             let error = Diag::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))

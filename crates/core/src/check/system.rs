@@ -175,7 +175,7 @@ impl Flat {
                 }
                 // Whatever will stand here, it is something.
                 Node::Slot(name) => self.text.push_str(name.of(&template.text)),
-                Node::Include { .. } => self.text.push('…'),
+                Node::Include(_) => self.text.push('…'),
                 Node::Fragment(name) => {
                     let path = fragment_path(name.of(&template.text));
                     let fragment =

@@ -9,10 +9,10 @@ use core::ops::Range;
 
 use memchr::{memchr, memchr2, memrchr, memrchr2};
 
-use super::{Item, Writer, encode, run};
+use super::{Encoding, Item, Writer, encode, run};
 use crate::diag::{Code, Diag, tell};
 use crate::name::is_name_byte;
-use crate::prompt::{Block, Origin, Piece, Prompt, Supplied};
+use crate::prompt::{Block, Origins, Piece, Prompt, Supplied};
 use crate::recipe::Separator;
 use crate::request::DocumentKind;
 
@@ -41,15 +41,29 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
     // Most texts need no tags. So the block is written first and looked at where it stands; only if a text
     // in it would pass for structure it is taken back and written again.
     let mark = writer.mark();
-    block.pieces.iter().for_each(|piece| writer.plain(*piece));
+    let mut looked = mark.text;
+    let mut marked = false;
+    for piece in &block.pieces {
+        writer.encoded(*piece, Encoding::Plain, |text, out| {
+            for part in encode::blocks(text) {
+                out.push_str(part);
+                // What was just written is still near: a long text comes from memory once.
+                if out.len() - looked >= encode::BLOCK {
+                    marked = marked || structure.marks(&out[looked..]);
+                    looked = out.len();
+                }
+            }
+        });
+    }
+    marked = marked || structure.marks(&writer.text[looked..]);
     let written = &writer.text[mark.text..];
     let all = Search { whole: written, supplied: 0..written.len(), fence_end: None };
     let leaves = |supplied: &Supplied| {
         let mut pieces = block.pieces[supplied.pieces.clone()].iter();
         supplied.tagged || (supplied.line && pieces.any(|piece| leaves_line(piece.text(writer.origins))))
     };
-    if !block.supplied.is_empty() && (all.structure(structure).is_some() || block.supplied.iter().any(leaves))
-    {
+    let needs_tags = || marked && all.structure(structure).is_some() || block.supplied.iter().any(leaves);
+    if !block.supplied.is_empty() && needs_tags() {
         let whole = written.to_string();
         writer.back_to(mark);
         write_fenced(block, &whole, structure, writer);
@@ -79,8 +93,9 @@ fn write_fenced(block: &Block, whole: &str, structure: &Structure<'_>, writer: &
             continue;
         };
         fence_end = Some(at);
-        let tag = free_tag(text, &supplied.name);
         let origins = writer.origins;
+        let name = supplied.name(block, origins);
+        let tag = free_tag(text, name);
         // Tags that are always there need no explanation.
         let told = if supplied.tagged { &mut Vec::new() } else { &mut writer.talk };
         tell(told, Code::TextFenced, || {
@@ -91,9 +106,9 @@ fn write_fenced(block: &Block, whole: &str, structure: &Structure<'_>, writer: &
                 let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
                 format!("it contains `{shown}`, which this format uses itself")
             };
-            let message = format!("the text of `{}` stands between <{tag}> tags: {why}", supplied.name);
+            let message = format!("the text of `{name}` stands between <{tag}> tags: {why}");
             let line = line.start.max(start) - start..line.end.min(at) - start;
-            let origin = &origins[pieces[0].origin as usize];
+            let origin = &origins[pieces[0].origin];
             let warning = Diag::warning(Code::TextFenced, message);
             match pieces {
                 [one] => {
@@ -181,7 +196,7 @@ impl<'p> Structure<'p> {
 
     /// Whether these items have lines of their own that a text in them could imitate: headings, rules, rows,
     /// or tags that a template puts around files.
-    pub(super) fn is_in(&self, items: &[Item<'_>], origins: &[Origin]) -> bool {
+    pub(super) fn is_in(&self, items: &[Item<'_>], origins: &Origins) -> bool {
         let tagged = |block: &Block| {
             let supplied = |at: usize| block.supplied.iter().any(|supplied| supplied.pieces.contains(&at));
             let mut ours = block.pieces.iter().enumerate().filter(|(at, _)| !supplied(*at));
@@ -195,6 +210,15 @@ impl<'p> Structure<'p> {
         self.rule || self.headings || blocks.any(|block| rows(block) || tagged(block))
     }
 
+    /// Whether `text` holds a byte without which no line of it, nor of what it becomes a part of, is structure.
+    fn marks(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let lines = || memchr2(b'-', if self.headings { b'#' } else { b'-' }, bytes).is_some();
+        memchr(b'<', bytes).is_some()
+            || (self.rule || self.headings) && lines()
+            || self.headings && memchr(b'=', bytes).is_some()
+    }
+
     /// The name of the tag that begins with `inside`, what follows `<` or `</`; its numbered forms too.
     fn tag<'t>(&self, inside: &'t str) -> Option<&'t str> {
         let length = inside.bytes().take_while(|byte| is_name_byte(*byte)).count();
@@ -204,8 +228,9 @@ impl<'p> Structure<'p> {
         }
         let tags = self.tags.get_or_init(|| {
             let blocks = self.prompt.sections.iter().flat_map(|section| &section.blocks);
+            let origins = &self.prompt.origins;
             let supplied =
-                blocks.flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.as_str()));
+                blocks.flat_map(|block| block.supplied.iter().map(|supplied| supplied.name(block, origins)));
             supplied.chain(["file", "artifact", "thought"]).collect()
         });
         let first = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('-').unwrap_or(name);

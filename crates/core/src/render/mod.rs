@@ -20,7 +20,7 @@ pub use encode::Encoding;
 pub use places::Placed;
 
 use crate::diag::{Code, Diag, Failure};
-use crate::prompt::{Format, Origin, Piece, Prompt, Section};
+use crate::prompt::{Format, Origins, Piece, Prompt, Section};
 
 /// The request body of which API a JSON prompt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +70,7 @@ pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rende
 }
 
 struct Writer<'p> {
-    origins: &'p [Origin],
+    origins: &'p Origins,
     text: String,
     spans: Vec<Span>,
     talk: Vec<Diag>,
@@ -133,7 +133,7 @@ impl<'p> Writer<'p> {
 
     /// Writes a piece by `write`, which appends its encoded text.
     fn encoded(&mut self, piece: Piece, encoding: Encoding, write: impl FnOnce(&str, &mut String)) {
-        let origin = &self.origins[piece.origin as usize];
+        let origin = &self.origins[piece.origin];
         if piece.start == piece.end {
             return;
         }

@@ -5,6 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use memchr::memchr;
+
 use super::{Item, Writer, encode, fenced, run};
 use crate::diag::{Code, Diag, Failure, tell};
 use crate::prompt::{Block, Part, Piece, Prompt};
@@ -41,7 +43,7 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Failure> {
         if !seen.insert(piece.origin) {
             continue;
         }
-        let origin = &prompt.origins[piece.origin as usize];
+        let origin = &prompt.origins[piece.origin];
         let offset = piece.start + at;
         let message =
             format!("{}: U+{:04X} at offset {offset} cannot stand in XML", origin.label(), c as u32);
@@ -107,7 +109,7 @@ fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
                 Bit::Edge => writer.edge(),
                 Bit::Engine(text) => writer.engine(text),
                 Bit::Piece(piece) => {
-                    let plain = !piece.text(origins).contains('\r');
+                    let plain = memchr(b'\r', piece.text(origins).as_bytes()).is_none();
                     let encoding = if plain { Encoding::Plain } else { Encoding::Attr };
                     writer.encoded(piece, encoding, encode::carriage_returns);
                 }

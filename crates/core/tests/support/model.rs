@@ -110,7 +110,9 @@ pub(crate) fn read_as_model(
         .sections
         .iter()
         .flat_map(|section| &section.blocks)
-        .flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.to_string()))
+        .flat_map(|block| {
+            block.supplied.iter().map(|supplied| supplied.name(block, &prompt.origins).to_string())
+        })
         .collect();
     let read = markdown::bits(text, &names);
     let mut documents = read.iter().filter_map(|bit| match bit {
@@ -190,7 +192,8 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
         .map(|block| block.name.as_str())
         .chain(prompt.sections.iter().map(|section| section.name.as_str()));
     let names: Vec<&str> = names.filter(|_| format != Format::Markdown).collect();
-    let tags = blocks().flat_map(|block| block.supplied.iter().map(|supplied| supplied.name.as_str()));
+    let tags = blocks()
+        .flat_map(|block| block.supplied.iter().map(|supplied| supplied.name(block, &prompt.origins)));
     let tags: Vec<&str> = tags.chain(["file", "artifact", "thought"]).collect();
     let mut rest = text;
     while !rest.is_empty() {

@@ -1,0 +1,116 @@
+//! Contracts: what a reply must contain, written once as data.
+//!
+//! From a contract come the instruction in the prompt, the schema of the submission tool, the file that an agent
+//! without that tool writes, and the reading of the answer. Here is only what the data says.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The contents of `contracts/NAME.toml`. One without any part asks for nothing that a machine reads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Contract")]
+pub struct Contract {
+    pub description: String,
+    /// The verdicts that a reply may give, one of them, in a `review` marker.
+    #[serde(default)]
+    pub verdict: Vec<Choice>,
+    /// What a reply may say of each task, in a `task_status` marker.
+    #[serde(default)]
+    pub task_status: Vec<Choice>,
+    /// The parts of a report to a person.
+    #[serde(default)]
+    pub part: Vec<Choice>,
+    /// What is handed in by a tool, which is called as the contract, or by a file.
+    #[serde(default)]
+    pub submission: Option<Submission>,
+}
+
+/// A word that may be said, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    pub name: String,
+    pub when: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// Who may hand it in.
+    pub roles: Vec<String>,
+    /// The file in the session that holds the data; `{index}` stands for that field. Without it nothing but the
+    /// tool can hand it in.
+    #[serde(default)]
+    pub file: Option<String>,
+    pub field: Vec<Field>,
+}
+
+/// A field of a submission, or of the items in one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    #[serde(default)]
+    pub required: Required,
+    /// The smallest number, or the least number of entries.
+    #[serde(default)]
+    pub at_least: Option<u64>,
+    /// What a choice may be.
+    #[serde(default)]
+    pub choices: Vec<String>,
+    pub description: String,
+    /// What stands here in the example that the instruction shows.
+    #[serde(default)]
+    #[schemars(with = "Option<Value>")]
+    pub example: Option<Value>,
+    /// The fields of a map, or of each item.
+    #[serde(default)]
+    pub field: Vec<Self>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A text that is not blank.
+    Text,
+    /// A name: no path, no flag.
+    Name,
+    /// Words in lower case joined by single hyphens.
+    Slug,
+    Integer,
+    Boolean,
+    /// One of the choices.
+    Choice,
+    /// A list of texts.
+    Texts,
+    /// A list of paths and globs inside the project.
+    Globs,
+    /// Fields of its own.
+    Map,
+    /// A list, each entry with fields of its own.
+    Items,
+    /// A list of `{target_role, bullet}`.
+    Preferences,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Required {
+    Always(bool),
+    /// Only where another field has this value.
+    Where(BTreeMap<String, String>),
+}
+
+impl Default for Required {
+    fn default() -> Self {
+        Self::Always(true)
+    }
+}
