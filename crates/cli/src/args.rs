@@ -63,6 +63,7 @@ pub(crate) enum Command {
     ///
     /// Exits with 1 when there are errors.
     Check,
+    Fuzz(commands::fuzz::Args),
     Templates(commands::templates::Args),
     Config(commands::config::Args),
     Schema(commands::schema::Args),

@@ -45,6 +45,7 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Compose(args) => commands::compose::run(&app, args, given),
         Command::Explain(args) => commands::explain::run(&app, args, given),
         Command::Check => commands::check::run(&app),
+        Command::Fuzz(args) => commands::fuzz::run(&app, args),
         Command::Templates(args) => commands::templates::run(&app, args),
         Command::Config(args) => commands::config::run(&app, args),
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => Ok(0),

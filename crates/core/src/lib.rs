@@ -28,6 +28,7 @@ mod document;
 mod fact;
 mod fill;
 mod front;
+pub mod fuzz;
 mod locate;
 mod lookup;
 mod name;

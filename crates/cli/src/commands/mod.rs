@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod compose;
 pub(crate) mod config;
 pub(crate) mod explain;
+pub(crate) mod fuzz;
 pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod schema;

@@ -92,7 +92,7 @@ fn find(app: &App<'_>, name: &str) -> Result<TemplateInfo, Failure> {
 }
 
 /// The name without what people may put around it.
-fn plain(name: &str) -> &str {
+pub(crate) fn plain(name: &str) -> &str {
     let name = name.strip_prefix("templates/").unwrap_or(name);
     name.strip_suffix(".md").unwrap_or(name)
 }

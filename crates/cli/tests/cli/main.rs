@@ -6,6 +6,7 @@ mod budget;
 mod compose;
 mod errors;
 mod explain;
+mod fuzz;
 mod pack;
 mod request;
 mod surroundings;

@@ -1,0 +1,137 @@
+//! `fuzz`: what hostile values break in templates and recipes.
+
+use serde_json::json;
+
+use crate::world::{Said, World};
+
+fn world(path: &str, text: &str) -> World {
+    let world = World::new();
+    world.write(&format!(".callsheet/{path}"), text);
+    world
+}
+
+fn clean(tried: usize) -> Said {
+    let err = format!("{tried} values tried: 0 errors, 0 warnings\n");
+    Said { code: 0, out: String::new(), err }
+}
+
+#[test]
+fn everything_that_a_template_opens_around_a_slot_is_looked_at() {
+    let template = "# About {{a}}\n\n<!-- {{b}} -->\n\n<x y='{{c}}' {{d}}>\n{{e}}\n</x>\n\n~~~\n{{f}}\n~~~\n\n## {{g}}\n\n- {{h}}\n";
+    let world = world("templates/identity/open.md", template);
+    let finding = |what: &str, place: &str, line: &str, marks: &str, hint: &str| {
+        let number = place.split(':').next().unwrap();
+        let pad = " ".repeat(number.len());
+        let hint = if hint.is_empty() { String::new() } else { format!("  = hint: tried: {hint}\n") };
+        format!(
+            "{what}\n{pad} ┌─ project:.callsheet/templates/identity/open.md:{place}\n{number} │ {line}\n{pad} │ {marks}\n{hint}"
+        )
+    };
+    let escapes =
+        |slot: &str, what: &str| format!("error[fuzz/escapes]: a value of `{slot}` can end the {what} opens");
+    let dangles = |slot: &str, what: &str| {
+        format!("warning[fuzz/dangling]: without a value of `{slot}` a {what} has nothing in it")
+    };
+    let (blank, line) = ("\"\\n\"", "<x y='{{c}}' {{d}}>");
+    let wanted = [
+        finding(&escapes("a", "heading that `#`"), "1:9", "# About {{a}}", "        ^^^^^", blank),
+        finding(&escapes("b", "comment that `<!--`"), "3:6", "<!-- {{b}} -->", "     ^^^^^", "\"-->\""),
+        finding(&escapes("c", "quoted attribute that `y='`"), "5:7", line, "      ^^^^^", "\"'\""),
+        finding(&escapes("d", "tag that `<x`"), "5:14", line, "             ^^^^^", blank),
+        finding(&escapes("e", "element that `<x>`"), "6:1", "{{e}}", "^^^^^", "\"a</x>b\""),
+        finding(&dangles("f", "code block"), "10:1", "{{f}}", "^^^^^", ""),
+        finding(&escapes("f", "code block that `~~~`"), "10:1", "{{f}}", "^^^^^", "\"a\\n~~~\\nb\""),
+        finding(&dangles("g", "heading"), "13:4", "## {{g}}", "   ^^^^^", ""),
+        finding(&escapes("g", "heading that `##`"), "13:4", "## {{g}}", "   ^^^^^", blank),
+        finding(&dangles("h", "list item"), "15:3", "- {{h}}", "  ^^^^^", ""),
+    ];
+    let said = world.run(["fuzz", "identity/open", "--cases", "0"]);
+    assert_eq!(said.out, wanted.concat());
+    assert_eq!((said.code, said.err.as_str()), (1, "456 values tried: 7 errors, 3 warnings\n"));
+}
+
+#[test]
+fn a_template_that_keeps_its_slots_safe_is_clean() {
+    let world = world("templates/identity/safe.md", "<log>\n{{log}}\n</log>\n\nSay {{what}}, {{> own}}.\n");
+    world.write(".callsheet/templates/shared/own.md", "or {{what}} and {{more}}");
+    assert_eq!(world.run(["fuzz", "identity/safe"]), clean(3 * 56 + 1 + 1000));
+}
+
+#[test]
+fn a_recipe_of_a_project_is_tried_with_every_template_that_it_can_choose() {
+    let recipe = "format = 'markdown'\n[[section]]\nname = 'role'\npart = 'system'\nrequired = true\n\
+                  blocks = [{ template = 'own/{role}.md' }]\n\
+                  [[section]]\nname = 'task'\npart = 'instructions'\nblocks = [{ value = 'instructions' }]\n";
+    let world = world("recipes/own.toml", recipe);
+    world.write(".callsheet/own/good.md", "Do it.\n");
+    world.write(".callsheet/own/bad.md", "<!-- {{instructions}} -->\n\nDo it.\n");
+    let said = world.run(["fuzz", "own", "--cases", "50"]);
+    let found = "error[fuzz/escapes]: a value of `instructions` can end the comment that `<!--` opens\n  \
+                 ┌─ project:.callsheet/own/bad.md:1:6\n\
+                 1 │ <!-- {{instructions}} -->\n  │      ^^^^^^^^^^^^^^^^\n  = hint: tried: \"-->\"\n";
+    let err = "163 values tried: 1 errors, 0 warnings\n";
+    assert_eq!(said, Said { code: 1, out: found.into(), err: err.into() });
+    assert_eq!(world.run(["fuzz", "own", "--cases", "50", "--role", "good"]), clean(56 + 50));
+    let said = world.run(["fuzz", "own", "--role", "god"]);
+    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    assert_eq!(
+        said.err,
+        "error[template/not-found]: TemplateNotFound: no template for the section `role`\n  \
+         = looked in project:.callsheet/own/god.md\n  =           user:own/god.md\n  \
+         =           builtin:own/god.md\n  = hint: did you mean `good`?\n  = hint: roles that exist: bad, good\n"
+    );
+}
+
+#[test]
+fn every_shipped_recipe_is_clean() {
+    let world = World::new();
+    for recipe in ["layers", "run", "staged", "unified"] {
+        let said = world.run(["fuzz", recipe, "--cases", "300", "--quiet"]);
+        assert_eq!(said, Said { code: 0, out: String::new(), err: String::new() }, "{recipe}");
+    }
+}
+
+#[test]
+fn an_unknown_name_says_where_was_looked() {
+    let said = World::new().run(["fuzz", "unifed"]);
+    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    assert_eq!(
+        said.err,
+        "error[template/not-found]: TemplateNotFound: there is no template or recipe `unifed`\n  \
+         = looked in project:.callsheet/templates/unifed.md\n  =           user:templates/unifed.md\n  \
+         =           builtin:templates/unifed.md\n  =           project:.callsheet/recipes/unifed.toml\n  \
+         =           user:recipes/unifed.toml\n  =           builtin:recipes/unifed.toml\n  \
+         = hint: did you mean `unified`?\n  \
+         = hint: `callsheet templates list` lists templates; recipes: layers, run, staged, unified\n"
+    );
+}
+
+#[test]
+fn options_of_recipes_are_refused_for_a_template() {
+    let said = World::new().run(["fuzz", "identity/supervisor", "--role", "x"]);
+    let err = "error[usage/bad]: `identity/supervisor` is a template: --role, --phase and --command are for recipes\n";
+    assert_eq!(said, Said { code: 2, out: String::new(), err: err.into() });
+}
+
+#[test]
+fn json_holds_the_whole_value_and_the_same_seed_gives_the_same() {
+    let world = world("templates/identity/one.md", "<!-- {{a}} -->\n");
+    let said = world.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]);
+    let wanted = json!({
+        "name": "identity/one",
+        "seed": 7,
+        "tried": 77,
+        "errors": 1,
+        "findings": [{
+            "code": "fuzz/escapes",
+            "severity": "error",
+            "message": "a value of `a` can end the comment that `<!--` opens",
+            "places": ["project:.callsheet/templates/identity/one.md:1:6"],
+            "hint": "tried: \"-->\"",
+            "input": "a",
+            "value": "-->",
+        }],
+    });
+    assert_eq!((said.code, said.err.as_str(), said.json()), (1, "", wanted));
+    assert_eq!(world.run(["fuzz", "identity/one", "--json", "--seed", "7", "--cases", "20"]), said);
+}

@@ -1,0 +1,348 @@
+//! What callsheet answers for, whatever a template and a value are.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use serde_json::Value;
+
+use crate::compose::Composed;
+use crate::data::RecipeFile;
+use crate::diag::{Code, Failure};
+use crate::lookup::Library;
+use crate::name::is_name_byte;
+use crate::prompt::{Block, Format, Piece, Prompt};
+use crate::recipe::Separator;
+use crate::render::{Rendered, render};
+use crate::request::Request;
+use crate::source::{Recorder, Root, Snapshot, SourceId, Sources};
+
+/// What is looked at: composing and rendering. Tests put something broken in their place.
+#[derive(Clone, Copy)]
+pub(super) struct Engine {
+    pub(super) compose: fn(&Request, &RecipeFile, &dyn Sources) -> Result<Composed, Failure>,
+    pub(super) render: fn(&Prompt, Format) -> Result<Rendered, Failure>,
+}
+
+pub(super) const OURS: Engine = Engine {
+    compose: |request, recipe, sources| Library::new(sources).compose(request, recipe),
+    render: |prompt, format| render(prompt, format, None),
+};
+
+/// A prompt, its Markdown, and what was looked at for it.
+pub(super) struct Made {
+    pub(super) composed: Composed,
+    pub(super) markdown: Rendered,
+    asked: BTreeSet<SourceId>,
+    listed: BTreeSet<SourceId>,
+}
+
+/// What a value is compared with: the same prompt with a plain text in its place.
+pub(super) struct Control<'c> {
+    pub(super) made: &'c Made,
+    pub(super) plain: &'c str,
+    /// Which of the texts of all blocks hold it.
+    pub(super) spots: &'c [usize],
+}
+
+/// Why a case says nothing against anybody.
+pub(super) enum Not {
+    /// The value was refused, for a reason that a value can be refused for.
+    Refused,
+    Broken(String),
+}
+
+impl Engine {
+    /// Composes and renders as Markdown, and again from what was seen.
+    pub(super) fn make(
+        &self,
+        request: &Request,
+        recipe: &RecipeFile,
+        sources: &dyn Sources,
+    ) -> Result<Result<Made, String>, Failure> {
+        let recorder = Recorder::new(sources);
+        let composed = (self.compose)(request, recipe, &recorder);
+        let snapshot: Snapshot = recorder.finish();
+        let composed = composed?;
+        let markdown = (self.render)(&composed.prompt, Format::Markdown)?;
+        let again = (self.compose)(request, recipe, &snapshot);
+        if again.as_ref() != Ok(&composed) {
+            return Ok(Err("what was seen while composing does not give the same prompt again".into()));
+        }
+        let asked = snapshot.texts.into_keys().collect();
+        let listed = snapshot.lists.into_iter().map(|(dir, ..)| dir).collect();
+        Ok(Ok(Made { composed, markdown, asked, listed }))
+    }
+
+    /// Makes the prompt with `value` in it and holds it against `control`.
+    pub(super) fn judge(
+        &self,
+        request: &Request,
+        recipe: &RecipeFile,
+        sources: &dyn Sources,
+        control: &Control<'_>,
+        value: &str,
+    ) -> Result<Made, Not> {
+        let made = match self.make(request, recipe, sources) {
+            Ok(Ok(made)) => made,
+            Ok(Err(broken)) => return Err(Not::Broken(broken)),
+            Err(failure) if failure.0.iter().all(|diag| can_refuse(diag.code)) => return Err(Not::Refused),
+            Err(Failure(diags)) => {
+                let first =
+                    diags.first().map_or_else(String::new, |diag| format!("{}: {}", diag.code, diag.message));
+                return Err(Not::Broken(format!("it makes composing fail: {first}")));
+            }
+        };
+        let broken = looked_elsewhere(control, &made)
+            .or_else(|| model(control, &made, value))
+            .or_else(|| structure(control, &made, value))
+            .or_else(|| self.formats(&made, value));
+        broken.map_or(Ok(made), |broken| Err(Not::Broken(broken)))
+    }
+
+    fn formats(&self, made: &Made, value: &str) -> Option<String> {
+        let prompt = &made.composed.prompt;
+        let carried = prompt
+            .sections
+            .iter()
+            .flat_map(|section| &section.blocks)
+            .any(|block| block.pieces.iter().any(|piece| piece.text(&prompt.origins) == value));
+        let gives_back = |text: &str| !carried || text.contains(value);
+        for format in [Format::Markdown, Format::Xml, Format::Json] {
+            let name = format!("{format:?}");
+            let rendered = match (self.render)(prompt, format) {
+                Ok(rendered) => rendered,
+                Err(failure) if failure.0.iter().all(|diag| diag.code == Code::XmlCharacter) => continue,
+                Err(_) => return Some(format!("{name} cannot be written")),
+            };
+            if format == Format::Markdown && rendered != made.markdown {
+                return Some("the same prompt is not rendered to the same bytes again".into());
+            }
+            if let Some(wrong) = spans(prompt, &rendered, format) {
+                return Some(format!("{wrong} in {name}"));
+            }
+            let read = match format {
+                Format::Markdown => continue,
+                Format::Xml => xml_text(&rendered.text),
+                Format::Json => {
+                    serde_json::from_str(&rendered.text).ok().map(|value: Value| json_text(&value))
+                }
+            };
+            match read {
+                None => return Some(format!("the {name} cannot be read")),
+                Some(read) if !gives_back(&read) => return Some(format!("the {name} does not give it back")),
+                Some(_) => {}
+            }
+        }
+        None
+    }
+}
+
+/// What may be wrong with a value by itself.
+fn can_refuse(code: Code) -> bool {
+    [
+        Code::IncludeBadPath,
+        Code::RequestBad,
+        Code::RequestIncomplete,
+        Code::PromptTooLarge,
+        Code::SourceUnreadable,
+        Code::DepthBad,
+    ]
+    .contains(&code)
+}
+
+/// Other files than with a plain value; a slot in an include path may well name another one.
+fn looked_elsewhere(control: &Control<'_>, made: &Made) -> Option<String> {
+    let names_files = control.made.asked.iter().any(|id| id.path().contains(control.plain));
+    let notice = |id: &SourceId| made.is_cut() && id.path().ends_with("/cut-notice.md");
+    let free = |id: &SourceId| notice(id) || (names_files && id.root() == Root::Session);
+    let texts = |made: &Made| made.asked.iter().filter(|id| !free(id)).cloned().collect::<BTreeSet<_>>();
+    let (now, then) = (texts(made), texts(control.made));
+    let other = now.difference(&then).chain(made.listed.difference(&control.made.listed)).next()?;
+    Some(format!("`{other}` is looked at because of it"))
+}
+
+/// The prompt is what the plain one is, but for the value, byte for byte.
+fn model(control: &Control<'_>, made: &Made, value: &str) -> Option<String> {
+    if value.trim().is_empty() || made.is_cut() {
+        return None;
+    }
+    let wanted =
+        flat(&control.made.composed.prompt).into_iter().map(|text| text.replace(control.plain, value));
+    (!wanted.eq(flat(&made.composed.prompt))).then(|| "the prompt is not the plain one with it put in".into())
+}
+
+fn flat(prompt: &Prompt) -> Vec<String> {
+    let mut all = Vec::new();
+    for section in &prompt.sections {
+        all.push(section.name.clone());
+        for block in &section.blocks {
+            let name = block.document.map(|(_, name)| name);
+            let pieces = section.heading.iter().chain(&name).chain(&block.pieces);
+            all.extend(pieces.map(|piece| piece.text(&prompt.origins).to_string()));
+        }
+    }
+    all
+}
+
+/// The ranges cover the text, each gives its origin's bytes back, and every piece of every block has its one, in
+/// order.
+fn spans(prompt: &Prompt, rendered: &Rendered, format: Format) -> Option<&'static str> {
+    let mut at = 0;
+    for span in &rendered.spans {
+        if span.start != at || span.end < at {
+            return Some("the origins leave a gap");
+        }
+        at = span.end;
+        let Some(piece) = span.piece else { continue };
+        let written = rendered.text.get(span.start..span.end)?;
+        if span.encoding.undo(written).as_deref() != Some(piece.text(&prompt.origins)) {
+            return Some("a text is not what its origin says");
+        }
+    }
+    if at != rendered.text.len() {
+        return Some("the origins do not reach the end");
+    }
+    let mut sections: Vec<_> = prompt.sections.iter().collect();
+    if format != Format::Markdown {
+        sections.sort_by_key(|section| section.part);
+    }
+    let blocks = sections.iter().flat_map(|section| &section.blocks);
+    let mut written = rendered.spans.iter().filter_map(|span| span.piece);
+    let mut pieces = blocks.flat_map(|block| pieces(prompt, block));
+    (!pieces.all(|piece| written.any(|found| found == piece))).then_some("a text is missing")
+}
+
+/// The pieces of a block that a span stands for.
+fn pieces<'p>(prompt: &'p Prompt, block: &'p Block) -> impl Iterator<Item = Piece> + 'p {
+    block.pieces.iter().copied().filter(|piece| has_span(prompt, piece))
+}
+
+pub(super) fn has_span(prompt: &Prompt, piece: &Piece) -> bool {
+    piece.start < piece.end && !prompt.origins[piece.origin as usize].is_engine()
+}
+
+/// Where in the Markdown a text stands, and the innermost tag that callsheet put around it.
+pub(super) struct Stand {
+    range: Range<usize>,
+    pub(super) tag: Option<String>,
+}
+
+impl Made {
+    /// Where the texts of all blocks stand, in order.
+    pub(super) fn stands(&self) -> Vec<Stand> {
+        let (prompt, rendered) = (&self.composed.prompt, &self.markdown);
+        let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
+        let mut wanted = blocks.flat_map(|block| pieces(prompt, block)).peekable();
+        let mut tags: Vec<&str> = Vec::new();
+        let mut stands = Vec::new();
+        for span in &rendered.spans {
+            match span.piece {
+                None => tags_of(&rendered.text[span.start..span.end], &mut tags),
+                Some(piece) if wanted.next_if_eq(&piece).is_some() => {
+                    let tag = tags.last().map(ToString::to_string);
+                    stands.push(Stand { range: span.start..span.end, tag });
+                }
+                Some(_) => {}
+            }
+        }
+        stands
+    }
+
+    fn is_cut(&self) -> bool {
+        self.composed.talk.iter().any(|diag| diag.code == Code::SectionCut)
+    }
+}
+
+/// Follows the tags that `text` opens and closes.
+fn tags_of<'t>(text: &'t str, tags: &mut Vec<&'t str>) {
+    for inside in text.split('<').skip(1) {
+        let name = inside.trim_start_matches('/');
+        let name = &name[..name.bytes().take_while(|byte| is_name_byte(*byte)).count()];
+        if !inside.starts_with('/') {
+            tags.push(name);
+        } else if tags.last() == Some(&name) {
+            tags.pop();
+        }
+    }
+}
+
+/// Lines of the prompt's own structure that a text makes where no tags stand around it, or a tag that ends those.
+fn structure(control: &Control<'_>, made: &Made, value: &str) -> Option<String> {
+    let (then, now) = (control.made.stands(), made.stands());
+    if then.len() != now.len() {
+        return None;
+    }
+    let prompt = &made.composed.prompt;
+    for at in control.spots {
+        let (then, now) = (&then[*at], &now[*at]);
+        if let Some(tag) = &now.tag {
+            if value.contains(&format!("</{tag}>")) {
+                return Some(format!("it ends the <{tag}> tags around it"));
+            }
+            continue;
+        }
+        let lines = |made: &Made, stand: &Stand| own_lines(prompt, &made.markdown.text, &stand.range);
+        if lines(made, now) > lines(control.made, then) {
+            return Some("it makes a line that the format uses itself".into());
+        }
+    }
+    None
+}
+
+/// How many lines that `range` has a part in are headings or rules of the prompt.
+fn own_lines(prompt: &Prompt, text: &str, range: &Range<usize>) -> usize {
+    let headings = prompt.sections.iter().any(|section| section.heading.is_some());
+    let rule = prompt.separator == Separator::Rule;
+    let unix = |text: &str| text.replace("\r\n", "\n").replace('\r', "\n");
+    let before = unix(&text[..range.start]);
+    let end = before.len() + unix(&text[range.clone()]).len();
+    let whole = unix(text);
+    let lines: Vec<&str> = whole.split('\n').collect();
+    let mut start = 0;
+    let mut count = 0;
+    for (at, line) in lines.iter().enumerate() {
+        let from = start;
+        start += line.len() + 1;
+        if start <= before.len() || from >= end {
+            continue;
+        }
+        let inside = line.trim_start_matches(' ');
+        let marks = inside.bytes().take_while(|byte| inside.as_bytes().first() == Some(byte)).count();
+        let indent = line.len() - inside.len();
+        if indent > 3 || from + indent + marks <= before.len() {
+            continue;
+        }
+        let blank =
+            |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.trim().is_empty());
+        let above = blank(at.checked_sub(1));
+        let line = inside.trim_end();
+        let heading =
+            line.starts_with('#') && marks <= 2 && !inside[marks..].starts_with(|c| c != ' ' && c != '\t');
+        let underline = !above && marks == line.len() && line.starts_with(['-', '=']);
+        let is_rule = line == "---" && above && blank(Some(at + 1));
+        count += usize::from((headings && (heading || underline)) || (rule && is_rule));
+    }
+    count
+}
+
+fn xml_text(text: &str) -> Option<String> {
+    let document = roxmltree::Document::parse(text).ok()?;
+    let mut all = String::new();
+    for node in document.descendants() {
+        node.attributes().for_each(|attribute| all.push_str(attribute.value()));
+        all.push_str(node.text().filter(|_| node.is_text()).unwrap_or_default());
+    }
+    Some(all)
+}
+
+fn json_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(json_text).collect(),
+        Value::Object(entries) => entries.values().map(json_text).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}

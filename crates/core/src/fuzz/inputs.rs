@@ -1,0 +1,179 @@
+//! Everything that reaches a prompt from outside: what a request carries, and files that callsheet does not own.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Reason, Violation};
+use crate::request::{ContextBlock, Document, DocumentKind, Layout, Memory, Request, Task};
+use crate::source::{Limits, Listing, Root, SourceError, SourceId, Sources};
+use crate::text::Text;
+
+/// One way by which a text gets into a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// A value for a slot.
+    Value(String),
+    /// A field of the request, by its place in [`FIELDS`].
+    Field(usize),
+    /// Every file of the session.
+    Session,
+    /// The files in which a project describes itself.
+    Project,
+}
+
+impl Input {
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Value(name) => name.clone(),
+            Self::Field(at) => FIELDS[*at].0.into(),
+            Self::Session => "session file".into(),
+            Self::Project => "project document".into(),
+        }
+    }
+
+    /// A harmless text that nothing else holds.
+    pub(super) fn plain(&self) -> String {
+        match self {
+            Self::Value(name) => format!("plain-value-{name}-x"),
+            Self::Field(at) => format!("plain-field-{at}-x"),
+            Self::Session => "plain-session-x".into(),
+            Self::Project => "plain-project-x".into(),
+        }
+    }
+}
+
+type Put = fn(&mut Request, Text);
+
+/// The fields that become text, whoever fills them.
+pub(super) const FIELDS: [(&str, Put); 24] = [
+    ("instructions", |request, text| request.instructions = Some(text)),
+    ("human_input", |request, text| request.human_input = Some(text)),
+    ("task.id", |request, text| task(request).id = Some(text)),
+    ("task.title", |request, text| task(request).title = Some(text)),
+    ("task.description", |request, text| task(request).description = Some(text)),
+    ("task.criteria", |request, text| task(request).criteria = alloc::vec![text]),
+    ("task.write", |request, text| task(request).write = alloc::vec![text.to_string()]),
+    ("task.exclude", |request, text| task(request).exclude = alloc::vec![text.to_string()]),
+    ("rules", |request, text| request.rules = alloc::vec![text]),
+    ("read_first", |request, text| request.read_first = alloc::vec![text.to_string()]),
+    ("memories.type", |request, text| memory(request).kind = text.to_string()),
+    ("memories.content", |request, text| memory(request).content = text),
+    ("context.text", |request, text| request.context[0].text = Some(text)),
+    ("context.data key", |request, text| {
+        request.context[1].data = Some([(text.to_string(), Value::from(1))].into_iter().collect());
+    }),
+    ("context.data value", |request, text| {
+        request.context[2].data = Some([("key".to_string(), text.as_str().into())].into_iter().collect());
+    }),
+    ("file content", |request, text| request.documents[0].content = Some(text)),
+    ("file name", |request, text| request.documents[0].name = Some(text.to_string())),
+    ("artifact content", |request, text| request.documents[1].content = Some(text)),
+    ("artifact name", |request, text| request.documents[1].name = Some(text.to_string())),
+    ("thought", |request, text| request.documents[2].content = Some(text)),
+    ("previous.run", |request, text| previous(request).run = Some(text.to_string())),
+    ("previous.checks", |request, text| {
+        previous(request).checks = alloc::vec![Check { name: text.to_string(), result: CheckResult::Failed }];
+    }),
+    ("previous.changed", |request, text| previous(request).changed = alloc::vec![text.to_string()]),
+    ("previous.violations", |request, text| {
+        let path = text.to_string();
+        let violation = Violation { path, reason: Reason::Excluded, decision: Decision::Pending };
+        previous(request).violations = alloc::vec![violation];
+    }),
+];
+
+fn task(request: &mut Request) -> &mut Task {
+    request.task.get_or_insert_default()
+}
+
+fn previous(request: &mut Request) -> &mut Facts {
+    request.previous.get_or_insert_with(|| Facts { ended: Some(Ended::Exited), ..Facts::default() })
+}
+
+fn memory(request: &mut Request) -> &mut Memory {
+    if request.memories.is_empty() {
+        request.memories.push(Memory { kind: "learning".into(), content: Text::fixed("learned") });
+    }
+    &mut request.memories[0]
+}
+
+/// A request that carries everything, each text plain.
+pub(super) fn full(layout: &Layout) -> Request {
+    let block = |name: &str| ContextBlock { name: name.into(), text: None, data: None };
+    let document = |kind, name: &str| Document {
+        kind,
+        name: Some(name.into()),
+        content: Some(Text::fixed("content")),
+        ..Document::default()
+    };
+    let mut request = Request {
+        context: alloc::vec![block("upstream"), block("metadata"), block("state")],
+        documents: alloc::vec![
+            document(DocumentKind::File, "src/lib.rs"),
+            document(DocumentKind::Artifact, "plan"),
+            document(DocumentKind::Thought, "thought-1"),
+        ],
+        layout: layout.clone(),
+        ..Request::default()
+    };
+    for (at, (_, put)) in FIELDS.iter().enumerate() {
+        put(&mut request, Input::Field(at).plain().into());
+    }
+    request
+}
+
+/// The project's sources, but the files that others write say what is tried.
+pub(super) struct Outside<'s> {
+    inner: &'s dyn Sources,
+    documents: Vec<SourceId>,
+    session: Text,
+    project: Text,
+}
+
+impl<'s> Outside<'s> {
+    pub(super) fn new(inner: &'s dyn Sources, layout: &Layout) -> Self {
+        let usual = [".callsheet/memory/profile.md", "CLAUDE.md", "AGENTS.md", "README.md"];
+        let paths = usual.into_iter().chain([layout.project_context.as_str()]);
+        Self {
+            inner,
+            documents: paths.filter_map(|path| SourceId::new(Root::Project, path).ok()).collect(),
+            session: Input::Session.plain().into(),
+            project: Input::Project.plain().into(),
+        }
+    }
+
+    /// Puts `text` where `input` says: into the request, or into files.
+    pub(super) fn put(&mut self, input: &Input, text: &Text, request: &mut Request) {
+        match input {
+            Input::Value(name) => {
+                request.values.insert(name.as_str().into(), text.clone());
+            }
+            Input::Field(at) => FIELDS[*at].1(request, text.clone()),
+            Input::Session => self.session = text.clone(),
+            Input::Project => {
+                self.project = text.clone();
+                // What is remembered would come in the place of the documents.
+                request.memories.clear();
+            }
+        }
+    }
+}
+
+impl Sources for Outside<'_> {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        if id.root() == Root::Session {
+            return Ok(Some(self.session.clone()));
+        }
+        if self.documents.contains(id) {
+            return Ok(Some(self.project.clone()));
+        }
+        self.inner.text(id)
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        self.inner.list(dir, limits)
+    }
+}

@@ -1,0 +1,309 @@
+//! Fuzzing: hostile values in every slot of a template, or in everything that a recipe takes.
+//!
+//! Two parties answer for what comes of it. The author of a template answers for what it opens around a slot
+//! ([`around`]); callsheet answers for the rest ([`engine`]). Nothing is random but by the seed.
+
+mod around;
+mod choices;
+mod engine;
+mod inputs;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use around::{Opened, around, dangling, ended};
+use choices::{Choice, choices};
+use engine::{Control, Engine, Made, Not, OURS, has_span};
+use inputs::{FIELDS, Input, Outside, full};
+
+use crate::diag::{Code, Diag, Failure, Severity};
+use crate::once::ReadOnce;
+use crate::prompt::{Origin, Piece};
+use crate::request::{Layout, MissingPolicy, Request};
+use crate::source::{Root, SourceId, Sources};
+use crate::text::Text;
+
+/// What is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'s> {
+    /// A data file such as `templates/system/BASE-plan.md`.
+    Template(&'s str),
+    Recipe(&'s str),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub seed: u64,
+    /// How many values are put together at random, after those that are always tried.
+    pub cases: usize,
+    /// Of a recipe, the one role to try, and so on.
+    pub role: Option<String>,
+    pub phase: Option<String>,
+    pub command: Option<String>,
+}
+
+/// A promise that a value breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub diag: Diag,
+    /// By which way the value came in.
+    pub input: String,
+    pub value: Text,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many values were tried, each in one place.
+    pub tried: usize,
+    /// In order of appearance, each promise and place once.
+    pub findings: Vec<Finding>,
+}
+
+/// Tries hostile values on `subject`. `watch` is told how many were tried and how many there are.
+pub fn fuzz(
+    sources: &dyn Sources,
+    layout: &Layout,
+    subject: Subject<'_>,
+    options: &Options,
+    watch: &mut dyn FnMut(usize, usize),
+) -> Result<Report, Failure> {
+    let sources = ReadOnce::new(sources);
+    let choices = choices(&sources, layout, subject, options)?;
+    let mut run = Run { engine: OURS, sources: &sources, layout, report: Report::default() };
+    let mut trials = Vec::new();
+    let mut seen = BTreeSet::new();
+    for choice in &choices {
+        trials.extend(run.trials(choice, &mut seen)?);
+    }
+    let fixed = values::always();
+    let total = trials.iter().map(|trial| fixed.len() + trial.closers.len()).sum::<usize>() + options.cases;
+    for trial in &trials {
+        for value in fixed.iter().cloned().chain(trial.closers.iter().map(|closer| closer.as_str().into())) {
+            watch(run.report.tried, total);
+            run.attempt(trial, &value);
+        }
+    }
+    let mut random = values::Random(options.seed);
+    for _ in 0..if trials.is_empty() { 0 } else { options.cases } {
+        watch(run.report.tried, total);
+        let trial = &trials[random.below(trials.len())];
+        let value = random.value(&trial.closers);
+        run.attempt(trial, &value);
+    }
+    Ok(run.report)
+}
+
+/// One input of one choice, with what its plain prompt looks like.
+struct Trial<'c> {
+    choice: &'c Choice,
+    input: Input,
+    request: Request,
+    made: Made,
+    slots: Vec<Slot>,
+    spots: Vec<usize>,
+    /// What would end something that is open around a slot.
+    closers: Vec<String>,
+}
+
+/// A place where the input stands in a block.
+struct Slot {
+    block: String,
+    range: Range<usize>,
+    around: Vec<Opened>,
+    /// Where the template has its hole.
+    place: Option<(String, Text, Range<usize>)>,
+}
+
+struct Run<'r> {
+    engine: Engine,
+    sources: &'r dyn Sources,
+    layout: &'r Layout,
+    report: Report,
+}
+
+impl Run<'_> {
+    fn made(&self, choice: &Choice, input: Option<&Input>, request: &Request) -> Result<Made, Failure> {
+        let mut outside = Outside::new(self.sources, self.layout);
+        let mut request = request.clone();
+        if let Some(input) = input {
+            outside.put(input, &input.plain().into(), &mut request);
+        }
+        let broken =
+            |what: String| Diag::error(Code::FuzzEngine, format!("without any hostile value, {what}"));
+        self.engine.make(&request, &choice.recipe, &outside)?.map_err(|what| broken(what).into())
+    }
+
+    /// The inputs that this choice shows, but those that were `seen` in the same surroundings.
+    fn trials<'c>(
+        &self,
+        choice: &'c Choice,
+        seen: &mut BTreeSet<(String, Vec<String>)>,
+    ) -> Result<Vec<Trial<'c>>, Failure> {
+        let mut request = if choice.is_template { Request::default() } else { full(self.layout) };
+        request.layout = self.layout.clone();
+        request.missing = Some(MissingPolicy::Empty);
+        [request.agent, request.phase, request.role, request.command] = choice.fields.clone();
+        for name in &choice.slots {
+            request.values.insert(name.as_str().into(), Input::Value(name.clone()).plain().into());
+        }
+        let made = self.made(choice, None, &request)?;
+        let origins = made.composed.prompt.origins.iter();
+        let used: BTreeSet<&str> = origins.filter_map(value_name).collect();
+        request.values.retain(|name, _| used.contains(name.as_str()));
+        let values = used.into_iter().map(|name| Input::Value(name.into()));
+        let fields = (0..FIELDS.len()).filter(|_| !choice.is_template).map(Input::Field);
+        let mut trials = Vec::new();
+        for input in values.chain([Input::Session, Input::Project]).chain(fields) {
+            let made = self.made(choice, Some(&input), &request)?;
+            let (slots, spots) = slots(&made, &input.plain());
+            let names = made.composed.prompt.sections.iter().flat_map(|section| &section.blocks);
+            let named = names.filter_map(|block| Some(block.document?.1.text(&made.composed.prompt.origins)));
+            let is_name = named.clone().any(|name| name.contains(&input.plain()));
+            let mut surroundings: Vec<String> = slots.iter().map(|slot| slot.block.clone()).collect();
+            surroundings.extend(is_name.then(String::new));
+            if surroundings.is_empty() || !seen.insert((input.plain(), surroundings)) {
+                continue;
+            }
+            let closers: BTreeSet<String> =
+                slots.iter().flat_map(|slot| slot.around.iter().map(|it| it.closer(&slot.block))).collect();
+            let closers = closers.into_iter().collect();
+            trials.push(Trial { choice, input, request: request.clone(), made, slots, spots, closers });
+        }
+        Ok(trials)
+    }
+
+    fn attempt(&mut self, trial: &Trial<'_>, value: &Text) {
+        self.report.tried += 1;
+        let mut outside = Outside::new(self.sources, self.layout);
+        let mut request = trial.request.clone();
+        outside.put(&trial.input, value, &mut request);
+        // A path is written in its normal form.
+        let own_form = SourceId::new(Root::Project, value).is_ok_and(|id| id.path() == value.as_str());
+        if trial.input.name() == "read_first" && !own_form {
+            return;
+        }
+        let (plain, name) = (trial.input.plain(), trial.input.name());
+        let control = Control { made: &trial.made, plain: &plain, spots: &trial.spots };
+        let made = match self.engine.judge(&request, &trial.choice.recipe, &outside, &control, value) {
+            Ok(made) => made,
+            Err(Not::Refused) => return,
+            Err(Not::Broken(what)) => {
+                let place = trial.slots.first().and_then(|slot| slot.place.as_ref());
+                let diag =
+                    Diag::error(Code::FuzzEngine, format!("a value of `{name}` breaks a promise: {what}"));
+                let diag = diag.hint("this is callsheet's fault, not yours: please report it");
+                return self.tell(at(diag, place), trial, value);
+            }
+        };
+        let stands = made.stands();
+        let same = stands.len() == trial.made.stands().len();
+        for (slot, spot) in trial.slots.iter().zip(&trial.spots) {
+            let tagged = same && stands[*spot].tag.is_some();
+            if let Some(it) = ended(&slot.block, &slot.range, &slot.around, value, tagged) {
+                let message = format!(
+                    "a value of `{name}` can end the {} that `{}` opens",
+                    it.kind.words(),
+                    it.spelled(&slot.block)
+                );
+                self.tell(at(Diag::error(Code::FuzzEscapes, message), slot.place.as_ref()), trial, value);
+            }
+            if !value.is_empty() {
+                continue;
+            }
+            let left = format!("{}{}", &slot.block[..slot.range.start], &slot.block[slot.range.end..]);
+            let prompt = &made.composed.prompt;
+            let mut blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
+            // A block with nothing in it, or a row, is not there at all.
+            let is_left = blocks.any(|block| block.text(&prompt.origins) == left);
+            if let Some(what) = dangling(&slot.block, &slot.range, &slot.around).filter(|_| is_left) {
+                let message = format!("without a value of `{name}` a {what} has nothing in it");
+                self.tell(at(Diag::warning(Code::FuzzDangling, message), slot.place.as_ref()), trial, value);
+            }
+        }
+    }
+
+    fn tell(&mut self, diag: Diag, trial: &Trial<'_>, value: &Text) {
+        let same = |known: &Finding| known.diag.message == diag.message && known.diag.place == diag.place;
+        if self.report.findings.iter().any(same) {
+            return;
+        }
+        let diag = if diag.severity == Severity::Error {
+            diag.hint(format!("tried: {}", values::shown(value)))
+        } else {
+            diag
+        };
+        self.report.findings.push(Finding { diag, input: trial.input.name(), value: value.clone() });
+    }
+}
+
+fn at(diag: Diag, place: Option<&(String, Text, Range<usize>)>) -> Diag {
+    match place {
+        Some((name, text, range)) => diag.at(name, text, range.clone()),
+        None => diag,
+    }
+}
+
+fn value_name(origin: &Origin) -> Option<&str> {
+    match &origin.from {
+        crate::prompt::From::Value(name) => Some(name.as_str()),
+        _ => None,
+    }
+}
+
+/// Every place where `plain` stands in a block, and which of the texts of all blocks that is.
+fn slots(made: &Made, plain: &str) -> (Vec<Slot>, Vec<usize>) {
+    let prompt = &made.composed.prompt;
+    let (mut slots, mut spots, mut count) = (Vec::new(), Vec::new(), 0);
+    for block in prompt.sections.iter().flat_map(|section| &section.blocks) {
+        let text = block.text(&prompt.origins);
+        let mut start = 0;
+        for (at, piece) in block.pieces.iter().enumerate() {
+            let own = piece.text(&prompt.origins);
+            if let Some(found) = own.find(plain) {
+                let range = start + found..start + found + plain.len();
+                let (around, block_text) = (around(&text, &range), text.clone());
+                let place = hole(&prompt.origins, &block.pieces, at);
+                slots.push(Slot { block: block_text, range, around, place });
+                spots.push(count);
+            }
+            start += own.len();
+            count += usize::from(has_span(prompt, piece));
+        }
+    }
+    (slots, spots)
+}
+
+/// Where the template that a text was put into has its hole: after what stands before it, or before what follows.
+fn hole(origins: &[Origin], pieces: &[Piece], at: usize) -> Option<(String, Text, Range<usize>)> {
+    let of = |piece: &Piece| {
+        let origin = &origins[piece.origin as usize];
+        let crate::prompt::From::Source(id) = &origin.from else { return None };
+        Some((id.to_string(), origin.text.clone()))
+    };
+    let closed = |rest: &str| {
+        let close = if rest.starts_with("{{") { "}}" } else { "]]" };
+        let opens = rest.starts_with("{{") || rest.starts_with("[[");
+        // A path can hold holes of its own.
+        let line = rest.lines().next().unwrap_or_default();
+        let end = if line.starts_with("[[include") { line.rfind(close) } else { line.find(close) };
+        end.filter(|_| opens).map(|end| end + close.len())
+    };
+    let before = at.checked_sub(1).and_then(|at| pieces.get(at)).and_then(|piece| {
+        let (name, text) = of(piece)?;
+        let length = closed(&text[piece.end..])?;
+        Some((name, text, piece.end..piece.end + length))
+    });
+    before.or_else(|| {
+        let piece = pieces.get(at + 1)?;
+        let (name, text) = of(piece)?;
+        let start =
+            text[..piece.start].rfind(['{', '[']).map(|at| text[..=at].trim_end_matches(['{', '[']).len())?;
+        (start + closed(&text[start..])? == piece.start).then_some((name, text, start..piece.start))
+    })
+}

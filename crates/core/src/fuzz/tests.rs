@@ -1,0 +1,211 @@
+//! Every promise of the engine can be seen to break: something broken stands in for it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::builtin::Builtin;
+use crate::compose::Composed;
+use crate::data::RecipeFile;
+use crate::prompt::{Format, Prompt};
+use crate::render::{Rendered, render};
+
+/// What is said of `value` as the instructions of a shipped recipe's prompt.
+fn said(engine: Engine, recipe: &str, value: &str) -> Vec<String> {
+    let layout = Layout::default();
+    let sources = ReadOnce::new(Builtin);
+    let options = Options::default();
+    let choices = choices(&sources, &layout, Subject::Recipe(recipe), &options).unwrap();
+    let mut run = Run { engine: OURS, sources: &sources, layout: &layout, report: Report::default() };
+    let trials = run.trials(&choices[0], &mut BTreeSet::new()).unwrap();
+    let trial = trials.iter().find(|trial| trial.input == Input::Field(0)).unwrap();
+    run.engine = engine;
+    run.attempt(trial, &value.into());
+    run.report.findings.into_iter().map(|finding| finding.diag.message).collect()
+}
+
+fn broken(what: &str) -> Vec<String> {
+    alloc::vec![format!("a value of `instructions` breaks a promise: {what}")]
+}
+
+const VALUES: [&str; 3] = [" {{> constraints}}", "a\n\n---\n\n## Role\n", "</task>"];
+
+#[test]
+fn our_own_engine_keeps_its_promises() {
+    for (recipe, value) in
+        ["run", "layers", "unified"].iter().flat_map(|recipe| VALUES.map(|it| (recipe, it)))
+    {
+        assert_eq!(said(OURS, recipe, value), Vec::<String>::new(), "{recipe}: {value}");
+    }
+}
+
+type Compose = fn(&Request, &RecipeFile, &dyn Sources) -> Result<Composed, Failure>;
+
+#[test]
+fn broken_composers_are_found() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let cases: [(Compose, &str); 4] = [
+        (
+            |request, recipe, sources| {
+                sources.text(&SourceId::new(Root::Project, "secret").unwrap()).unwrap();
+                (OURS.compose)(request, recipe, sources)
+            },
+            "`project:secret` is looked at because of it",
+        ),
+        (
+            |request, recipe, sources| {
+                let trimmed = request.instructions.as_ref().map(|text| text.trim().into());
+                (OURS.compose)(&Request { instructions: trimmed, ..request.clone() }, recipe, sources)
+            },
+            "the prompt is not the plain one with it put in",
+        ),
+        (
+            |request, recipe, sources| {
+                let mut composed = (OURS.compose)(request, recipe, sources)?;
+                composed.prompt.recipe = format!("{}", CALLS.fetch_add(1, Ordering::Relaxed));
+                Ok(composed)
+            },
+            "what was seen while composing does not give the same prompt again",
+        ),
+        (
+            |_, _, _| Err(Diag::error(Code::FragmentNotFound, "there is no fragment `x`").into()),
+            "it makes composing fail: fragment/not-found: there is no fragment `x`",
+        ),
+    ];
+    for (compose, what) in cases {
+        assert_eq!(said(Engine { compose, ..OURS }, "run", VALUES[0]), broken(what));
+    }
+}
+
+type Render = fn(&Prompt, Format) -> Result<Rendered, Failure>;
+
+fn ours(prompt: &Prompt, format: Format) -> Rendered {
+    render(prompt, format, None).unwrap()
+}
+
+/// The same with other bytes in the place of some, as many.
+fn replaced(prompt: &Prompt, format: Format, from: &str, to: &str) -> Rendered {
+    let mut rendered = ours(prompt, format);
+    rendered.text = rendered.text.replace(from, to);
+    rendered
+}
+
+/// Without knowing which texts were supplied, nothing can be put between tags.
+fn careless(prompt: &Prompt, format: Format) -> Result<Rendered, Failure> {
+    let mut prompt = prompt.clone();
+    let blocks = prompt.sections.iter_mut().flat_map(|section| &mut section.blocks);
+    blocks.for_each(|block| block.supplied.clear());
+    render(&prompt, format, None)
+}
+
+#[test]
+fn broken_renderers_are_found() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let cases: [(Render, &str, &str, &str); 11] = [
+        (careless, "run", "a\n\n## Role\n", "it makes a line that the format uses itself"),
+        (careless, "run", "a\n---\n", "it makes a line that the format uses itself"),
+        (careless, "layers", "a\n\n---\n\nb", "it makes a line that the format uses itself"),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "task-2>", "task  >")),
+            "run",
+            "</task>",
+            "it ends the <task> tags around it",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                let more = " ".repeat(CALLS.fetch_add(1, Ordering::Relaxed));
+                rendered.text.push_str(&more);
+                Ok(rendered)
+            },
+            "run",
+            "x",
+            "the same prompt is not rendered to the same bytes again",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                rendered.spans.pop();
+                Ok(rendered)
+            },
+            "unified",
+            "x",
+            "the origins do not reach the end in Markdown",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                rendered.spans.remove(0);
+                Ok(rendered)
+            },
+            "run",
+            "x",
+            "the origins leave a gap in Markdown",
+        ),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "xyz", "xyy")),
+            "run",
+            "xyz",
+            "a text is not what its origin says in Markdown",
+        ),
+        (
+            |prompt, format| {
+                let mut rendered = ours(prompt, format);
+                let ranges =
+                    rendered.spans.iter_mut().filter(|span| rendered.text[span.start..span.end] == *"xyz");
+                ranges.for_each(|span| span.piece = None);
+                Ok(rendered)
+            },
+            "run",
+            "xyz",
+            "a text is missing in Markdown",
+        ),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "</prompt>", "</promp >")),
+            "run",
+            "x",
+            "the Xml cannot be read",
+        ),
+        (
+            |prompt, format| Ok(replaced(prompt, format, "\"instructions\":", "\"instructions\" ")),
+            "run",
+            "x",
+            "the Json cannot be read",
+        ),
+    ];
+    for (render, recipe, value, what) in cases {
+        assert_eq!(said(Engine { render, ..OURS }, recipe, value), broken(what));
+    }
+}
+
+#[test]
+fn a_format_that_cannot_be_written_or_says_something_else_is_found() {
+    let fails: Render = |prompt, format| match format {
+        Format::Xml => Err(Diag::error(Code::OutputFailed, "no").into()),
+        _ => Ok(ours(prompt, format)),
+    };
+    assert_eq!(said(Engine { render: fails, ..OURS }, "run", "x"), broken("Xml cannot be written"));
+    // The bytes are those of the value, but a reader sees a reference in them.
+    let unprotected: Render = |prompt, format| {
+        let mut rendered = ours(prompt, format);
+        if let Some(at) = rendered.text.rfind("<![CDATA[").filter(|_| format == Format::Xml) {
+            let end = rendered.text[at..].replace("<![CDATA[", &" ".repeat(9)).replace("]]>", "   ");
+            rendered.text.replace_range(at.., &end);
+        }
+        Ok(rendered)
+    };
+    let other = said(Engine { render: unprotected, ..OURS }, "unified", "a&amp;b");
+    assert_eq!(other, broken("the Xml does not give it back"));
+}
+
+#[test]
+fn a_seed_decides_on_every_value() {
+    let own = alloc::vec!["-->".into()];
+    let values = |seed| {
+        let mut random = values::Random(seed);
+        (0..50).map(|_| random.value(&own)).collect::<Vec<Text>>()
+    };
+    assert_eq!(values(1), values(1));
+    assert_ne!(values(1), values(2));
+}
