@@ -34,6 +34,8 @@ pub struct Composed {
     pub absent: Vec<Absent>,
     /// For whom it is; nobody's data where the agent is `base`.
     pub agent: Agent,
+    /// Which of the request's values some slot asked for, in their order.
+    pub(crate) used: Vec<bool>,
 }
 
 /// Composes the prompt that `request` asks for.
@@ -176,7 +178,13 @@ impl<'c> Composer<'c> {
             sections,
             tools: self.request.tools.clone(),
         };
-        Ok(Composed { prompt, talk: self.talk, absent: self.absent, agent: self.agent })
+        Ok(Composed {
+            prompt,
+            talk: self.talk,
+            absent: self.absent,
+            agent: self.agent,
+            used: self.values.used,
+        })
     }
 
     /// What the request gives and the recipe never asked for must not get lost in silence.
@@ -272,12 +280,13 @@ impl<'c> Composer<'c> {
             let level = block.level.unwrap_or(spec.level);
             blocks[first..].iter_mut().for_each(|block| block.level = level);
         }
-        if !self.request.steps.is_empty() {
-            self.step_down(&spec.name, &mut blocks);
-        }
         blocks.retain(|block| block.document.is_some() || !self.is_blank(block));
+        // What a cap leaves of a block that must be there is the same whatever steps down beside it.
         if let Some(cap) = spec.max_bytes {
             self.cap(spec, cap, &mut blocks);
+        }
+        if !self.request.steps.is_empty() {
+            self.step_down(&spec.name, &mut blocks);
         }
         if blocks.is_empty() {
             if spec.required && self.errors.len() == mistakes {

@@ -123,7 +123,7 @@ pub(crate) struct Lookup<'v> {
     values: &'v Values,
     /// One more than the place of a value, at the place that its hash gives or a little after it.
     table: Vec<u32>,
-    used: Vec<bool>,
+    pub(crate) used: Vec<bool>,
 }
 
 /// How far from its place an entry may lie. What does not fit is found by searching: keys that somebody chose

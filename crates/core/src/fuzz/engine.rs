@@ -221,7 +221,7 @@ fn pieces<'p>(prompt: &'p Prompt, block: &'p Block) -> impl Iterator<Item = Piec
 }
 
 pub(super) fn has_span(prompt: &Prompt, piece: &Piece) -> bool {
-    piece.start < piece.end && !prompt.origins[piece.origin as usize].is_engine()
+    piece.start < piece.end && !prompt.origins[piece.origin].is_engine()
 }
 
 /// Where in the Markdown a text stands, and the innermost tag that callsheet put around it.

@@ -24,7 +24,7 @@ use inputs::{FIELDS, Input, Outside, full};
 
 use crate::diag::{Code, Diag, Failure, Severity};
 use crate::once::ReadOnce;
-use crate::prompt::{Origin, Piece};
+use crate::prompt::{Origins, Piece};
 use crate::request::{Layout, MissingPolicy, Request};
 use crate::source::{Root, SourceId, Sources};
 use crate::text::Text;
@@ -153,10 +153,10 @@ impl Run<'_> {
             request.values.insert(name.as_str().into(), Input::Value(name.clone()).plain().into());
         }
         let made = self.made(choice, None, &request)?;
-        let origins = made.composed.prompt.origins.iter();
-        let used: BTreeSet<&str> = origins.filter_map(value_name).collect();
-        request.values.retain(|name, _| used.contains(name.as_str()));
-        let values = used.into_iter().map(|name| Input::Value(name.into()));
+        let used = request.values.iter().zip(&made.composed.used).filter(|(_, used)| **used);
+        request.values = used.map(|((name, text), _)| (name.clone(), text.clone())).collect();
+        let names: Vec<Text> = request.values.keys().cloned().collect();
+        let values = names.iter().map(|name| Input::Value(name.to_string()));
         let fields = (0..FIELDS.len()).filter(|_| !choice.is_template).map(Input::Field);
         let mut trials = Vec::new();
         for input in values.chain([Input::Session, Input::Project]).chain(fields) {
@@ -249,13 +249,6 @@ fn at(diag: Diag, place: Option<&(String, Text, Range<usize>)>) -> Diag {
     }
 }
 
-fn value_name(origin: &Origin) -> Option<&str> {
-    match &origin.from {
-        crate::prompt::From::Value(name) => Some(name.as_str()),
-        _ => None,
-    }
-}
-
 /// Every place where `plain` stands in a block, and which of the texts of all blocks that is.
 fn slots(made: &Made, plain: &str) -> (Vec<Slot>, Vec<usize>) {
     let prompt = &made.composed.prompt;
@@ -280,9 +273,9 @@ fn slots(made: &Made, plain: &str) -> (Vec<Slot>, Vec<usize>) {
 }
 
 /// Where the template that a text was put into has its hole: after what stands before it, or before what follows.
-fn hole(origins: &[Origin], pieces: &[Piece], at: usize) -> Option<(String, Text, Range<usize>)> {
+fn hole(origins: &Origins, pieces: &[Piece], at: usize) -> Option<(String, Text, Range<usize>)> {
     let of = |piece: &Piece| {
-        let origin = &origins[piece.origin as usize];
+        let origin = &origins[piece.origin];
         let crate::prompt::From::Source(id) = &origin.from else { return None };
         Some((id.to_string(), origin.text.clone()))
     };

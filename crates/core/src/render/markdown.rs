@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cell::OnceCell;
 use core::ops::Range;
 
-use memchr::{memchr, memchr2, memrchr, memrchr2};
+use memchr::{memchr, memchr_iter, memchr2, memrchr, memrchr2};
 
 use super::{Encoding, Item, Writer, encode, run};
 use crate::diag::{Code, Diag, tell};
@@ -195,12 +195,17 @@ impl<'p> Structure<'p> {
     }
 
     /// Whether these items have lines of their own that a text in them could imitate: headings, rules, rows,
-    /// or tags that a template puts around files.
+    /// or tags that a template puts around what is supplied.
     pub(super) fn is_in(&self, items: &[Item<'_>], origins: &Origins) -> bool {
         let tagged = |block: &Block| {
-            let supplied = |at: usize| block.supplied.iter().any(|supplied| supplied.pieces.contains(&at));
-            let mut ours = block.pieces.iter().enumerate().filter(|(at, _)| !supplied(*at));
-            ours.any(|(_, piece)| encode::holds_tag(piece.text(origins), "file"))
+            let ends = core::iter::once(0).chain(block.supplied.iter().map(|supplied| supplied.pieces.end));
+            let starts = block.supplied.iter().map(|supplied| supplied.pieces.start);
+            let ours = ends.zip(starts.chain([block.pieces.len()])).map(|(end, start)| end..start);
+            ours.flat_map(|ours| &block.pieces[ours]).any(|piece| {
+                let text = piece.text(origins);
+                let tag = |at: usize| self.tag(text[at + 1..].trim_start_matches('/'));
+                memchr_iter(b'<', text.as_bytes()).any(|at| tag(at).is_some())
+            })
         };
         let rows = |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.tagged);
         let mut blocks = items.iter().filter_map(|item| match item {
@@ -307,7 +312,7 @@ impl Search<'_> {
             from = memchr2(b'\n', b'\r', rest).map_or(self.supplied.end, |end| at + end);
             let Some(start) = near_start(at) else { continue };
             let marks = bytes[at..].iter().take_while(|byte| **byte == mark).count();
-            let ours = at + marks <= self.supplied.start;
+            let ours = at + marks < self.supplied.start;
             if ours || at - start > 3 || !bytes[start..at].iter().all(|byte| *byte == b' ') {
                 continue;
             }
