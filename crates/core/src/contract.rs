@@ -101,6 +101,24 @@ pub enum Kind {
     Preferences,
 }
 
+impl Kind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Name => "name",
+            Self::Slug => "slug",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Choice => "choice",
+            Self::Texts => "texts",
+            Self::Globs => "globs",
+            Self::Map => "map",
+            Self::Items => "items",
+            Self::Preferences => "preferences",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Required {

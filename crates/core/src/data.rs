@@ -158,15 +158,15 @@ pub(crate) fn recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Resu
     Ok(RecipeFile { name: name.into(), id, text, recipe })
 }
 
-/// The contract `name`, and where it was found.
+/// The contract `name`, where it was found, and how it is written there.
 pub(crate) fn contract(
     library: &Library<'_>,
     name: &str,
     layout: &Layout,
-) -> Result<(SourceId, Contract), Failure> {
+) -> Result<(SourceId, Text, Contract), Failure> {
     let (id, text) = find(library, "contracts", name, layout, Code::ContractNotFound)?;
     let contract = read_contract(&id, &text)?;
-    Ok((id, contract))
+    Ok((id, text, contract))
 }
 
 pub(crate) fn agent(

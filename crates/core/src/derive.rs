@@ -99,6 +99,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             let tool = c.agent.tools.ask_user.clone()?;
             alloc::vec![make.row(c, "tool", [("name", tool.into())])]
         }
+        Derived::Contract => crate::instruct::rows(c, name, spec)?,
         Derived::Task => task_line(c, &mut make)?,
         Derived::Criteria => {
             let criteria = request.task.iter().flat_map(|task| &task.criteria);

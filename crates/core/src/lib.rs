@@ -29,6 +29,7 @@ mod fact;
 mod fill;
 mod front;
 pub mod fuzz;
+mod instruct;
 mod locate;
 mod lookup;
 mod name;

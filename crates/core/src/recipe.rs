@@ -196,6 +196,9 @@ pub struct Derive {
     /// The value stands between tags of this name, or of a numbered form of it that the value does not hold.
     #[serde(default)]
     pub tag: Option<String>,
+    /// The contracts that are shown.
+    #[serde(default)]
+    pub contract: Vec<String>,
     /// How deep a directory tree goes.
     #[serde(default)]
     pub depth: Option<usize>,
@@ -245,6 +248,8 @@ pub enum Derived {
     ProjectDir,
     /// What the agent calls its tool for asking the person.
     AskUserTool,
+    /// What a reply must contain: the contracts that the value names, or else that of the phase.
+    Contract,
     /// The task's id and title.
     Task,
     /// The task's completion criteria.

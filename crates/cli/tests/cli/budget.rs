@@ -46,8 +46,7 @@ fn musts(recipe: &str) -> Vec<String> {
             vec!["Begin with the first task.".into(), plan]
         }
         _ => {
-            let own =
-                ["profiles/coder.md", "templates/shared/constraints.md", "templates/shared/output-format.md"];
+            let own = ["profiles/coder.md", "templates/shared/constraints.md"];
             own.map(shipped).into_iter().chain([task, "A voucher works once.".into()]).collect()
         }
     }
