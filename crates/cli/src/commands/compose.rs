@@ -93,7 +93,7 @@ pub(crate) struct Finished {
 impl Finished {
     /// The tokens of the prompt by section, and a warning more if they are too many.
     pub(crate) fn summary(&mut self) -> Summary {
-        let summary = Summary::new(&self.composed, &self.rendered, self.tokens);
+        let summary = Summary::new(&self.composed, &self.rendered);
         if self.tokens.is_none() {
             self.talk.extend(summary.over_window());
         }
