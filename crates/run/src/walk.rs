@@ -63,8 +63,10 @@ pub(crate) fn walk(
     reach: &Reach,
     meet: &mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
 ) -> Result<bool, SourceError> {
+    // The root is held open already, and to ask for its name is costly.
+    let is_root = dir == Path::new(".");
     // The added dot asks for a directory, so that a FIFO by that name is not waited for.
-    let real = root.canonicalize(dir.join("."));
+    let real = if is_root { Ok(PathBuf::new()) } else { root.canonicalize(dir.join(".")) };
     let Some(real) = Place::Within(root).found(dir, real)? else {
         return Ok(false);
     };
