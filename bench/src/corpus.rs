@@ -26,6 +26,7 @@ impl Corpus {
             .args(["metadata", "--locked", "--format-version", "1", "--manifest-path", manifest])
             .output()
             .expect("cargo metadata");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata");
         let mut crates: Vec<(String, PathBuf)> = metadata["packages"]
             .as_array()

@@ -43,6 +43,7 @@ const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, co
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tree", dir, files] => return packing::tree(Path::new(dir), files),
         ["walk", dir] => return packing::walk(dir.as_ref()),
         ["count", name, file] => return tokens::count(name, Path::new(file)),
         _ => {}

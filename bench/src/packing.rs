@@ -15,7 +15,10 @@ const SLOW_ROUNDS: usize = 2;
 
 pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usize, rounds: usize) {
     let tree = work.join("tree");
-    let bytes = Corpus::load().tree(&tree, files);
+    let myself = std::env::current_exe().expect("this program");
+    // By a process of its own: what this one has held counts as its children's memory.
+    let maker = Program::new("tree", &myself, work).arg("tree").arg(&tree).arg(files.to_string());
+    let bytes: usize = maker.output().trim().parse().expect("how many bytes there are");
     // The shipped recipe shows the upper levels of a project: here everybody shows all of it.
     let recipe = include_str!("../../builtin/recipes/unified.toml");
     let whole = recipe.replace("depth = 3\nlimit = 200\n", "depth = 100\nlimit = 100000\n");
@@ -26,8 +29,7 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usi
     let outs = work.join("out");
     fs::create_dir_all(&outs).expect("a folder");
     let out = |name: &str| outs.join(name);
-    let myself = std::env::current_exe().expect("this program");
-    let limit = Program::new("parallel `ignore` walk that reads every byte", myself, &tree);
+    let limit = Program::new("parallel `ignore` walk that reads every byte", &myself, &tree);
     let ours = Program::new("callsheet", &peers.callsheet, &tree);
     let ours =
         ours.args(["compose", "-q", "-p", "plan", "-f", ".", "Read all of this"]).out(&out("callsheet"));
@@ -73,6 +75,11 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usi
         Taken { name, nanoseconds: cost.nanoseconds, remark }
     };
     report.add(row.contenders(programs.iter().zip(&costs).map(taken)));
+}
+
+/// A process of its own that makes the repository, and says how many bytes it has.
+pub(crate) fn tree(dir: &Path, files: &str) {
+    println!("{}", Corpus::load().tree(dir, files.parse().expect("a number")));
 }
 
 /// The limit: finds the same files and reads them, and does nothing with them.

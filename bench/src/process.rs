@@ -54,8 +54,8 @@ impl Program {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).current_dir(&self.dir);
         command.stdin(Stdio::null()).stderr(Stdio::null());
-        // What the person at this machine has configured is nobody's business here.
-        command.env("HOME", &self.dir).env_remove("XDG_CONFIG_HOME");
+        // What the person at this machine has configured for any of them is nobody's business here.
+        command.env("XDG_CONFIG_HOME", &self.dir);
         command
     }
 
