@@ -1,15 +1,121 @@
 //! The engine against its peers and against the limit, in one interleaved run.
+//!
+//! `bench/run` starts it: without that, peers that are programs of their own are not there, and not measured.
 
+mod corpus;
+mod machine;
 mod measure;
 mod memory;
+mod packing;
+mod peers;
+mod process;
 mod report;
+mod start;
 mod templates;
+mod tokens;
+mod xml;
+
+use std::path::{Path, PathBuf};
+
+use crate::corpus::Corpus;
+use crate::peers::Peers;
+use crate::report::Report;
 
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
+const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens]…
+
+--quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.";
+
+/// How much is done.
+struct Effort {
+    rounds: usize,
+    starts: usize,
+    packs: usize,
+    files: usize,
+    code: usize,
+}
+
+const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000 };
+const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000 };
+
 fn main() {
-    let mut report = report::Report::default();
-    templates::report(&mut report);
-    println!("{}\n{}", report.table(), report.notes());
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tree", dir, files] => return packing::tree(Path::new(dir), files),
+        ["walk", dir] => return packing::walk(dir.as_ref()),
+        ["count", name, file] => return tokens::count(name, Path::new(file)),
+        _ => {}
+    }
+    let quick = words.iter().any(|word| word == "--quick");
+    words.retain(|word| word != "--quick");
+    let parts = ["start", "packing", "templates", "xml", "tokens"];
+    if words.iter().any(|word| !parts.contains(&word.as_str())) {
+        eprintln!("{USAGE}");
+        std::process::exit(2);
+    }
+    let machine = machine::describe();
+    let report = measure(if quick { &QUICK } else { &WHOLE }, &|part| {
+        words.is_empty() || words.iter().any(|word| word == part)
+    });
+    if quick || !words.is_empty() {
+        println!("{}", report.text(&machine));
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance.md");
+    if let Err(error) = report.write(&machine, &page) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
+    let peers = Peers::find();
+    let work = Work::new();
+    let (mut processes, mut report) = (Report::default(), Report::default());
+    // Programs first: what this process holds by then counts as theirs until they have replaced it by their own.
+    if wanted("start") {
+        start::report(&mut processes, &peers, &work.folder("empty"), effort.starts);
+    }
+    if wanted("packing") {
+        packing::report(&mut processes, &peers, &work.0, effort.files, effort.packs);
+    }
+    if wanted("templates") {
+        templates::report(&mut report, effort.rounds);
+    }
+    if wanted("xml") || wanted("tokens") {
+        let code = Corpus::load().text(effort.code);
+        if wanted("xml") {
+            xml::report(&mut report, &code, effort.rounds);
+        }
+        if wanted("tokens") {
+            tokens::report(&mut report, &peers, &code, &work.folder("tokens"), effort.packs);
+        }
+    }
+    report.extend(processes);
+    report
+}
+
+/// A folder for what is made on the way. It lies outside of every repository, and goes when it is done with.
+struct Work(PathBuf);
+
+impl Work {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("callsheet-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for temporary files");
+        Self(path)
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        path
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use callsheet_core::render::render;
 use callsheet_core::{
-    DataNotation, Format, Library, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text, read_request,
+    DataNotation, Format, Library, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
+    read_request,
 };
 
 use crate::measure::{Contender, contender, race};
 use crate::memory::peak_of;
-use crate::report::{Report, Row};
+use crate::report::{Report, Row, Taken};
 
 /// The same text for everybody: with slots, and with fragments where the engine has them.
 pub(crate) struct Case {
@@ -22,7 +23,12 @@ pub(crate) struct Case {
 impl Case {
     fn new(name: &'static str, bytes: usize, slots: usize, fragments: usize, value: usize) -> Self {
         let values: BTreeMap<String, String> = (0..slots)
-            .map(|at| (format!("value_{at}"), format!("{at}: ").chars().chain("lorem ipsum ".chars().cycle()).take(value).collect()))
+            .map(|at| {
+                (
+                    format!("value_{at}"),
+                    format!("{at}: ").chars().chain("lorem ipsum ".chars().cycle()).take(value).collect(),
+                )
+            })
             .collect();
         let words = "The quick brown fox jumps over the lazy dog and goes home to read a book.\n";
         let parts = fragments + 1;
@@ -76,19 +82,27 @@ impl Case {
     }
 }
 
+const RECIPE: &str = "format = \"markdown\"\n[[section]]\nname = \"role\"\npart = \"system\"\n\
+                      blocks = [{ template = \"templates/identity/me.md\" }]\n";
+
 /// A project that holds one recipe, one template and its fragments.
-struct Files(BTreeMap<String, Text>);
+pub(crate) struct Files(BTreeMap<String, Text>);
 
 impl Files {
     fn of(case: &Case) -> Self {
         let template = ("templates/identity/me.md".to_string(), Text::from(case.template.clone()));
-        let recipe = "format = \"markdown\"\n[[section]]\nname = \"role\"\npart = \"system\"\n\
-                      blocks = [{ template = \"templates/identity/me.md\" }]\n";
-        let recipe = ("recipes/bench.toml".to_string(), Text::from(recipe));
-        let fragments = case.fragments.iter().map(|(name, text)| {
-            (format!("templates/shared/{name}.md"), Text::from(text.clone()))
-        });
-        Self(fragments.chain([template, recipe]).collect())
+        let Self(mut files) = Self::recipe(RECIPE);
+        let fragments = case
+            .fragments
+            .iter()
+            .map(|(name, text)| (format!("templates/shared/{name}.md"), Text::from(text.clone())));
+        files.extend(fragments.chain([template]));
+        Self(files)
+    }
+
+    /// A project that holds one recipe.
+    pub(crate) fn recipe(text: &'static str) -> Self {
+        Self(BTreeMap::from([("recipes/bench.toml".to_string(), Text::from(text))]))
     }
 }
 
@@ -102,8 +116,10 @@ impl Sources for Files {
 }
 
 fn request(case: &Case) -> Request {
-    let mut request = read_request("bench", &"recipe = \"bench\"".into(), DataNotation::Toml).expect("a request");
-    request.values = case.values.iter().map(|(key, value)| (key.as_str().into(), Text::from(value.clone()))).collect();
+    let mut request =
+        read_request("bench", &"recipe = \"bench\"".into(), DataNotation::Toml).expect("a request");
+    request.values =
+        case.values.iter().map(|(key, value)| (key.as_str().into(), Text::from(value.clone()))).collect();
     request
 }
 
@@ -114,7 +130,7 @@ struct Results {
 }
 
 /// One race. `parsed`: everybody may prepare the template beforehand.
-fn run(case: &Case, parsed: bool) -> Results {
+fn run(case: &Case, parsed: bool, rounds: usize) -> Results {
     let segments = case.segments();
     let expected: String = segments.concat();
     let files = Files::of(case);
@@ -141,7 +157,10 @@ fn run(case: &Case, parsed: bool) -> Results {
 
     let new_tera = || {
         let mut tera = tera::Tera::default();
-        let all = jinja_parts.iter().map(|(name, text)| (name.as_str(), text.as_str())).chain([("main", jinja.as_str())]);
+        let all = jinja_parts
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+            .chain([("main", jinja.as_str())]);
         tera.add_raw_templates(all).expect("tera");
         tera
     };
@@ -170,14 +189,16 @@ fn run(case: &Case, parsed: bool) -> Results {
         engine
     };
     let kept_upon = new_upon();
-    let upon_render = |engine: &upon::Engine<'_>| engine.template("main").render(&case.values).to_string().expect("upon");
+    let upon_render =
+        |engine: &upon::Engine<'_>| engine.template("main").render(&case.values).to_string().expect("upon");
     assert_eq!(upon_render(&kept_upon), expected, "upon");
 
     let mut contenders: Vec<Contender<'_>> = vec![
         contender("limit", || {
             let mut text = String::with_capacity(expected.len());
             segments.iter().for_each(|segment| text.push_str(segment));
-            text.len()
+            // Otherwise the compiler sees that nobody reads it, and copies nothing.
+            std::hint::black_box(text).len()
         }),
         contender("callsheet", || {
             if parsed { ours(&kept).text.len() } else { ours(&Library::new(&files)).text.len() }
@@ -199,7 +220,9 @@ fn run(case: &Case, parsed: bool) -> Results {
             }
             new_tera().render("main", &tera_context()).expect("tera").len()
         }),
-        contender("upon 0.11", || if parsed { upon_render(&kept_upon).len() } else { upon_render(&new_upon()).len() }),
+        contender("upon 0.11", || {
+            if parsed { upon_render(&kept_upon).len() } else { upon_render(&new_upon()).len() }
+        }),
         contender("handlebars 6", || {
             if parsed {
                 return kept_handlebars.render("main", &case.values).expect("handlebars").len();
@@ -207,26 +230,40 @@ fn run(case: &Case, parsed: bool) -> Results {
             new_handlebars().render("main", &case.values).expect("handlebars").len()
         }),
     ];
-    let times = race(&mut contenders, 30);
-    let peers = contenders.iter().zip(&times).skip(2).map(|(contender, time)| (contender.name, *time)).collect();
+    let times = race(&mut contenders, rounds);
+    let peers =
+        contenders.iter().zip(&times).skip(2).map(|(contender, time)| (contender.name, *time)).collect();
     Results { limit: times[0], ours: times[1], peers }
 }
 
-pub(crate) fn report(report: &mut Report) {
+pub(crate) fn report(report: &mut Report, rounds: usize) {
     let small = Case::new("2 KB template, 20 values", 1_800, 20, 0, 10);
     let medium = Case::new("50 KB, 200 values, 20 fragments", 45_000, 200, 20, 20);
     let one = Case::new("one value of 10 MB", 100, 1, 0, 10_000_000);
     let thousand = Case::new("1,000 values of 10 KB", 20_000, 1_000, 0, 10_000);
-    let goals: [(&Case, bool, f64, f64); 5] =
-        [(&small, false, 4.0, 20.0), (&medium, false, 4.0, 8.0), (&medium, true, 1.0, 3.5), (&one, false, 1.0, 1.25), (&thousand, false, 1.0, 1.25)];
+    let goals: [(&Case, bool, f64, f64); 5] = [
+        (&small, false, 4.0, 20.0),
+        (&medium, false, 4.0, 8.0),
+        (&medium, true, 1.0, 3.5),
+        (&one, false, 1.0, 1.25),
+        (&thousand, false, 1.0, 1.25),
+    ];
     for (case, parsed, ahead, near) in goals {
-        let Results { limit, ours, peers } = run(case, parsed);
+        let Results { limit, ours, peers } = run(case, parsed, rounds);
         let (peer, best) = peers.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).expect("peers");
-        let work = if parsed { format!("{}, parsed before", case.name) } else { format!("parse + compose + render: {}", case.name) };
-        report.add(Row::new(&work).ahead(peer, best / ours, ahead).near("push_str", ours / limit, near).absolute(ours));
-        for (name, time) in peers {
-            report.note(&format!("{work}: {name} takes {:.1}x the limit", time / limit));
-        }
+        let work = if parsed {
+            format!("{}, parsed before", case.name)
+        } else {
+            format!("parse + compose + render: {}", case.name)
+        };
+        let row = Row::new(&work).faster(&format!("{peer}, the fastest"), Some(best / ours), ahead);
+        let everybody = [("pre-sized push_str", limit), ("callsheet", ours)].into_iter().chain(peers);
+        let taken = |(name, time): (&str, f64)| Taken {
+            name: name.into(),
+            nanoseconds: time,
+            remark: format!("{:.1}× the limit", time / limit),
+        };
+        report.add(row.at_most("pre-sized push_str", ours / limit, near).contenders(everybody.map(taken)));
     }
     for case in [&one, &thousand] {
         let files = Files::of(case);
@@ -239,13 +276,14 @@ pub(crate) fn report(report: &mut Report) {
             output = render(&composed.prompt, Format::Markdown, None).expect("a text").text.len();
             output
         });
-        report.add(Row::new(&format!("memory: {}", case.name)).near("the output", peak as f64 / output as f64, 1.3));
+        let row = Row::new(&format!("memory: {}", case.name));
+        report.add(row.at_most("the size of the output", peak as f64 / output as f64, 1.3));
     }
-    growth(report);
+    growth(report, rounds);
 }
 
 /// How the time grows with the number of values: the exponent between 250 and 16,000.
-fn growth(report: &mut Report) {
+fn growth(report: &mut Report, rounds: usize) {
     let sizes = [250, 1_000, 4_000, 16_000];
     let cases: Vec<Case> = sizes.iter().map(|slots| Case::new("growth", slots * 40, *slots, 0, 20)).collect();
     let worlds: Vec<(Files, Request)> = cases.iter().map(|case| (Files::of(case), request(case))).collect();
@@ -259,7 +297,8 @@ fn growth(report: &mut Report) {
             })
         })
         .collect();
-    let times = race(&mut contenders, 30);
+    let times = race(&mut contenders, rounds);
     let exponent = (times[3] / times[0]).ln() / (sizes[3] as f64 / sizes[0] as f64).ln();
-    report.add(Row::new("growth with the number of values, 250 to 16,000").exponent(exponent, 1.15));
+    let row = Row::new("growth with the number of values, 250 to 16,000");
+    report.add(row.exponent("exponent of the time", exponent, 1.15));
 }

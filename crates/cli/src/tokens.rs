@@ -2,6 +2,9 @@
 //!
 //! A vocabulary takes tens of milliseconds to load, so it is loaded when the first text is counted.
 
+mod parts;
+
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use callsheet_core::agent::{Tokens, Vocabulary};
@@ -10,6 +13,8 @@ use callsheet_core::render::Rendered;
 use callsheet_core::{Composed, Step};
 use serde_json::{Value, json};
 use tiktoken::CoreBpe;
+
+use self::parts::Counted;
 
 static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k_base);
 static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
@@ -29,12 +34,17 @@ impl Counter {
     }
 
     pub(crate) fn count(&self, text: &str) -> usize {
+        self.0.scaled(Counted::new(text, &|part| self.exactly(part)).all())
+    }
+
+    /// The tokens of the vocabulary, before anything is estimated from them.
+    fn exactly(&self, text: &str) -> usize {
         let vocabulary = match self.0.encoding {
             Vocabulary::Cl100kBase => &CL100K_BASE,
             Vocabulary::O200kBase => &O200K_BASE,
         };
         // A text such as `<|endoftext|>` is only text here: nobody lets a prompt end a prompt.
-        self.0.scaled(vocabulary.count(text))
+        vocabulary.count(text)
     }
 
     /// A warning if so many tokens are more than the model takes.
@@ -61,18 +71,22 @@ struct Share {
 }
 
 impl Summary {
-    /// `total` is how many tokens the whole text has, where that is known already.
-    pub(crate) fn new(composed: &Composed, rendered: &Rendered, total: Option<usize>) -> Self {
+    pub(crate) fn new(composed: &Composed, rendered: &Rendered) -> Self {
         let counter = Counter::of(composed);
-        let tokens = total.unwrap_or_else(|| counter.count(&rendered.text));
-        let share = |text: &str| Share { tokens: counter.count(text), bytes: text.len() };
+        let exactly = |text: &str| counter.exactly(text);
+        let counted = Counted::new(&rendered.text, &exactly);
+        let tokens = counter.0.scaled(counted.all());
+        let share = |range: Range<usize>| Share {
+            bytes: range.len(),
+            tokens: counter.0.scaled(counted.within(&rendered.text, range, &exactly)),
+        };
         let sections = composed.prompt.sections.iter().zip(rendered.places(&composed.prompt));
         Self {
             model: composed.prompt.model.clone(),
             total: Share { tokens, bytes: rendered.text.len() },
             characters: rendered.text.chars().count(),
             sections: sections
-                .map(|(section, placed)| (section.name.clone(), share(&rendered.text[placed.section])))
+                .map(|(section, placed)| (section.name.clone(), share(placed.section)))
                 .collect(),
             limits: json!({ "max_bytes": composed.agent.max_bytes, "max_chars": composed.agent.max_chars }),
             counter,

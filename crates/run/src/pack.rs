@@ -39,6 +39,9 @@ impl Default for PackLimits {
 /// How much of a file is looked at to tell whether it is text.
 const HEAD: usize = 8 * 1024;
 
+/// Files up to here are read at once: to ask twice takes longer than to read what is not wanted.
+const AT_ONCE: u64 = 64 * 1024;
+
 /// Files that one thread reads before it looks for more.
 const BATCH: usize = 32;
 
@@ -321,7 +324,7 @@ impl Reader<'_> {
 /// All bytes of a file, or nothing if a NUL among the first of them says that it is no text.
 fn text_bytes(mut file: File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = room_for(size).map_err(io::Error::other)?;
-    if size > HEAD as u64 {
+    if size > AT_ONCE {
         file.by_ref().take(HEAD as u64).read_to_end(&mut bytes)?;
         if bytes.contains(&0) {
             return Ok(None);

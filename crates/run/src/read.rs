@@ -73,6 +73,12 @@ impl Place<'_> {
 
     /// Whether the last part of an absent `path` that is there is a link to nothing.
     fn ends_at_dangling_link(self, path: &Path) -> bool {
+        // Most of what is absent is an override below a folder that is not there either: one look tells.
+        let top = path.iter().next().map(Path::new);
+        let absent = |top| self.link_metadata(top).is_err_and(|error| is_absence(&error));
+        if matches!(self, Self::Within(_)) && top.is_none_or(absent) {
+            return false;
+        }
         for part in path.ancestors() {
             if let Ok(metadata) = self.link_metadata(part) {
                 return metadata.file_type().is_symlink()

@@ -63,8 +63,10 @@ pub(crate) fn walk(
     reach: &Reach,
     meet: &mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
 ) -> Result<bool, SourceError> {
+    // The root is held open already, and to ask for its name is costly.
+    let is_root = dir == Path::new(".");
     // The added dot asks for a directory, so that a FIFO by that name is not waited for.
-    let real = root.canonicalize(dir.join("."));
+    let real = if is_root { Ok(PathBuf::new()) } else { root.canonicalize(dir.join(".")) };
     let Some(real) = Place::Within(root).found(dir, real)? else {
         return Ok(false);
     };
@@ -254,7 +256,8 @@ fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<Found>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(holder, name, flags, Mode::empty())?;
     let mut found = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&handle)? {
+    // A second handle to the same directory: cheaper than to open it once more.
+    for entry in rustix::fs::Dir::new(handle.try_clone()?)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name == b"." || name == b".." {

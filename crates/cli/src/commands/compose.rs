@@ -59,7 +59,14 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if out.is_none() {
         app.print.data(rendered.text.as_bytes())?;
     }
+    leave(composed);
     Ok(0)
+}
+
+/// The process is about to end, and then all memory goes at once: to take ten thousand files apart before takes
+/// a tenth of the time in which they are packed.
+fn leave<T>(value: T) {
+    std::mem::forget(value);
 }
 
 /// Its other names may stand for a file that others are writing to as well: it must not be replaced.
@@ -93,7 +100,7 @@ pub(crate) struct Finished {
 impl Finished {
     /// The tokens of the prompt by section, and a warning more if they are too many.
     pub(crate) fn summary(&mut self) -> Summary {
-        let summary = Summary::new(&self.composed, &self.rendered, self.tokens);
+        let summary = Summary::new(&self.composed, &self.rendered);
         if self.tokens.is_none() {
             self.talk.extend(summary.over_window());
         }
@@ -127,5 +134,6 @@ pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Re
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
     talk.extend(composed.agent.over_limits(&rendered.text));
     talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
+    leave((order.request, sources));
     Ok(Finished { composed, rendered, talk, steps, tokens })
 }

@@ -213,6 +213,40 @@ fn both_encodings_agree_with_an_independent_counter() {
 }
 
 #[test]
+fn parts_add_up_to_the_whole_and_to_every_range_of_it() {
+    for encoding in [Vocabulary::Cl100kBase, Vocabulary::O200kBase] {
+        let counter = exact(encoding);
+        let exactly = |text: &str| counter.exactly(text);
+        let mut dice = Dice(1);
+        for at in (0..FILES).step_by(7) {
+            let text = file(at);
+            let counted = parts::tests::smallest(&text, &exactly);
+            assert_eq!(counted.all(), exactly(&text), "file {at}, {}", encoding.name());
+            for _ in 0..4 {
+                let mut ends = [dice.roll(text.len() + 1), dice.roll(text.len() + 1)];
+                ends.sort_unstable();
+                let [start, end] = ends.map(|end| text.floor_char_boundary(end));
+                let tokens = counted.within(&text, start..end, &exactly);
+                assert_eq!(
+                    tokens,
+                    exactly(&text[start..end]),
+                    "file {at}, {start}..{end}, {}",
+                    encoding.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_text_is_counted_as_by_an_independent_counter() {
+    let all: String = (0..FILES).map(file).collect();
+    assert!(all.len() > 1_000_000, "long enough for many parts");
+    assert_eq!(exact(Vocabulary::Cl100kBase).count(&all), bpe_openai::cl100k_base().count(all.as_str()));
+    assert_eq!(exact(Vocabulary::O200kBase).count(&all), bpe_openai::o200k_base().count(all.as_str()));
+}
+
+#[test]
 fn a_counter_that_is_a_little_wrong_is_found_out() {
     let encoding = Vocabulary::O200kBase;
     let counter = exact(encoding);
