@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::requests::order;
 use crate::world::{World, in_parallel, said};
 
-/// Everything that the project holds. Templates are marked: they may be checked out with other line ends.
+/// Everything that the project holds.
 fn files() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |path: &str, text: &str| files.push((path.into(), text.as_bytes().to_vec()));
@@ -80,15 +80,16 @@ struct Place {
     /// The way back from there.
     back: &'static str,
     /// Changes the command that composes.
-    alter: Box<dyn Fn(&Place, &mut Command) + Sync>,
+    alter: Box<dyn Fn(&mut Command) + Sync>,
 }
 
+/// Whether a file is read by its lines and words, so that its line ends do not matter.
 fn is_parsed(path: &str) -> bool {
     path.contains("/templates/") || path.ends_with(".toml") || path.contains("/prompts/")
 }
 
-/// A project in `world`, written by `write`.
-fn place(name: &'static str, world: World, alter: impl Fn(&Place, &mut Command) + Sync + 'static) -> Place {
+/// The project of `world`.
+fn place(name: &'static str, world: World, alter: impl Fn(&mut Command) + Sync + 'static) -> Place {
     let project = world.project.clone();
     Place { name, world, project, here: ".", back: "", alter: Box::new(alter) }
 }
@@ -101,17 +102,17 @@ fn write_all(root: &Path, files: impl Iterator<Item = (String, Vec<u8>)>) {
     }
 }
 
-fn usual(_: &Place, _: &mut Command) {}
+fn usual(_: &mut Command) {}
 
-fn set(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&Place, &mut Command) + Sync {
-    move |_, command| {
+fn set(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&mut Command) + Sync {
+    move |command| {
         command.envs(pairs.iter().copied());
     }
 }
 
 /// Runs the same command below another program: `taskset`, or a shell that sets something first.
-fn through(program: &'static str, before: &'static [&'static str]) -> impl Fn(&Place, &mut Command) + Sync {
-    move |_, command| {
+fn through(program: &'static str, before: &'static [&'static str]) -> impl Fn(&mut Command) + Sync {
+    move |command| {
         let mut outer = Command::new(program);
         outer.args(before).arg(command.get_program()).args(command.get_args());
         outer.current_dir(command.get_current_dir().unwrap()).env_clear();
@@ -162,7 +163,7 @@ fn places() -> Vec<Place> {
         ),
         place("no mask", plain(), through("sh", &["-c", "umask 000; exec \"$0\" \"$@\""])),
         place("a strict mask", plain(), through("sh", &["-c", "umask 777; exec \"$0\" \"$@\""])),
-        place("no home", plain(), |_, command| {
+        place("no home", plain(), |command| {
             command.env_remove("HOME");
         }),
     ];
@@ -266,7 +267,7 @@ fn other_user() -> Option<Place> {
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status();
     assert!(copied.unwrap().success());
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
-    let as_nobody = move |_: &Place, command: &mut Command| {
+    let as_nobody = move |command: &mut Command| {
         let mut other = Command::new(&binary);
         other.args(command.get_args()).current_dir(command.get_current_dir().unwrap()).env_clear();
         other.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
@@ -276,7 +277,7 @@ fn other_user() -> Option<Place> {
     let place = place("another user", world, as_nobody);
     let mut version = place.world.command();
     version.arg("--version");
-    (place.alter)(&place, &mut version);
+    (place.alter)(&mut version);
     if version.output().is_ok_and(|output| output.status.success()) {
         return Some(place);
     }
@@ -312,7 +313,7 @@ fn results(place: &Place, numbers: &[u64]) -> Vec<Result> {
         command.args(["compose", "--request"]).arg(&request).args(&order.flags);
         command.args(order.files.iter().map(|file| format!("-f={}{file}", place.back)));
         command.args(order.details.iter().map(|path| format!("--detail={}{path}", place.back)));
-        (place.alter)(place, &mut command);
+        (place.alter)(&mut command);
         let said = said(&mut command);
         assert!(said.code.is_some(), "{}: request {number} was ended by a signal", place.name);
         (said.code, hash(&said.out))

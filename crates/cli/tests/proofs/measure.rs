@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrusage, setrlimit};
+use nix::sys::time::TimeValLike as _;
 use serde_json::{Value, json};
 
 const ORDER: &str = "CALLSHEET_MEASURE";
@@ -88,11 +89,10 @@ fn a_process_with_one_child() {
         .unwrap();
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
     let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
-    let micros = |time: nix::sys::time::TimeVal| time.tv_sec() * 1_000_000 + i64::from(time.tv_usec());
     let report = json!({
         "code": status.code(),
         "peak": usage.max_rss() * unit,
-        "micros": micros(usage.user_time()) + micros(usage.system_time()),
+        "micros": (usage.user_time() + usage.system_time()).num_microseconds(),
     });
     std::fs::write(word("report"), report.to_string()).unwrap();
 }

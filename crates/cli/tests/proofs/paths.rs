@@ -180,8 +180,11 @@ const SPECIAL: [&str; 8] = [
     "links/socket",
 ];
 
-/// The places where a path can be named that must stay inside the project.
-const CONFINED: [(&str, fn(&Scene, &str) -> Option<Said>); 12] = [
+/// Names a path in one place and gives what the program says to it.
+type Naming<S> = fn(&Scene, &str) -> S;
+
+/// The places where a path can be named that must stay inside the project; `None` where it cannot stand at all.
+const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
     ("include, by a value", |scene, path| {
         Some(scene.ask(&json!({ "recipe": "staged", "role": "value", "values": { "p": path } })))
     }),
@@ -272,7 +275,7 @@ const CONFINED: [(&str, fn(&Scene, &str) -> Option<Said>); 12] = [
 ];
 
 /// Files that a person names outright may lie anywhere. They must be files, and one from outside is told.
-const OUTRIGHT: [(&str, fn(&Scene, &str) -> Said); 4] = [
+const OUTRIGHT: [(&str, Naming<Said>); 4] = [
     ("-f", |scene, path| scene.world.run(&["compose", "-p", "plan", "x", &format!("-f={path}")])),
     ("--artifact", |scene, path| {
         scene.world.run(&["compose", "-p", "plan", "x", &format!("--artifact={path}")])
