@@ -299,6 +299,7 @@ impl Inputs<'_> {
         }
     }
 
+    /// Who types `--session` may name any directory; a request file, which others may have written, one of the project.
     fn session(&mut self, ask: &Ask, request: &mut Request) -> Result<Option<PathBuf>, Failure> {
         let (base, dir) = match (&ask.session, &request.session) {
             (Some(dir), _) => (&self.app.here, dir.clone()),
@@ -306,7 +307,13 @@ impl Inputs<'_> {
             (None, None) => return Ok(None),
         };
         let session = named_directory(&base.join(&dir), &dir)?;
-        let shown = from_to(&canonical(&self.app.project), &session);
+        let project = canonical(&self.app.project);
+        if ask.session.is_none() && !session.starts_with(&project) {
+            let message = format!("the session `{}` lies outside the project", dir.display());
+            let hint = "`--session` may name any directory";
+            return Err(Diag::error(Code::RequestBad, message).hint(hint).into());
+        }
+        let shown = from_to(&project, &session);
         request.session = Some(shown).filter(|path| path != ".");
         Ok(Some(session))
     }

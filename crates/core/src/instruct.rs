@@ -18,7 +18,7 @@ use crate::template::written;
 use crate::text::Text;
 
 /// What the submission server is called where a tool's name holds it.
-pub const SERVER: &str = "callsheet";
+pub(crate) const SERVER: &str = "callsheet";
 
 /// Rows for the contracts that the recipe names, or else for that of the phase. A phase without one asks for
 /// nothing.
@@ -154,7 +154,7 @@ impl Wording<'_, '_> {
 }
 
 /// The example that an instruction shows: every field that has one.
-pub fn example(fields: &[Field]) -> Value {
+pub(crate) fn example(fields: &[Field]) -> Value {
     let mut map = Map::new();
     for field in fields {
         let inner = || example(&field.field);

@@ -104,9 +104,19 @@ impl Origins {
         Self { values: values.origins().clone(), own: Vec::with_capacity(16) }
     }
 
-    pub(crate) fn push(&mut self, origin: Origin) -> u32 {
+    /// Adds an origin, and says by which number it is found.
+    pub fn push(&mut self, origin: Origin) -> u32 {
         self.own.push(origin);
         u32::try_from(self.values.len() + self.own.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+impl<'o> IntoIterator for &'o Origins {
+    type Item = &'o Origin;
+    type IntoIter = core::iter::Chain<core::slice::Iter<'o, Origin>, core::slice::Iter<'o, Origin>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.values.iter().chain(&self.own)
     }
 }
 

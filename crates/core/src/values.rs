@@ -148,7 +148,7 @@ impl<'v> Lookup<'v> {
         let origins = &*self.values.origins;
         let place = place(hash, self.table.len());
         for entry in &self.table[place..place + REACH] {
-            let Some(number) = entry.checked_sub(1) else { return None };
+            let number = entry.checked_sub(1)?;
             let origin = &origins[number as usize];
             if key_of(origin) == key {
                 self.used[number as usize] = true;

@@ -223,7 +223,7 @@ from = "context-data"
 
 /// A name that no other document has, half of them names of Markdown files.
 fn path(at: usize) -> String {
-    format!("src/{at}.{}", if at % 2 == 0 { "md" } else { "rs" })
+    format!("src/{at}.{}", if at.is_multiple_of(2) { "md" } else { "rs" })
 }
 
 fn path_of_its_own(at: usize) -> String {

@@ -85,3 +85,27 @@ fn a_recipe_that_lists_paths_says_one_thing_of_a_file_outside() {
         "warning[document/not-shown]: `notes.txt` is left out: this recipe lists paths, and it has none\n";
     assert_eq!((said.code, said.out, said.err), (0, without.out, warning.into()));
 }
+
+/// Who types `--session` may name any directory, a request file one of the project only.
+#[test]
+fn a_session_of_a_request_lies_inside_the_project() {
+    let world = World::new();
+    world.write(".callsheet/templates/agents/me.md", "[[include:note.md]]");
+    world.write("inside/note.md", "from inside");
+    world.write("../outside/note.md", "from outside");
+    std::os::unix::fs::symlink("../outside", world.project.join("link")).unwrap();
+    let asked = |session: &str| {
+        let request = format!(r#"{{"recipe":"staged","role":"me","session":"{session}"}}"#);
+        world.run_with(&["compose", "--request", "-"], request.as_bytes())
+    };
+    assert_eq!(asked("inside"), prints("from inside"));
+    for session in ["../outside", "link", "inside/../../outside"] {
+        let err = format!(
+            "error[request/bad]: the session `{session}` lies outside the project\n  \
+             = hint: `--session` may name any directory\n"
+        );
+        assert_eq!(asked(session), Said { code: 2, out: String::new(), err });
+    }
+    let typed = world.run(["compose", "-r", "staged", "--role", "me", "--session", "../outside"]);
+    assert_eq!(typed, prints("from outside"));
+}

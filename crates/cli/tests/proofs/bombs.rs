@@ -1,0 +1,463 @@
+//! Bombs and huge inputs: small files that would become large, deep ones, long ones. Each is refused or done within
+//! a fixed time and a fixed amount of memory.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::measure::{ENDLESS, Measured, measured, measured_within};
+use crate::world::World;
+
+/// What a bomb may take, and what an input that is large itself may take.
+const BOMB: Limits = Limits { memory: 64 << 20, wanted: Duration::from_millis(250) };
+/// `check` reads everything there is, more than once.
+const CHECKED: Limits = Limits { memory: 64 << 20, wanted: Duration::from_secs(4) };
+const HUGE: Limits = Limits { memory: 256 << 20, wanted: Duration::from_secs(4) };
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Limits {
+    /// The most memory, in bytes.
+    memory: u64,
+    /// Processor time that it should not pass. It is told, and not judged: a build for tests is hardly optimised.
+    wanted: Duration,
+}
+
+/// How it should end: an exit code, and how the first line of talk begins.
+type End = (i32, &'static str);
+
+/// What is wrong with how it went.
+fn verdict(found: &Measured, (code, said): End, limits: Limits) -> Option<String> {
+    let line = found.err.lines().next().unwrap_or_default();
+    if found.code != Some(code) || !line.starts_with(said) {
+        return Some(format!("ends with {:?}: {line}", found.code));
+    }
+    (found.peak > limits.memory).then(|| format!("takes {} MiB", found.peak >> 20))
+}
+
+/// A group of inputs, and the worst of them.
+struct Group {
+    name: &'static str,
+    worst: BTreeMap<Limits, Worst>,
+}
+
+#[derive(Default)]
+struct Worst {
+    time: Duration,
+    slowest: String,
+    peak: u64,
+}
+
+impl Group {
+    fn new(name: &'static str) -> Self {
+        Self { name, worst: BTreeMap::new() }
+    }
+
+    fn check(&mut self, name: &str, world: &World, args: &[&str], end: End, limits: Limits) {
+        self.judge(name, &measured(world.command().args(args)), end, limits);
+    }
+
+    fn judge(&mut self, name: &str, found: &Measured, end: End, limits: Limits) {
+        let wrong = verdict(found, end, limits);
+        assert!(wrong.is_none(), "{}, {name}: {}", self.name, wrong.unwrap());
+        let worst = self.worst.entry(limits).or_default();
+        worst.peak = worst.peak.max(found.peak);
+        if found.time > worst.time {
+            (worst.time, worst.slowest) = (found.time, name.to_owned());
+        }
+    }
+
+    fn tell(self) {
+        for (limits, worst) in self.worst {
+            crate::figure(&format!(
+                "{}: at most {:.0?} of processor time ({}; wanted: {:?}), {} MiB of memory (limit: {})",
+                self.name,
+                worst.time,
+                worst.slowest,
+                limits.wanted,
+                worst.peak >> 20,
+                limits.memory >> 20
+            ));
+        }
+    }
+}
+
+/// A project whose identity `task-agent` is this text.
+fn identity(text: impl AsRef<[u8]>) -> World {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/task-agent.md", text);
+    world
+}
+
+const LAYERS: [&str; 4] = ["compose", "-r", "layers", "x"];
+
+#[test]
+fn bombs_in_a_header() {
+    let mut group = Group::new("bombs in a header");
+    let alias = {
+        let mut yaml = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+        for level in 1..12 {
+            let above = format!("*a{}", level - 1);
+            writeln!(yaml, "a{level}: &a{level} [{}]", vec![above; 9].join(",")).unwrap();
+        }
+        yaml + "variables: *a11\n"
+    };
+    let mut keys = String::from("variables: []\n");
+    (0..1_000_000).for_each(|at| writeln!(keys, "k{at}: {at}").unwrap());
+    let bombs: [(&str, String); 12] = [
+        ("aliases", alias),
+        ("an anchor that holds itself", "variables: &a [*a]\n".into()),
+        ("depth, in brackets", format!("tags: {}\n", "[".repeat(30_000))),
+        ("depth, in braces", format!("tags: {}\n", "{a: ".repeat(15_000))),
+        ("depth, in dashes", format!("tags: {}\n", "- ".repeat(30_000))),
+        ("depth, far over the limit", format!("tags: {}\n", "[".repeat(100_000))),
+        ("a million keys", keys),
+        ("a scalar of ten megabytes", format!("name: {}\n", "x".repeat(10_000_000))),
+        ("merge keys", "base: {name: x}\n<<: {name: y}\nvariables:\n  - <<: {name: z}\n".into()),
+        ("tags", "name: !!python/object/apply:os.system [ls]\n".into()),
+        ("tags of our own", "name: !include /etc/passwd\n".into()),
+        ("many documents", "name: x\n...\n".repeat(4_000)),
+    ];
+    for (name, yaml) in bombs {
+        let world = identity(format!("---\n{yaml}---\nbody\n"));
+        group.check(name, &world, &LAYERS, (3, "error[front/bad]"), BOMB);
+        // `check` and `templates list` read the header too, and every other file besides.
+        group.check(name, &world, &["check"], (1, ""), CHECKED);
+    }
+    for (name, text, end) in [
+        (
+            "a header that is only opened",
+            format!("---\n{}", "a\n".repeat(5_000_000)),
+            (3, "error[front/bad]"),
+        ),
+        ("a long line behind the fence", format!("---{}x", " ".repeat(10_000_000)), (0, "")),
+        ("fences only", "---\n".repeat(1_000_000), (0, "")),
+    ] {
+        group.check(name, &identity(text), &LAYERS, end, HUGE);
+    }
+    group.tell();
+}
+
+#[test]
+fn bombs_in_requests() {
+    let mut group = Group::new("bombs in requests");
+    let world = World::new();
+    let deep = 100_000;
+    let pairs = |number: usize, separator: &str, pair: fn(usize) -> String| {
+        (0..number).map(pair).collect::<Vec<_>>().join(separator)
+    };
+    let number = if crate::long() { 1_000_000 } else { 200_000 };
+    let bad = "error[request/bad]";
+    let unknown = "error[request/unknown-key]";
+    let cases: [(&str, String, End, Limits); 17] = [
+        ("brackets.json", "[".repeat(deep), (2, bad), BOMB),
+        ("braces.json", "{\"values\":".repeat(deep), (2, bad), BOMB),
+        (
+            "data.json",
+            format!("{{\"context\":[{{\"name\":\"a\",\"data\":{{\"k\":{}", "[".repeat(deep)),
+            (2, bad),
+            BOMB,
+        ),
+        ("tools.json", format!("{{\"tools\":{}", "[".repeat(deep)), (2, bad), BOMB),
+        (
+            "unknown.json",
+            format!("{{{}}}", pairs(100_000, ",", |at| format!("\"k{at}\":1"))),
+            (2, unknown),
+            HUGE,
+        ),
+        (
+            "names.json",
+            format!("{{\"values\":{{{}}}}}", pairs(100_000, ",", |at| format!("\"!{at}\":\"\""))),
+            (2, "error[request/bad-name]"),
+            HUGE,
+        ),
+        (
+            "values.json",
+            format!("{{\"values\":{{{}}}}}", pairs(number, ",", |at| format!("\"k{at}\":\"\""))),
+            (0, "warning[scope/open]"),
+            HUGE,
+        ),
+        (
+            "paths.json",
+            format!("{{\"read_first\":[{}]}}", pairs(number, ",", |at| format!("\"p{}/f{at}\"", at % 1000))),
+            (0, "warning[scope/open]"),
+            HUGE,
+        ),
+        (
+            "blocks.json",
+            format!(
+                "{{\"context\":[{}]}}",
+                pairs(number / 5, ",", |at| format!("{{\"name\":\"c{at}\",\"text\":\"</c{at}>\"}}"))
+            ),
+            (0, "warning[scope/open]"),
+            HUGE,
+        ),
+        (
+            "same.json",
+            format!("{{{}}}", pairs(200_000, ",", |_| "\"instructions\":\"x\"".into())),
+            (2, bad),
+            HUGE,
+        ),
+        ("number.json", format!("{{\"task\":{{\"depth\":{}}}}}", "9".repeat(1_000_000)), (2, bad), HUGE),
+        ("brackets.toml", format!("instructions = {}", "[".repeat(deep)), (2, bad), BOMB),
+        ("braces.toml", format!("values = {}", "{a = ".repeat(deep)), (2, bad), BOMB),
+        ("dots.toml", format!("{} = 1", vec!["a"; deep].join(".")), (2, bad), BOMB),
+        ("headers.toml", format!("[{}]", vec!["a"; deep].join(".")), (2, bad), BOMB),
+        ("unknown.toml", pairs(100_000, "\n", |at| format!("k{at} = 1")), (2, unknown), HUGE),
+        ("long.toml", "# \n".repeat(2_000_000), (2, bad), BOMB),
+    ];
+    for (name, text, end, limits) in cases {
+        world.write(name, text);
+        group.check(name, &world, &["compose", "--request", name, "x"], end, limits);
+    }
+    group.tell();
+}
+
+#[test]
+fn bombs_in_recipes_agents_and_configuration() {
+    let mut group = Group::new("bombs in recipes, agents and configuration");
+    let derives = |number: usize| {
+        let mut recipe = String::from(
+            "format = \"markdown\"\n[[section]]\nname = \"task\"\npart = \"instructions\"\nblocks = [{ value = \"d0\" }]\n",
+        );
+        for at in 0..number {
+            write!(recipe, "[derive.d{at}]\nfrom = \"task\"\neach = \"x{{{{d{}}}}}\"\n", at + 1).unwrap();
+        }
+        recipe
+    };
+    let world = World::new();
+    let own = ["compose", "-r", "own", "--title", "x", "x"];
+    for (name, recipe, said) in [
+        ("too long", derives(50_000), "error[recipe/bad]"),
+        ("values in values in values", derives(1_200), "error[fragment/too-deep]"),
+        ("depth", format!("section = {}", "[".repeat(60_000)), "error[recipe/bad]"),
+        ("keys", "a.".repeat(30_000) + "a = 1", "error[recipe/bad]"),
+    ] {
+        world.write(".callsheet/recipes/own.toml", recipe);
+        group.check(name, &world, &own, (3, said), BOMB);
+        group.check(name, &world, &["check"], (1, ""), CHECKED);
+    }
+    let world = World::new();
+    for (name, agent) in
+        [("long", "# \n".repeat(1_000_000)), ("deep", format!("loads = {}", "[".repeat(60_000)))]
+    {
+        world.write(".callsheet/agents/mine.toml", agent);
+        group.check(name, &world, &["compose", "-a", "mine", "x"], (3, "error[agent/bad]"), BOMB);
+    }
+    let world = World::new();
+    for (name, config) in [
+        ("long", "# \n".repeat(1_000_000)),
+        ("deep", format!("recipe = {}", "[".repeat(60_000))),
+        ("keys", (0..5_000).fold(String::new(), |all, at| all + &format!("key-{at} = 1\n"))),
+    ] {
+        world.write(".callsheet/config.toml", config);
+        group.check(name, &world, &["config", "show"], (3, "error[config/bad]"), BOMB);
+    }
+    group.tell();
+}
+
+#[test]
+fn fragments_that_multiply() {
+    let mut group = Group::new("fragments that multiply");
+    let fan = |levels: usize, width: usize, leaf: &str| {
+        let world = identity("{{> f0}}");
+        for level in 0..levels {
+            let path = format!(".callsheet/templates/shared/f{level}.md");
+            world.write(&path, format!("{{{{> f{}}}}}", level + 1).repeat(width));
+        }
+        world.write(&format!(".callsheet/templates/shared/f{levels}.md"), leaf);
+        world
+    };
+    let large = (3, "error[prompt/too-large]");
+    let limits = HUGE;
+    group.check("30 levels of 30", &fan(30, 30, "x"), &LAYERS, large, limits);
+    group.check("30 levels of 30, of nothing", &fan(30, 30, ""), &LAYERS, large, limits);
+    group.check("a long text, often", &fan(3, 30, &"x".repeat(1_000_000)), &LAYERS, large, limits);
+    group.check("a hundred thousand of one", &fan(1, 100_000, "x"), &LAYERS, (0, ""), limits);
+    let deep = (3, "error[fragment/too-deep]");
+    group.check("a thousand levels", &fan(1_000, 1, "x"), &LAYERS, deep, BOMB);
+    group.check("a thousand levels, checked", &fan(1_000, 1, "x"), &["check"], (1, ""), limits);
+    if crate::long() {
+        group.check("a hundred thousand levels", &fan(100_000, 1, "x"), &LAYERS, deep, BOMB);
+    }
+    group.check(
+        "a tree, often",
+        &identity("{{tree}}".repeat(10_000)),
+        &["compose", "-r", "layers", "--missing", "empty", "x"],
+        (0, ""),
+        limits,
+    );
+    group.tell();
+}
+
+#[test]
+fn templates_without_end() {
+    let mut group = Group::new("templates without end");
+    let limits = HUGE;
+    let slots = "{{a}} ".repeat(1_000_000);
+    let set = ["compose", "-r", "layers", "-s", "a=1", "x"];
+    group.check("a million slots", &identity(&slots), &set, (3, "error[prompt/too-large]"), limits);
+    let many = identity("{{a}} ".repeat(300_000));
+    group.check("many slots", &many, &set, (0, ""), limits);
+    let tagged = ["compose", "-r", "layers", "-s", "a=</a>", "x"];
+    group.check("many slots on a line that need tags", &many, &tagged, (0, "warning[text/fenced]"), limits);
+    let world = identity((0..200_000).fold(String::new(), |all, at| all + &format!("{{{{s{at}}}}} ")));
+    group.check("slots that nothing fills", &world, &LAYERS, (3, "error[slot/unfilled]"), limits);
+    group.check(
+        "the same, left empty",
+        &world,
+        &["compose", "-r", "layers", "--missing", "empty", "x"],
+        (0, "warning[slot/unfilled]"),
+        limits,
+    );
+    group.check("the same, checked", &world, &["check"], (1, ""), limits);
+    let world = identity((0..50_000).fold(String::new(), |all, at| all + &format!("{{{{> f{at}}}}} ")));
+    group.check("fragments that are not there", &world, &LAYERS, (3, "error[fragment/not-found]"), limits);
+    group.check("the same, checked", &world, &["check"], (1, ""), limits);
+    for (name, text) in [
+        ("openers", "{{".repeat(4_000_000)),
+        ("openers and blanks", "{{ ".repeat(4_000_000)),
+        ("a name without end", "{{".to_owned() + &"a".repeat(10_000_000)),
+        ("escapes", "\\{{".repeat(300_000)),
+        ("returns", "\r\n\r".repeat(300_000) + "end"),
+    ] {
+        group.check(name, &identity(text), &LAYERS, (0, ""), limits);
+    }
+    let hidden = identity("a\u{200b}".repeat(1_000_000));
+    group.check("characters that nobody sees", &hidden, &["check"], (1, ""), limits);
+    let staged = |text: String| {
+        let world = World::new();
+        world.write(".callsheet/templates/agents/own.md", text);
+        world.write("long.md", "x".repeat(8_000_000));
+        world
+    };
+    let own = ["compose", "-r", "staged", "--role", "own", "x"];
+    for (name, text, end) in [
+        ("includes of one long file", "[[include:long.md]]\n".repeat(50_000), (3, "error[prompt/too-large]")),
+        (
+            "includes that are not there",
+            (0..30_000).fold(String::new(), |all, at| all + &format!("[[include:{at}]]")),
+            (3, "error[include/not-found]"),
+        ),
+        ("openers", "[[".repeat(4_000_000), (0, "")),
+        ("includes that are not closed", "[[include:".repeat(800_000), (0, "")),
+        (
+            "includes of placeholders",
+            "[[include:[[placeholder:a]]".repeat(200_000),
+            (3, "error[slot/unfilled]"),
+        ),
+    ] {
+        group.check(name, &staged(text), &own, end, limits);
+    }
+    group.tell();
+}
+
+#[test]
+fn huge_files() {
+    let mut group = Group::new("huge inputs");
+    let world = World::new();
+    File::create(world.project.join("sparse.md")).unwrap().set_len(1 << 30).unwrap();
+    world.write(".callsheet/templates/agents/own.md", "[[include:sparse.md]]");
+    let too_large = (3, "error[source/unreadable]");
+    group.check(
+        "an include of a gigabyte",
+        &world,
+        &["compose", "-r", "staged", "--role", "own", "x"],
+        too_large,
+        BOMB,
+    );
+    group.check(
+        "a file of a gigabyte",
+        &world,
+        &["compose", "-p", "plan", "-f", "sparse.md", "x"],
+        too_large,
+        BOMB,
+    );
+    for flag in
+        ["--set-file=a=sparse.md", "--context-file=a=sparse.md", "--request=sparse.md", "--tools=sparse.md"]
+    {
+        group.check(
+            flag,
+            &world,
+            &["compose", "-p", "plan", flag, "x"],
+            (3, "error[input/unreadable]"),
+            BOMB,
+        );
+    }
+    let mut endless = Command::new("bash");
+    endless.args(["-c", "yes | \"$0\" compose -", env!("CARGO_BIN_EXE_callsheet")]);
+    endless.current_dir(&world.project).env("PATH", std::env::var("PATH").unwrap());
+    group.judge("standard input without end", &measured(&endless), (3, "error[input/unreadable]"), BOMB);
+    // A file of a hundred megabytes in one line, with a limit that allows it.
+    let world = identity("{{a}}");
+    world.write("line.txt", "x".repeat(100_000_000));
+    for (name, format) in [("markdown", "markdown"), ("xml", "xml"), ("json", "json")] {
+        let mut command = world.command();
+        command.args(["compose", "-r", "layers", "--format", format, "--set-file", "a=line.txt", "x"]);
+        command.env("CALLSHEET_MAX_FILE_BYTES", "200000000");
+        let found = measured(&command);
+        group.judge(name, &found, (0, ""), HUGE);
+        assert!(found.out_bytes > 100_000_000, "{name}: {found:?}");
+    }
+    // Tags without end in a document: the first free number has to be found among them.
+    let mut tags = String::from("<file>");
+    (2..1_000_000).for_each(|at| write!(tags, "<file-{at}>").unwrap());
+    let world = World::new();
+    world.write("tags.txt", &tags);
+    group.check(
+        "tags",
+        &world,
+        &["compose", "-r", "layers", "-f", "tags.txt", "x"],
+        (0, "warning[text/fenced]"),
+        HUGE,
+    );
+    world.write("marks.txt", "# \r-\r=\n".repeat(1_000_000));
+    group.check("marks", &world, &["compose", "-r", "run", "--set-file", "a=marks.txt", "-"], (2, ""), HUGE);
+    group.check(
+        "marks",
+        &world,
+        &["compose", "-r", "run", "--context-file", "a=marks.txt", "x"],
+        (0, "warning[scope/open]"),
+        HUGE,
+    );
+    group.tell();
+}
+
+/// A directory with a million files is listed, and the listing is short.
+#[test]
+fn very_many_files() {
+    let mut group = Group::new("very many files");
+    let world = World::new();
+    let (folders, each) = if crate::long() { (100, 10_000) } else { (10, 2_000) };
+    for folder in 0..folders {
+        let dir = world.project.join(format!("d{folder}"));
+        std::fs::create_dir(&dir).unwrap();
+        (0..each).for_each(|at| drop(File::create(dir.join(format!("f{at}"))).unwrap()));
+    }
+    group.check(
+        "a tree of very many files",
+        &world,
+        &["compose", "-p", "plan", "x"],
+        (0, "warning[slot/unfilled]"),
+        HUGE,
+    );
+    group.tell();
+}
+
+/// The limits object to what does not end, to what is large, and to another end.
+#[test]
+fn a_bomb_that_goes_off_is_noticed() {
+    let judged = |script: &str, seconds: u64| {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).current_dir("/").env("PATH", std::env::var("PATH").unwrap());
+        verdict(&measured_within(&command, seconds), (0, "said"), BOMB)
+    };
+    assert_eq!(judged("echo said >&2", ENDLESS), None);
+    let large = judged("x=$(head -c 70000000 /dev/zero | tr '\\0' x); echo said >&2", ENDLESS);
+    assert!(large.unwrap().ends_with("MiB"));
+    for other in ["exit 1", "kill -9 $$", "echo something else >&2"] {
+        assert!(judged(other, ENDLESS).unwrap().starts_with("ends with "), "{other}");
+    }
+    assert_eq!(judged("while :; do :; done", 1).as_deref(), Some("ends with None: "));
+}

@@ -1,0 +1,383 @@
+//! The same request and sources give the same bytes: in another directory, locale, time zone, as another user, with
+//! files made in another order, with other ignore rules around, with other line ends in templates.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::requests::order;
+use crate::world::{World, in_parallel, said};
+
+/// Everything that the project holds.
+fn files() -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut add = |path: &str, text: &str| files.push((path.into(), text.as_bytes().to_vec()));
+    let header = "---\nname: mine\nvariables:\n  - {name: feature, default: \"a feature\"}\n  - name: audience\n    required: false\n---\n\n";
+    add(
+        ".callsheet/templates/identity/mine.md",
+        &format!("{header}I am {{{{role}}}} of {{{{feature}}}}.\n\n{{{{> part}}}}\n"),
+    );
+    add(
+        ".callsheet/templates/agents/mine.md",
+        &format!(
+            "{header}Do [[placeholder:feature]].\n\n[[shared:part]]\n\n[[include-optional:[[placeholder:plan_file]]]]\n[[include:tasks.md]]\n[[placeholder:project_instructions]]\n"
+        ),
+    );
+    add(".callsheet/templates/commands/mine.md", "Run.\n\n[[shared:part]]\n[[placeholder:feature_dir]]\n");
+    add(".callsheet/templates/shared/part.md", "A part\nof more\nlines.\n");
+    add(
+        ".callsheet/templates/system/CLAUDE-plan.md",
+        "# Identity\nPlan.\n\n{{PROJECT_CONTEXT}}\n\n{{PROJECT_STRUCTURE}}\n\n{{ARTIFACTS}}\n{{SKELETON}}\n{{TASKS}}\n",
+    );
+    add(
+        ".callsheet/recipes/own.toml",
+        "format = \"markdown\"\nseparator = \"rule\"\nmissing = \"empty\"\n\n[[section]]\nname = \"role\"\npart = \"system\"\n\
+         blocks = [{ template = \"templates/identity/mine.md\" }, { value = \"tree\" }]\n\n[[section]]\nname = \"task\"\npart = \"instructions\"\n\
+         max_bytes = 400\nblocks = [{ value = \"instructions\" }, { context = true }, { documents = [\"file\", \"artifact\", \"thought\"] }]\n\n\
+         [derive.tree]\nfrom = \"project-structure\"\ndepth = 5\nlimit = 30\neach = { dir = '{{indent}}{{name}}/', file = '{{indent}}{{name}}', rest = '({{count}} more)' }\n",
+    );
+    add(".callsheet/config.toml", "[layout]\nproject_context = \"docs/project.md\"\n");
+    add(".callsheet/prompts/agents/mine.md", "Mind {{braces}} and [[placeholder:feature]].\nAlways.\n");
+    add(".callsheet/prompts/agents/coder.md", "- be brief\n");
+    add(".gitignore", "*.log\n/target/\n!keep.log\n");
+    add("docs/.gitignore", "secret.md\n");
+    add("README.md", "# Shop\n\nA shop.\n");
+    add("AGENTS.md", "Be kind.\n");
+    add("CLAUDE.md", "Be brief.\n");
+    add("docs/project.md", "A web shop.\n");
+    add("docs/windows.md", "one\r\ntwo\r\n");
+    add("docs/secret.md", "never\n");
+    add("target/out.rs", "never\n");
+    add("debug.log", "never\n");
+    add("keep.log", "kept\n");
+    add("src/lib.rs", "pub fn shop() {\n    open();\n}\n");
+    add("src/ünïcode/ß.rs", "// ß\n");
+    add("src/Zebra.rs", "struct Zebra;\n");
+    add("src/apple.rs", "struct Apple {\n    core: u8,\n}\n");
+    add("sessions/one/tasks.md", "1. Do it.\n");
+    add("sessions/one/04_planning/plan.md", "The plan\n");
+    add("sessions/one/04_planning/tasks_1.md", "- [ ] one\n");
+    add("sessions/one/07_review/review.md", "fine\n");
+    for at in 0..40 {
+        add(&format!("src/many/f{}.rs", at * 7919 % 1000), "fn f() {}\n");
+    }
+    files.push(("src/logo.png".into(), b"\x89PNG\r\n\x1a\n\0\0".to_vec()));
+    files
+}
+
+/// Where and how prompts are composed.
+struct Place {
+    name: &'static str,
+    world: World,
+    project: PathBuf,
+    /// Where it is started, below the project.
+    here: &'static str,
+    /// The way back from there.
+    back: &'static str,
+    /// Changes the command that composes.
+    alter: Box<dyn Fn(&mut Command) + Sync>,
+}
+
+/// Whether a file is read by its lines and words, so that its line ends do not matter.
+fn is_parsed(path: &str) -> bool {
+    path.contains("/templates/") || path.ends_with(".toml") || path.contains("/prompts/")
+}
+
+/// The project of `world`.
+fn place(name: &'static str, world: World, alter: impl Fn(&mut Command) + Sync + 'static) -> Place {
+    let project = world.project.clone();
+    Place { name, world, project, here: ".", back: "", alter: Box::new(alter) }
+}
+
+fn write_all(root: &Path, files: impl Iterator<Item = (String, Vec<u8>)>) {
+    for (path, bytes) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+fn usual(_: &mut Command) {}
+
+fn set(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&mut Command) + Sync {
+    move |command| {
+        command.envs(pairs.iter().copied());
+    }
+}
+
+/// Runs the same command below another program: `taskset`, or a shell that sets something first.
+fn through(program: &'static str, before: &'static [&'static str]) -> impl Fn(&mut Command) + Sync {
+    move |command| {
+        let mut outer = Command::new(program);
+        outer.args(before).arg(command.get_program()).args(command.get_args());
+        outer.current_dir(command.get_current_dir().unwrap()).env_clear();
+        outer.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        *command = outer;
+    }
+}
+
+fn open_to_all(path: &Path, dirs: u32, others: u32) {
+    let is_dir = path.is_dir();
+    if is_dir {
+        for entry in fs::read_dir(path).unwrap() {
+            open_to_all(&entry.unwrap().path(), dirs, others);
+        }
+    }
+    let mode = if is_dir { dirs } else { others };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// The first is what all others are compared with.
+fn places() -> Vec<Place> {
+    let plain = || {
+        let world = World::new();
+        write_all(&world.project, files().into_iter());
+        world
+    };
+    let mut places = vec![
+        place("usual", plain(), usual),
+        place("again: another hash seed, another layout of memory", plain(), usual),
+        place("a Turkish locale", plain(), set(&[("LANG", "tr_TR.UTF-8"), ("LC_ALL", "tr_TR.UTF-8")])),
+        place("no locale", plain(), set(&[("LANG", "C"), ("LC_ALL", "C"), ("LC_COLLATE", "ja_JP.SJIS")])),
+        place("another time zone", plain(), set(&[("TZ", "Pacific/Kiritimati"), ("SOURCE_DATE_EPOCH", "0")])),
+        place(
+            "noise in the environment",
+            plain(),
+            set(&[
+                ("CLICOLOR_FORCE", "1"),
+                ("TERM", "xterm-256color"),
+                ("COLUMNS", "20"),
+                ("PWD", "/"),
+                ("GIT_DIR", "/nowhere"),
+                ("GIT_WORK_TREE", "/"),
+                ("RUST_BACKTRACE", "full"),
+                ("USER", "nobody"),
+                ("EDITOR", "x"),
+                ("TMPDIR", "/nowhere"),
+            ]),
+        ),
+        place("no mask", plain(), through("sh", &["-c", "umask 000; exec \"$0\" \"$@\""])),
+        place("a strict mask", plain(), through("sh", &["-c", "umask 777; exec \"$0\" \"$@\""])),
+        place("no home", plain(), |command| {
+            command.env_remove("HOME");
+        }),
+    ];
+    places.push(other_directory());
+    places.push(other_order());
+    places.push(other_ignores());
+    places.push(other_line_ends());
+    places.push(from_below());
+    places.push(through_a_link());
+    places.push(read_only());
+    places.extend(other_user());
+    places.extend(other_file_system());
+    let single = Command::new("taskset").args(["-c", "0", "true"]).status();
+    if single.is_ok_and(|status| status.success()) {
+        places.push(place("one processor", plain(), through("taskset", &["-c", "0"])));
+    } else {
+        crate::not_tested("prompts on one processor: there is no `taskset` here");
+    }
+    places
+}
+
+fn other_directory() -> Place {
+    let world = World::new();
+    let project = world.at("another/ ünd [*] {x} 'deep'/..name");
+    write_all(&project, files().into_iter());
+    Place { project, ..place("another directory", world, usual) }
+}
+
+fn other_order() -> Place {
+    let world = World::new();
+    write_all(&world.project, files().into_iter().rev());
+    // Old times, all the same, and then a file that was there and is gone.
+    for (path, _) in files() {
+        let status = Command::new("touch").args(["-d", "1999-12-31"]).arg(world.project.join(path)).status();
+        assert!(status.unwrap().success());
+    }
+    world.write("src/aaaa.rs", "");
+    fs::remove_file(world.project.join("src/aaaa.rs")).unwrap();
+    place("files made in another order and at another time", world, usual)
+}
+
+fn other_ignores() -> Place {
+    let world = World::new();
+    write_all(&world.project, files().into_iter());
+    world.put("home/.config/git/ignore", "*\n");
+    world.put("home/.gitignore", "*\n");
+    let excludes = world.at("home/.gitignore");
+    world.put("home/.gitconfig", format!("[core]\n\texcludesFile = {}\n", excludes.display()));
+    world.put(".gitignore", "*\n");
+    world.put(".ignore", "*\n");
+    world.write(".git/info/exclude", "*\n");
+    world.write(".git/HEAD", "ref: refs/heads/main\n");
+    world.write(".ignore", "*\n");
+    world.write(".rgignore", "*\n");
+    place("ignore rules that are not the project's", world, usual)
+}
+
+fn other_line_ends() -> Place {
+    let world = World::new();
+    let crlf = files().into_iter().map(|(path, bytes)| {
+        let bytes = if is_parsed(&path) { with_crlf(&bytes) } else { bytes };
+        (path, bytes)
+    });
+    write_all(&world.project, crlf);
+    place("templates with carriage returns", world, usual)
+}
+
+fn with_crlf(bytes: &[u8]) -> Vec<u8> {
+    String::from_utf8(bytes.to_vec()).unwrap().replace('\n', "\r\n").into_bytes()
+}
+
+fn from_below() -> Place {
+    let world = World::new();
+    write_all(&world.project, files().into_iter());
+    Place { here: "src/many", back: "../../", ..place("started below the project", world, usual) }
+}
+
+fn through_a_link() -> Place {
+    let world = World::new();
+    write_all(&world.project, files().into_iter());
+    let alias = world.at("alias");
+    std::os::unix::fs::symlink("project", &alias).unwrap();
+    Place { project: alias, ..place("reached through a link", world, usual) }
+}
+
+fn read_only() -> Place {
+    let world = World::new();
+    write_all(&world.project, files().into_iter());
+    open_to_all(&world.project, 0o555, 0o444);
+    place("nothing may be written", world, usual)
+}
+
+fn other_user() -> Option<Place> {
+    const NOBODY: u32 = 65534;
+    let world = World::new();
+    write_all(&world.project, files().into_iter());
+    open_to_all(&world.at("."), 0o755, 0o644);
+    // The binary itself may lie where only its owner gets to.
+    let binary = world.at("callsheet");
+    // By another program: a file that this one holds open for writing, were it in a child just forked, cannot be run.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+    let as_nobody = move |command: &mut Command| {
+        let mut other = Command::new(&binary);
+        other.args(command.get_args()).current_dir(command.get_current_dir().unwrap()).env_clear();
+        other.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        other.uid(NOBODY).gid(NOBODY);
+        *command = other;
+    };
+    let place = place("another user", world, as_nobody);
+    let mut version = place.world.command();
+    version.arg("--version");
+    (place.alter)(&mut version);
+    if version.output().is_ok_and(|output| output.status.success()) {
+        return Some(place);
+    }
+    crate::not_tested("prompts as another user: only root can become one");
+    None
+}
+
+fn other_file_system() -> Option<Place> {
+    let memory = Path::new("/dev/shm");
+    if !memory.is_dir() {
+        crate::not_tested("prompts on another file system: there is no /dev/shm here");
+        return None;
+    }
+    let world = World::below(memory);
+    write_all(&world.project, files().into_iter());
+    Some(place("another file system", world, usual))
+}
+
+/// What is compared: a hash of every byte on standard output, and how it ended.
+type Result = (Option<i32>, String);
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn results(place: &Place, numbers: &[u64]) -> Vec<Result> {
+    let request = place.world.at("request.json");
+    let run = |number: &u64| {
+        let order = order(*number);
+        fs::write(&request, order.request.to_string()).unwrap();
+        let mut command = place.world.command();
+        command.current_dir(place.project.join(place.here));
+        command.args(["compose", "--request"]).arg(&request).args(&order.flags);
+        command.args(order.files.iter().map(|file| format!("-f={}{file}", place.back)));
+        command.args(order.details.iter().map(|path| format!("--detail={}{path}", place.back)));
+        (place.alter)(&mut command);
+        let said = said(&mut command);
+        assert!(said.code.is_some(), "{}: request {number} was ended by a signal", place.name);
+        (said.code, hash(&said.out))
+    };
+    numbers.iter().map(run).collect()
+}
+
+/// The places and numbers where something else came out.
+fn differences(places: &[Place], numbers: &[u64]) -> Vec<String> {
+    let all: Vec<(&str, Vec<Result>)> = in_parallel(places, |share| {
+        share.iter().map(|place| (place.name, results(place, numbers))).collect::<Vec<_>>()
+    })
+    .concat();
+    let (_, usual) = &all[0];
+    let mut wrong = Vec::new();
+    for (name, results) in &all[1..] {
+        for ((number, wanted), found) in numbers.iter().zip(usual).zip(results) {
+            if wanted != found {
+                wrong.push(format!("{name}: request {number} gives {found:?}, not {wanted:?}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_same_bytes_everywhere() {
+    let places = places();
+    assert!(places.len() > 12, "only {} environments", places.len());
+    let numbers: Vec<u64> = (0..if crate::long() { 1_000 } else { 100 }).collect();
+    let wrong = differences(&places, &numbers);
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), places.len() * numbers.len(), wrong.join("\n"));
+}
+
+/// The requests are worth composing: nearly all give a prompt, and hardly two give the same.
+#[test]
+fn the_requests_differ() {
+    let world = World::new();
+    write_all(&world.project, files().into_iter());
+    let numbers: Vec<u64> = (0..60).collect();
+    let results = results(&place("usual", world, usual), &numbers);
+    let mut prompts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, hash) in results.iter().filter(|(code, _)| *code == Some(0)) {
+        *prompts.entry(hash).or_default() += 1;
+    }
+    assert!(prompts.len() >= 50, "{} prompts of {}: {results:?}", prompts.len(), numbers.len());
+}
+
+/// A project that is not the same does not give the same bytes, and that is noticed.
+#[test]
+fn another_project_is_noticed() {
+    let changed = |change: fn(&World)| {
+        let world = World::new();
+        write_all(&world.project, files().into_iter());
+        change(&world);
+        place("changed", world, usual)
+    };
+    let numbers: Vec<u64> = (0..40).collect();
+    let changes: [fn(&World); 3] = [
+        |world| drop(world.write("src/new.rs", "")),
+        |world| drop(world.write("docs/windows.md", "one\ntwo\n")),
+        |world| drop(world.write(".callsheet/templates/shared/part.md", "Another part.\n")),
+    ];
+    for change in changes {
+        assert_ne!(differences(&[changed(|_| {}), changed(change)], &numbers), Vec::<String>::new());
+    }
+}

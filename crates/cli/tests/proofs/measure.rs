@@ -1,0 +1,115 @@
+//! How much memory and processor time a program takes.
+//!
+//! The system tells it of children that have ended, and counts the memory of a process that forks to its child. So
+//! the test starts itself again as a small process that has one child only.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, UsageWho, getrusage, setrlimit};
+use nix::sys::time::TimeValLike as _;
+use serde_json::{Value, json};
+
+const ORDER: &str = "CALLSHEET_MEASURE";
+
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// `None` where the program was ended by a signal.
+    pub(crate) code: Option<i32>,
+    /// The most memory that it held at one time, in bytes.
+    pub(crate) peak: u64,
+    /// Processor time: unlike the clock on the wall it does not count what others do meanwhile.
+    pub(crate) time: Duration,
+    pub(crate) err: String,
+    pub(crate) out_bytes: u64,
+}
+
+/// Seconds of processor time: whoever takes more does not end, as far as anybody can tell, and is ended.
+pub(crate) const ENDLESS: u64 = 60;
+/// More than any limit here, less than what would hurt the machine.
+const MOST: u64 = 4 << 30;
+
+/// Runs `command` with nothing on its standard input.
+pub(crate) fn measured(command: &Command) -> Measured {
+    measured_within(command, ENDLESS)
+}
+
+/// The same, with another number of seconds after which it is ended.
+pub(crate) fn measured_within(command: &Command, seconds: u64) -> Measured {
+    let dir = tempfile::tempdir().unwrap();
+    let text = |word: &std::ffi::OsStr| word.to_str().unwrap().to_owned();
+    let order = json!({
+        "seconds": seconds,
+        "program": text(command.get_program()),
+        "args": command.get_args().map(text).collect::<Vec<_>>(),
+        "dir": command.get_current_dir(),
+        "env": command.get_envs().filter_map(|(key, value)| Some((text(key), text(value?)))).collect::<Vec<_>>(),
+        "out": dir.path().join("out"),
+        "err": dir.path().join("err"),
+        "report": dir.path().join("report"),
+    });
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "measure::a_process_with_one_child", "--nocapture", "--quiet"])
+        .env(ORDER, order.to_string())
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    let report: Value = serde_json::from_slice(&read("report")).unwrap();
+    Measured {
+        code: report["code"].as_i64().map(|code| i32::try_from(code).unwrap()),
+        peak: report["peak"].as_u64().unwrap(),
+        time: Duration::from_micros(report["micros"].as_u64().unwrap()),
+        err: String::from_utf8_lossy(&read("err")).into_owned(),
+        out_bytes: dir.path().join("out").metadata().unwrap().len(),
+    }
+}
+
+/// No test, unless [`measured`] starts it.
+#[test]
+fn a_process_with_one_child() {
+    let Ok(order) = std::env::var(ORDER) else { return };
+    let order: Value = serde_json::from_str(&order).unwrap();
+    let word = |key: &str| order[key].as_str().unwrap();
+    let words = |value: &Value| value.as_str().unwrap().to_owned();
+    let file = |key: &str| File::create(Path::new(word(key))).unwrap();
+    setrlimit(Resource::RLIMIT_CPU, order["seconds"].as_u64().unwrap(), RLIM_INFINITY).unwrap();
+    setrlimit(Resource::RLIMIT_AS, MOST, RLIM_INFINITY).unwrap();
+    let status = Command::new(word("program"))
+        .args(order["args"].as_array().unwrap().iter().map(words))
+        .current_dir(word("dir"))
+        .env_clear()
+        .envs(order["env"].as_array().unwrap().iter().map(|pair| (words(&pair[0]), words(&pair[1]))))
+        .stdin(Stdio::null())
+        .stdout(file("out"))
+        .stderr(file("err"))
+        .status()
+        .unwrap();
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+    let report = json!({
+        "code": status.code(),
+        "peak": usage.max_rss() * unit,
+        "micros": (usage.user_time() + usage.system_time()).num_microseconds(),
+    });
+    std::fs::write(word("report"), report.to_string()).unwrap();
+}
+
+/// The measure can tell a large program from a small one, a slow one from a fast one.
+#[test]
+fn the_measure_measures() {
+    let shell = |script: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).current_dir("/").env("PATH", std::env::var("PATH").unwrap());
+        measured(&command)
+    };
+    let small = shell("exit 3");
+    assert_eq!((small.code, small.out_bytes), (Some(3), 0));
+    assert!(small.peak < 32 << 20, "{small:?}");
+    let large = shell("x=$(head -c 40000000 /dev/zero | tr '\\0' x); echo -n \"${#x}\"; echo said >&2");
+    assert_eq!((large.code, large.out_bytes, large.err.as_str()), (Some(0), 8, "said\n"));
+    assert!(large.peak > 40_000_000 && large.time > small.time, "{large:?} against {small:?}");
+    assert_eq!(shell("kill -9 $$").code, None);
+}

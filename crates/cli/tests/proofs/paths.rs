@@ -1,0 +1,477 @@
+//! Hostile paths, in every place where a file can be named: nothing outside the project is opened, and what is no
+//! file is refused at once.
+//!
+//! Two judges watch: a text that stands in every file outside must not be printed, and (on Linux) the system must
+//! not report that anything outside was opened.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::{CANARY, Said, World, in_parallel};
+
+/// Stands in the files that may be read.
+const INSIDE: &str = "INSIDE-fine";
+
+/// A project full of traps.
+struct Scene {
+    world: World,
+    watch: Watch,
+    _socket: UnixListener,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let world = World::new();
+        world.write("in/ok.md", INSIDE);
+        world.write(".git/config", "[core]\n");
+        world.write("in/.hidden", INSIDE);
+        let outside = world.at("outside");
+        for (name, target) in [
+            ("rel", "../../outside/canary.md"),
+            ("dir", "../../outside"),
+            ("up", ".."),
+            ("upup", "../.."),
+            ("root", "/"),
+            ("self", "self"),
+            ("ring-a", "ring-b"),
+            ("ring-b", "ring-a"),
+            ("gone", "../../outside/missing"),
+            ("back", "../../project/in/ok.md"),
+            ("fifo-link", "fifo"),
+            ("zero", "/dev/zero"),
+            ("null", "/dev/null"),
+            ("tty", "/dev/tty"),
+            ("stdin", "/dev/stdin"),
+            ("environ", "/proc/self/environ"),
+            ("cmdline", "/proc/self/cmdline"),
+            ("procroot", "/proc/self/root"),
+            ("cwd", "/proc/self/cwd"),
+            ("fd", "/proc/self/fd"),
+            ("chain-0", "../../outside/canary.md"),
+        ] {
+            world.link(target, &format!("links/{name}"));
+        }
+        world.link(outside.join("canary.md"), "links/abs");
+        world.link(&outside, "links/absdir");
+        world.link(world.project.join("in/ok.md"), "links/absin");
+        for at in 1..45 {
+            world.link(format!("chain-{}", at - 1), &format!("links/chain-{at}"));
+        }
+        fs::hard_link(world.project.join("in/ok.md"), world.project.join("links/hard")).unwrap();
+        let made = |program: &str, args: &[&str]| {
+            Command::new(program).args(args).current_dir(&world.project).status().unwrap().success()
+        };
+        assert!(made("mkfifo", &["links/fifo"]));
+        if !made("mknod", &["links/device", "c", "1", "5"]) {
+            crate::not_tested("a device inside the project: this user may not make one");
+        }
+        let _socket = UnixListener::bind(world.project.join("links/socket")).unwrap();
+        world.write(".callsheet/templates/agents/value.md", "got: [[include:[[placeholder:p]]]]");
+        world.write(".callsheet/templates/agents/optional.md", "got: [[include-optional:[[placeholder:p]]]]");
+        world.write(
+            ".callsheet/templates/agents/session.md",
+            "[[include-optional:ok.md]][[include-optional:canary.md]]",
+        );
+        let watch = Watch::new(&outside);
+        Self { world, watch, _socket }
+    }
+
+    fn ask(&self, request: &Value) -> Said {
+        let file = self.world.write("request.json", request.to_string());
+        self.world.run(&["compose", "--request", file.to_str().unwrap()])
+    }
+}
+
+/// Reports what was opened outside.
+#[cfg(target_os = "linux")]
+struct Watch(nix::sys::inotify::Inotify);
+
+#[cfg(target_os = "linux")]
+impl Watch {
+    fn new(outside: &Path) -> Self {
+        use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+        let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap();
+        for dir in [outside.to_path_buf(), outside.join("dir")] {
+            let about = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_MODIFY;
+            watch.add_watch(&dir, about | AddWatchFlags::IN_CREATE).unwrap();
+        }
+        Self(watch)
+    }
+
+    /// Whether anything happened outside since this was last asked.
+    fn saw_something(&self) -> bool {
+        let mut any = false;
+        while self.0.read_events().is_ok_and(|events| !events.is_empty()) {
+            any = true;
+        }
+        any
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Watch;
+
+#[cfg(not(target_os = "linux"))]
+impl Watch {
+    fn new(_: &Path) -> Self {
+        Self
+    }
+
+    fn saw_something(&self) -> bool {
+        false
+    }
+}
+
+/// Ways out that people know of, and ways that only look like one.
+fn paths(world: &World) -> Vec<String> {
+    let outside = world.at("outside").to_str().unwrap().to_owned();
+    let project = world.project.to_str().unwrap().to_owned();
+    let canary = format!("{outside}/canary.md");
+    let mut all: Vec<String> = serde_json::from_str(include_str!("paths.json")).unwrap();
+    all.extend(SPECIAL.map(String::from));
+    for (before, after) in
+        [("", ""), ("/", ""), ("", "/"), ("./", "/."), ("file://", ""), ("/proc/self/root", "")]
+    {
+        all.push(format!("{before}{canary}{after}"));
+    }
+    all.push(format!("{project}/in/ok.md"));
+    all.push(format!("{project}/../outside/canary.md"));
+    for nul in
+        ["in/ok.md\0", "\0", "\0/etc/passwd", "../outside/canary.md\0.md", "in/\0/../../outside/canary.md"]
+    {
+        all.push(nul.into());
+    }
+    for control in ["\n", "\r", "\r\n", "\u{b}", "\u{1b}[31m", "\u{7f}", "\u{85}", "\u{2028}"] {
+        all.push(format!("in/ok.md{control}"));
+        all.push(format!("in{control}/../../outside/canary.md"));
+    }
+    for levels in 1..=12 {
+        let up = "../".repeat(levels);
+        all.push(format!("{up}outside/canary.md"));
+        all.push(format!("in/{up}outside/canary.md"));
+        all.push(format!("{}{}", up, canary.trim_start_matches('/')));
+    }
+    for links in [1, 5, 20, 38, 39, 40, 44] {
+        all.push(format!("links/chain-{links}"));
+    }
+    all.push("x".repeat(300));
+    all.push("x".repeat(5000));
+    all.push("d/".repeat(3000) + "x");
+    all.push("../".repeat(1500) + "etc/passwd");
+    all.push("in/../".repeat(800) + "in/ok.md");
+    all
+}
+
+/// What is no file: never waited for.
+const SPECIAL: [&str; 8] = [
+    "links/fifo",
+    "links/fifo-link",
+    "links/device",
+    "links/zero",
+    "links/null",
+    "links/tty",
+    "links/stdin",
+    "links/socket",
+];
+
+/// Names a path in one place and gives what the program says to it.
+type Naming<S> = fn(&Scene, &str) -> S;
+
+/// The places where a path can be named that must stay inside the project; `None` where it cannot stand at all.
+const CONFINED: [(&str, Naming<Option<Said>>); 12] = [
+    ("include, by a value", |scene, path| {
+        Some(scene.ask(&json!({ "recipe": "staged", "role": "value", "values": { "p": path } })))
+    }),
+    ("optional include, by a value", |scene, path| {
+        Some(scene.ask(
+            &json!({ "recipe": "staged", "role": "optional", "values": { "p": path }, "instructions": "x" }),
+        ))
+    }),
+    ("include, in the template", |scene, path| {
+        let template = format!("[[include:{path}]]\n[[include-optional:{path}]]");
+        scene.world.write(".callsheet/templates/agents/literal.md", template);
+        Some(scene.ask(&json!({ "recipe": "staged", "role": "literal", "instructions": "x" })))
+    }),
+    ("document of a request", |scene, path| {
+        let documents = json!([{ "path": path }, { "type": "artifact", "path": path }]);
+        Some(scene.ask(
+            &json!({ "recipe": "unified", "phase": "plan", "instructions": "x", "documents": documents }),
+        ))
+    }),
+    ("session of a request", |scene, path| {
+        Some(
+            scene
+                .ask(&json!({ "recipe": "staged", "role": "session", "instructions": "x", "session": path })),
+        )
+    }),
+    ("path to read first", |scene, path| {
+        Some(scene.ask(&json!({ "recipe": "run", "instructions": "x", "read_first": [path] })))
+    }),
+    ("role, phase, command, agent", |scene, path| {
+        let request = json!({ "recipe": "staged", "instructions": "x", "missing": "empty" });
+        let with = |fields: &[&str]| {
+            let mut request = request.clone();
+            fields.iter().for_each(|field| request[*field] = path.into());
+            scene.ask(&request)
+        };
+        let fields = ["role", "phase", "command", "agent"];
+        // What is no name is refused wherever it stands; what is one gets as far as a search.
+        let alone = fields.iter().filter(|_| callsheet_core::is_name(path)).map(|field| with(&[field]));
+        alone
+            .chain([with(&fields)])
+            .find(|said| said.leaks() || said.code.is_none_or(|code| code > 4))
+            .or_else(|| Some(with(&fields)))
+    }),
+    ("recipe", |scene, path| Some(scene.ask(&json!({ "recipe": path, "instructions": "x" })))),
+    ("fragment", |scene, path| {
+        let template = format!("[[shared:{path}]] {{{{> {path}}}}}");
+        scene.world.write(".callsheet/templates/agents/fragment.md", &template);
+        scene.world.write(".callsheet/templates/identity/fragment.md", &template);
+        let brackets = scene.ask(&json!({ "recipe": "staged", "role": "fragment", "missing": "empty" }));
+        if brackets.leaks() {
+            return Some(brackets);
+        }
+        Some(scene.ask(&json!({ "recipe": "layers", "role": "fragment", "missing": "empty" })))
+    }),
+    ("template and wording of a recipe", |scene, path| {
+        let quoted = Value::from(path).to_string();
+        let recipe = format!(
+            "format = \"markdown\"\n[[section]]\nname = \"task\"\npart = \"instructions\"\n\
+             blocks = [{{ template = {quoted} }}, {{ value = \"task\" }}, {{ value = \"instructions\" }}]\n\
+             [derive.task]\nfrom = \"task\"\neach = {quoted}\nwrap = {quoted}\n"
+        );
+        scene.world.write(".callsheet/recipes/own.toml", recipe);
+        let said = scene.ask(&json!({ "recipe": "own", "instructions": "x", "task": { "title": "t" } }));
+        fs::remove_file(scene.world.project.join(".callsheet/recipes/own.toml")).unwrap();
+        Some(said)
+    }),
+    ("folders of the configuration", |scene, path| {
+        let quoted = Value::from(path).to_string();
+        let config =
+            format!("[layout]\ntemplates = [{quoted}]\nprompts = {quoted}\nproject_context = {quoted}\n");
+        scene.world.write(".callsheet/config.toml", config);
+        let said = scene
+            .ask(&json!({ "recipe": "unified", "phase": "plan", "role": "canary", "instructions": "x" }));
+        fs::remove_file(scene.world.project.join(".callsheet/config.toml")).unwrap();
+        Some(said)
+    }),
+    ("name of a template on the command line", |scene, path| {
+        if path.contains('\0') {
+            return None;
+        }
+        // All four look the name up in the same way: in the short form each path meets one of them.
+        let commands = ["show", "where", "diff", "eject"];
+        let share = if crate::long() { &commands[..] } else { &commands[path.len() % 4..][..1] };
+        let mut all = share.iter().map(|command| scene.world.run(&["templates", command, "--", path]));
+        let first = all.next();
+        all.find(Said::leaks).or(first)
+    }),
+];
+
+/// Files that a person names outright may lie anywhere. They must be files, and one from outside is told.
+const OUTRIGHT: [(&str, Naming<Said>); 4] = [
+    ("-f", |scene, path| scene.world.run(&["compose", "-p", "plan", "x", &format!("-f={path}")])),
+    ("--artifact", |scene, path| {
+        scene.world.run(&["compose", "-p", "plan", "x", &format!("--artifact={path}")])
+    }),
+    ("--detail", |scene, path| {
+        scene.world.run(&["compose", "-p", "plan", "x", "-f", "in", &format!("--detail={path}=outline")])
+    }),
+    ("--session", |scene, path| {
+        scene.world.run(&[
+            "compose",
+            "--role",
+            "optional",
+            "-s",
+            "p=missing.md",
+            "x",
+            &format!("--session={path}"),
+        ])
+    }),
+];
+
+/// What is wrong with how a path was dealt with, if anything.
+fn verdict(place: &str, path: &str, said: &Said, opened: bool) -> Option<String> {
+    let shown: String = path.chars().take(80).collect();
+    if said.leaks() {
+        Some(format!("{place}: {shown:?} shows what stands outside"))
+    } else if opened {
+        Some(format!("{place}: {shown:?} opens something outside"))
+    } else if !said.code.is_some_and(|code| (0..=4).contains(&code)) {
+        Some(format!("{place}: {shown:?} ends with {:?}: {}", said.code, said.err()))
+    } else {
+        None
+    }
+}
+
+#[test]
+fn hostile_paths_lead_nowhere() {
+    let number = paths(&World::new()).len();
+    assert!(number >= 200, "only {number} paths");
+    let numbers: Vec<usize> = (0..number).collect();
+    let wrong: Vec<String> = in_parallel(&numbers, |share| {
+        let scene = Scene::new();
+        let paths = paths(&scene.world);
+        let mut wrong = Vec::new();
+        for path in share.iter().map(|at| &paths[*at]) {
+            for (place, name) in CONFINED {
+                let Some(said) = name(&scene, path) else { continue };
+                wrong.extend(verdict(place, path, &said, scene.watch.saw_something()));
+            }
+            for (place, name) in OUTRIGHT.iter().filter(|_| !path.contains('\0')) {
+                let said = name(&scene, path);
+                let told = said.err().contains("warning[input/outside]");
+                if told {
+                    assert!(["-f", "--artifact"].contains(place), "{place}: {path:?}");
+                } else {
+                    wrong.extend(verdict(place, path, &said, false));
+                }
+            }
+            // A person may have asked for it in the last two.
+            scene.watch.saw_something();
+        }
+        wrong
+    })
+    .concat();
+    assert!(wrong.is_empty(), "{} escapes:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The same places do read what lies inside, so that finding nothing means something.
+#[test]
+fn harmless_paths_are_read() {
+    let scene = Scene::new();
+    let read: BTreeSet<&str> = CONFINED
+        .iter()
+        .filter(|(_, name)| name(&scene, "in/ok.md").is_some_and(|said| said.out().contains(INSIDE)))
+        .map(|(place, _)| *place)
+        .collect();
+    let wanted = [
+        "include, by a value",
+        "optional include, by a value",
+        "include, in the template",
+        "document of a request",
+        "folders of the configuration",
+    ];
+    assert_eq!(read, BTreeSet::from(wanted));
+    let session = CONFINED[4].1(&scene, "in").unwrap();
+    assert_eq!((session.code, session.out()), (Some(0), format!("{INSIDE}\n\nx")));
+    let hard = CONFINED[0].1(&scene, "links/hard").unwrap();
+    assert_eq!((hard.code, hard.out()), (Some(0), format!("got: {INSIDE}")));
+    let outright = OUTRIGHT[0].1(&scene, "../outside/canary.md");
+    assert!(outright.leaks() && outright.err().contains("warning[input/outside]"), "{outright:?}");
+    #[cfg(target_os = "linux")]
+    assert!(scene.watch.saw_something());
+}
+
+/// Waiting for any of these would take for ever, so that it ends at all is the proof; how long it takes is told.
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let scene = Scene::new();
+    let mut slowest = Duration::ZERO;
+    let mut refused = |what: String, said: Said, error: &str| {
+        slowest = slowest.max(said.took);
+        let line = said.err().lines().next().unwrap_or_default().to_owned();
+        assert!(said.code == Some(3) && line.starts_with(error), "{what}: {:?} {line}", said.code);
+    };
+    for path in SPECIAL.into_iter().filter(|path| scene.world.project.join(path).symlink_metadata().is_ok()) {
+        for (place, name) in &CONFINED[..4] {
+            refused(format!("{place}: {path}"), name(&scene, path).unwrap(), "error[source/unreadable]");
+        }
+        for (flag, name) in &OUTRIGHT[..2] {
+            // Inside the project it is a source, outside a file that was named.
+            let said = name(&scene, path);
+            let named = said.err().starts_with("error[input/unreadable]");
+            let error = if named { "error[input/unreadable]" } else { "error[source/unreadable]" };
+            refused(format!("{flag}: {path}"), said, error);
+        }
+    }
+    for flag in ["--set-file=a=", "--context-file=a=", "--request=", "--tools="] {
+        for path in ["links/fifo", "links/zero", "/dev/zero", "/dev/tty"] {
+            let said = scene.world.run(&["compose", "-p", "plan", "x", &format!("{flag}{path}")]);
+            refused(format!("{flag}{path}"), said, "error[input/unreadable]");
+        }
+    }
+    crate::figure(&format!("FIFOs, devices and sockets: refused after {slowest:.0?} at most (wanted: 1 s)"));
+}
+
+/// A repository whose own files and folders are links to elsewhere.
+#[test]
+fn what_a_repository_links_to_is_not_read() {
+    let linked = [
+        ".callsheet",
+        ".callsheet/config.toml",
+        ".callsheet/templates",
+        ".callsheet/templates/system",
+        ".callsheet/templates/system/BASE-plan.md",
+        ".callsheet/recipes",
+        ".callsheet/recipes/unified.toml",
+        ".callsheet/agents/claude.toml",
+        ".callsheet/prompts/agents/coder.md",
+        ".callsheet/memory/profile.md",
+        ".gitignore",
+        "README.md",
+        "AGENTS.md",
+        "agentd/project.md",
+        "tasks.md",
+        "src",
+    ];
+    let commands: [&[&str]; 9] = [
+        &["compose", "-p", "plan", "-a", "claude", "x"],
+        &["compose", "-r", "layers", "x"],
+        &["compose", "--role", "coder", "--session", ".", "--missing", "empty", "x"],
+        &["compose", "-p", "plan", "-f", ".", "x"],
+        &["check"],
+        &["templates", "list"],
+        &["templates", "show", "system/BASE-plan"],
+        &["templates", "eject", "system/BASE-plan"],
+        &["init"],
+    ];
+    for path in linked {
+        let world = World::new();
+        for name in [
+            "system/BASE-plan.md",
+            "BASE-plan.md",
+            "unified.toml",
+            "config.toml",
+            "templates/system/BASE-plan.md",
+        ] {
+            world.put(&format!("outside/{name}"), format!("{CANARY}\n"));
+        }
+        let is_dir = !path.rsplit('/').next().unwrap().contains('.') || path == ".callsheet";
+        world.link(world.at(if is_dir { "outside" } else { "outside/canary.md" }), path);
+        let watch = Watch::new(&world.at("outside"));
+        for args in commands {
+            let said = world.run(args);
+            let wrong = verdict(path, &args.join(" "), &said, watch.saw_something());
+            // 70: the project's folder leads elsewhere, so nothing is written there.
+            assert!(wrong.is_none() || said.code == Some(70), "{}", wrong.unwrap());
+            assert!(!said.leaks());
+        }
+    }
+}
+
+/// The judges object to a program that opens what it is told to.
+#[test]
+fn an_open_door_is_noticed() {
+    let scene = Scene::new();
+    let mut seen = (0, 0);
+    for path in
+        paths(&scene.world).iter().filter(|path| !SPECIAL.contains(&path.as_str()) && !path.contains("/dev/"))
+    {
+        let mut careless = Command::new("cat");
+        careless.current_dir(&scene.world.project).arg("--").arg(path.replace('\0', ""));
+        let said = crate::world::said(&mut careless);
+        let opened = scene.watch.saw_something();
+        seen.0 += usize::from(said.leaks());
+        seen.1 += usize::from(opened);
+        assert!(!said.leaks() || verdict("cat", path, &said, false).is_some());
+    }
+    let watched = if cfg!(target_os = "linux") { seen.1 } else { 30 };
+    assert!(seen.0 >= 30 && watched >= 30, "{seen:?}");
+}

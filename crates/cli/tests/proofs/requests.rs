@@ -1,0 +1,182 @@
+//! Requests by number: the same number, the same request, and all recipes, formats and kinds of input among them.
+
+use serde_json::{Map, Value, json};
+
+/// A generator that needs no crate and is the same everywhere (SplitMix64).
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap()
+    }
+
+    pub(crate) fn pick<'t, T: ?Sized>(&mut self, from: &[&'t T]) -> &'t T {
+        from[self.below(from.len())]
+    }
+
+    fn often(&mut self) -> bool {
+        self.below(3) > 0
+    }
+}
+
+const PARTS: [&str; 22] = [
+    "word ",
+    "\n",
+    "\n\n---\n\n",
+    "## Constraints\n",
+    "</file>",
+    "]]>",
+    "<task>",
+    "&amp;",
+    "{{PROJECT_CONTEXT}}",
+    "[[include:/etc/passwd]]",
+    "```\n",
+    "- item\n",
+    "中文",
+    "🦀👩‍💻",
+    "e\u{301}",
+    "\r\n",
+    "\t",
+    "İıſK",
+    "\"",
+    "\\n",
+    "\u{2028}",
+    "0",
+];
+
+fn text(dice: &mut Dice) -> String {
+    let length = dice.below(8) + 1;
+    let mut text: String = (0..length).map(|_| dice.pick(&PARTS)).collect();
+    text.push_str("end");
+    text
+}
+
+/// What one prompt is made of: a request file, and flags on top of it.
+pub(crate) struct Order {
+    pub(crate) request: Value,
+    /// Paths that follow `-f`, relative to the project.
+    pub(crate) files: Vec<&'static str>,
+    /// Paths that follow `--detail`, relative to the project, with how much of them is shown.
+    pub(crate) details: Vec<&'static str>,
+    pub(crate) flags: Vec<&'static str>,
+}
+
+/// The request of this number. It fits the project that `determinism` writes.
+pub(crate) fn order(number: u64) -> Order {
+    let mut dice = Dice::new(number);
+    let mut request = Map::new();
+    let mut put = |key: &str, value: Value| request.insert(key.into(), value);
+    let recipe = dice.pick(&["layers", "unified", "staged", "run", "own"]);
+    put("recipe", recipe.into());
+    put("agent", dice.pick(&["base", "claude", "codex", "gemini", "copilot", "opencode"]).into());
+    put("missing", dice.pick(&["empty", "notice"]).into());
+    let mut flags: Vec<&str> = match dice.below(7) {
+        0 => vec!["--api", "anthropic"],
+        1 => vec!["--api", "openai"],
+        2 => vec!["--api", "gemini"],
+        3 => vec!["--format", "xml"],
+        4 => vec!["--format", "json"],
+        5 => vec!["--format", "markdown"],
+        _ => vec![],
+    };
+    let mut values = Map::new();
+    for name in ["feature", "audience", "plan_file", "model"] {
+        if dice.often() {
+            let value = if name == "plan_file" { "04_planning/plan.md".into() } else { text(&mut dice) };
+            values.insert(name.into(), value.into());
+        }
+    }
+    values.insert("model".into(), "some-model".into());
+    put("values", values.into());
+    put("instructions", text(&mut dice).into());
+    match recipe {
+        "layers" => put("role", dice.pick(&["supervisor", "task-agent", "hook-executor", "mine"]).into()),
+        "unified" => put("phase", dice.pick(&["plan", "challenge", "implement", "review", "archive"]).into()),
+        "run" => put("role", dice.pick(&["coder", "planner", "reviewer", "writer", "generalist"]).into()),
+        _ => {
+            put("role", dice.pick(&["architect", "planner", "reviewer", "coder", "designer", "mine"]).into())
+        }
+    };
+    if recipe == "staged" {
+        put("session", "sessions/one".into());
+        if dice.below(3) == 0 {
+            put("command", dice.pick(&["review", "fix", "summary", "change", "mine"]).into());
+        }
+    }
+    if dice.often() {
+        let data = json!({ "branch": text(&mut dice), "count": dice.below(9), "nested": { "z": 1, "a": [true, null] } });
+        put(
+            "context",
+            json!([
+                { "name": "upstream", "text": text(&mut dice) },
+                { "name": "system_metadata", "data": data },
+                { "name": "task_depth", "data": { "depth": dice.below(3), "max_depth": 2 } },
+            ]),
+        );
+    }
+    if dice.often() {
+        put(
+            "documents",
+            json!([
+                { "path": "src/lib.rs" },
+                { "path": "docs/windows.md", "name": text(&mut dice) },
+                { "type": "artifact", "name": "plan", "content": text(&mut dice) },
+                { "type": "thought", "name": "t", "content": text(&mut dice) },
+            ]),
+        );
+    }
+    if dice.often() {
+        let paths: Vec<String> =
+            (0..dice.below(60)).map(|at| format!("src/part-{}/f{at}.rs", at % 7)).collect();
+        put("read_first", paths.into());
+        put("memories", json!([{ "type": "pattern", "content": text(&mut dice) }]));
+        put("rules", json!([text(&mut dice), text(&mut dice)]));
+        put("human_input", text(&mut dice).into());
+        put(
+            "tools",
+            json!([{ "name": "look", "description": text(&mut dice), "input_schema": { "type": "object" } }]),
+        );
+    }
+    if dice.often() {
+        put(
+            "task",
+            json!({
+                "id": "T-1", "title": text(&mut dice), "description": text(&mut dice), "criteria": [text(&mut dice)],
+                "write": ["src/**", "src/**", "docs/*"], "exclude": [".git/**"], "depth": dice.below(3), "max_steps": 7,
+            }),
+        );
+        put(
+            "previous",
+            json!({
+                "run": "r1", "ended": dice.pick(&["exited", "timeout", "lost"]), "exit_code": 1, "attempts": 2,
+                "checks": [{ "name": "test", "result": "failed" }], "changed": ["src/lib.rs", text(&mut dice)],
+                "violations": [{ "path": "etc", "reason": "outside_write", "decision": "pending" }],
+            }),
+        );
+    }
+    let mut files = Vec::new();
+    for file in ["src", "docs", "*.md", "README.md", "sessions/one/tasks.md"] {
+        if dice.below(4) == 0 {
+            files.push(file);
+        }
+    }
+    let shown = if dice.below(2) == 0 { vec!["src=outline", "docs=path"] } else { Vec::new() };
+    // Few: a budget needs the vocabulary, and to load that takes longer than all the rest.
+    if number % 50 == 7 {
+        flags.extend(["--budget", "6000"]);
+    }
+    Order { request: request.into(), files, details: shown, flags }
+}

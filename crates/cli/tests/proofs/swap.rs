@@ -1,0 +1,128 @@
+//! A directory that becomes a link, again and again, while prompts are composed from it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use callsheet_core::request::Document;
+use callsheet_core::{Format, Request, compose, render::render};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+
+use crate::world::{CANARY, World};
+
+/// What is swapped, and for what.
+const SWAPPED: [(&str, &str); 3] =
+    [("dir", ".dir-link"), ("file.md", ".file-link"), (".callsheet/templates", ".templates-link")];
+
+fn scene() -> World {
+    let world = World::new();
+    world.write("dir/canary.md", "harmless");
+    world.write("file.md", "harmless");
+    world.write(
+        ".callsheet/templates/agents/reader.md",
+        "[[include-optional:dir/canary.md]][[include-optional:file.md]][[shared:part]]",
+    );
+    world.write(".callsheet/templates/shared/part.md", " part");
+    world.put("outside/agents/reader.md", CANARY);
+    world.put("outside/shared/part.md", CANARY);
+    world.put(&format!("outside/{CANARY}.md"), "");
+    world.link("../outside", ".dir-link");
+    world.link("../outside/canary.md", ".file-link");
+    world.link("../outside", ".templates-link");
+    world
+}
+
+/// Swaps until told to stop, and counts.
+fn swap(project: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
+    let name = |name: &str| project.join(name);
+    while !stop.load(Ordering::Relaxed) {
+        for (real, link) in SWAPPED {
+            fs::rename(name(real), name(".aside")).unwrap();
+            fs::rename(name(link), name(real)).unwrap();
+            fs::rename(name(real), name(link)).unwrap();
+            fs::rename(name(".aside"), name(real)).unwrap();
+            swaps.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs `read` at least so many times while things are swapped at least so many times. Gives what was read.
+fn while_swapped(
+    world: &World,
+    swaps: usize,
+    reads: usize,
+    read: impl Fn() -> Vec<String>,
+) -> BTreeSet<String> {
+    let (stop, swapped) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| swap(&world.project, &stop, &swapped));
+        let (mut seen, mut times) = (BTreeSet::new(), 0);
+        while times < reads || swapped.load(Ordering::Relaxed) < swaps {
+            seen.extend(read());
+            times += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        seen
+    })
+}
+
+/// What shows that something outside was read.
+fn escapes(seen: &BTreeSet<String>) -> Vec<&String> {
+    seen.iter().filter(|text| text.contains(CANARY)).collect()
+}
+
+/// How often things are swapped at least.
+fn swaps() -> usize {
+    if crate::long() { 100_000 } else { 2_000 }
+}
+
+/// Every text that a prompt can take from the disk: includes, documents, templates, fragments, the tree.
+fn composed(disk: &Disk) -> Vec<String> {
+    let request = |json: serde_json::Value| -> Request { serde_json::from_value(json).unwrap() };
+    let document = |path: &str| Document { path: Some(path.into()), ..Document::default() };
+    let mut unified =
+        request(serde_json::json!({ "recipe": "unified", "phase": "plan", "instructions": "x" }));
+    unified.documents = vec![document("dir/canary.md"), document("file.md")];
+    let staged = request(serde_json::json!({ "recipe": "staged", "role": "reader", "instructions": "x" }));
+    let prompts = [unified, staged].into_iter().filter_map(|request| compose(&request, disk).ok());
+    prompts.filter_map(|composed| Some(render(&composed.prompt, Format::Markdown, None).ok()?.text)).collect()
+}
+
+#[test]
+fn what_is_swapped_in_is_not_read() {
+    let world = scene();
+    let roots = Roots { project: Some(world.project.clone()), ..Roots::default() };
+    let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
+    let seen = while_swapped(&world, swaps(), 1_000, || composed(&disk));
+    assert_eq!(escapes(&seen), Vec::<&String>::new());
+    assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read: {seen:?}");
+}
+
+/// The program itself, which opens the project anew each time; packing too.
+#[test]
+fn the_program_does_not_follow_what_is_swapped_in() {
+    let world = scene();
+    let seen = while_swapped(&world, swaps(), 50, || {
+        let staged = world.run(&["compose", "--role", "reader", "--session", ".", "x"]);
+        let packed = world.run(&["compose", "-r", "layers", "-f", "dir", "-f", "*.md", "x"]);
+        vec![staged.out(), staged.err(), packed.out(), packed.err()]
+    });
+    assert_eq!(escapes(&seen), Vec::<&String>::new());
+    assert!(seen.iter().any(|text| text.contains("harmless")), "nothing was ever read");
+}
+
+/// A reader that looks first and opens then is caught, if not in the first round then in a later one.
+#[test]
+fn a_careless_reader_is_noticed() {
+    let world = scene();
+    let careless = || {
+        let path = world.project.join("dir/canary.md");
+        let is_inside = path.canonicalize().is_ok_and(|path| path.starts_with(&world.project));
+        let text = is_inside.then(|| fs::read_to_string(path).ok()).flatten();
+        text.into_iter().collect()
+    };
+    let caught = (0..50).any(|_| !escapes(&while_swapped(&world, 2_000, 1_000, careless)).is_empty());
+    assert!(caught, "the swaps are too slow to catch anybody");
+}

@@ -1,0 +1,141 @@
+//! A project in a directory of its own, with a secret outside of it, and the real binary run in it.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Stands in every file outside the project, and must not stand anywhere else.
+pub(crate) const CANARY: &str = "CANARY-c0ffee-outside";
+
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+    pub(crate) project: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// `None` where the program was ended by a signal.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: Vec<u8>,
+    pub(crate) took: Duration,
+}
+
+impl Said {
+    pub(crate) fn out(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&self.err).into_owned()
+    }
+
+    /// Whether either stream shows what stands outside.
+    pub(crate) fn leaks(&self) -> bool {
+        self.out().contains(CANARY) || self.err().contains(CANARY)
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    pub(crate) fn below(parent: &Path) -> Self {
+        let dir = tempfile::Builder::new().prefix("proof").tempdir_in(parent).unwrap();
+        let project = dir.path().canonicalize().unwrap().join("project");
+        let world = Self { dir, project };
+        for name in ["project", "home", "outside/dir"] {
+            fs::create_dir_all(world.at(name)).unwrap();
+        }
+        for name in ["canary", "canary.md", "canary.toml", "dir/canary.md"] {
+            world.put(&format!("outside/{name}"), CANARY);
+        }
+        world
+    }
+
+    /// A path next to the project.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    pub(crate) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Writes a file of the project.
+    pub(crate) fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        self.put(&format!("project/{path}"), bytes)
+    }
+
+    /// Makes a link inside the project.
+    pub(crate) fn link(&self, target: impl AsRef<Path>, path: &str) {
+        let path = self.project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
+        command.current_dir(&self.project).env_clear();
+        command.env("HOME", self.at("home")).env("PATH", std::env::var("PATH").unwrap());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        said(self.command().args(args))
+    }
+}
+
+/// Nothing here may wait for anything: who takes longer hangs. Far above what a busy machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs to the end, or fails where there is none.
+pub(crate) fn said(command: &mut Command) -> Said {
+    let start = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let out = whole(child.stdout.take().unwrap());
+    let err = whole(child.stderr.take().unwrap());
+    let mut wait_for = |stream: Receiver<Vec<u8>>| match stream.recv_timeout(PATIENCE) {
+        Ok(bytes) => bytes,
+        Err(_) => {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            unreachable!("{command:?} hangs")
+        }
+    };
+    let (out, err) = (wait_for(out), wait_for(err));
+    let code = child.wait().unwrap().code();
+    Said { code, out, err, took: start.elapsed() }
+}
+
+/// Everything that a stream holds, as soon as it ends.
+fn whole(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        // Nobody waits any more for a program that was ended.
+        let _ = send.send(bytes);
+    });
+    receive
+}
+
+/// Does `work` for every item, on as many threads as there are processors, and gives what each thread made.
+pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let share = items.len().div_ceil(threads).max(1);
+    thread::scope(|scope| {
+        let running: Vec<_> = items.chunks(share).map(|part| scope.spawn(|| work(part))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
