@@ -19,6 +19,13 @@ fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
 }
 
 /// A shipped system template as it reads in an empty project.
+/// What the contract of a phase asks for, as a golden case of the engine has it between a heading and a task.
+fn reply(phase: &str) -> String {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/golden");
+    let whole = std::fs::read_to_string(format!("{golden}/T5-reply-of-{phase}/expect.md")).unwrap();
+    whole.strip_prefix("# End\n\n").unwrap().strip_suffix("\n\nGo").unwrap().to_owned()
+}
+
 fn in_an_empty_project(template: &str, phase: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../builtin/skeletons");
     let mut skeletons: Vec<_> =
@@ -38,6 +45,7 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
                 format!("<skeletons>\n{}</skeletons>", skeletons.join("\n"))
             },
         )
+        .replace("{{REPLY}}", &reply(phase))
         .replace("{{feature_dir}}", ".")
         .replace("{{ARTIFACTS}}", "")
         .replace("{{TASKS}}", "")
