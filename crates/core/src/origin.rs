@@ -70,7 +70,7 @@ pub struct Origin {
 
 impl Origin {
     pub fn is_engine(&self) -> bool {
-        self.from == From::Engine
+        matches!(self.from, From::Engine)
     }
 
     pub fn source(id: SourceId, text: Text) -> Self {
