@@ -280,6 +280,9 @@ impl Scanner<'_> {
             }
             return tag.name_end;
         };
+        if let Some(before) = self.trailing.take() {
+            self.scan.found[before].standing = Standing::Inline;
+        }
         let quoted = self.line.quote || (self.line.lead == Lead::Blank && self.continues_quote());
         if quoted {
             self.scan.quoted += 1;

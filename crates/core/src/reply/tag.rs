@@ -107,7 +107,10 @@ impl<'t> Marker<'t> {
             return None;
         }
         let word = text[word].trim();
-        let closing = Tag::at(bytes, close).filter(|_| bytes.get(close) == Some(&b'<'))?;
+        if bytes.get(close) != Some(&b'<') {
+            return None;
+        }
+        let closing = Tag::at(bytes, close)?;
         if !closing.closing || closing.name != tag.name || word.is_empty() {
             return None;
         }
