@@ -41,6 +41,9 @@ pub struct Agent {
     /// How the tokens of its models are counted: the first entry that fits the model.
     #[serde(default)]
     pub tokens: Vec<Tokens>,
+    /// What it prints.
+    #[serde(default)]
+    pub output: Output,
 }
 
 impl Agent {
@@ -127,6 +130,28 @@ impl Vocabulary {
             Self::O200kBase => "o200k_base",
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Output {
+    pub format: OutputFormat,
+}
+
+/// In which form an agent prints what it says. A plain text is understood whatever the form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputFormat {
+    #[default]
+    Text,
+    /// `claude -p --output-format stream-json --verbose`, or `json`.
+    ClaudeStreamJson,
+    /// `codex exec --json`.
+    CodexJsonl,
+    /// `gemini --output-format stream-json`.
+    GeminiStreamJson,
+    /// `copilot --output-format json`.
+    CopilotJsonl,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,12 +10,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::contract::Contract;
+use crate::contract::{Choice, Contract};
 use crate::diag::{Code, Diag, Failure, MOST};
 use crate::locate::{Located, Path, Step};
 use crate::lookup::{self, Library, names_in};
 use crate::name::{NAME_HINT, is_name};
 use crate::recipe::{BlockSpec, Each, Level, OneOrMore, Recipe};
+use crate::reply::{Status, Verdict};
 use crate::request::{Layout, Request};
 use crate::source::{Root, SourceId};
 use crate::template::{Template, written};
@@ -62,7 +63,20 @@ pub fn read_agent(id: &SourceId, text: &Text) -> Result<Agent, Failure> {
 pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
     is_short(id, text, Code::ContractBad)?;
     let codes = Codes { bad: Code::ContractBad, unknown: Code::ContractBad };
-    read(&id.to_string(), text, Notation::Toml, codes)
+    let contract: Contract = read(&id.to_string(), text, Notation::Toml, codes)?;
+    let mut wrong = Vec::new();
+    let mut compare = |what: &str, said: &[Choice], known: Vec<&str>| {
+        for word in said.iter().map(|choice| &choice.name).filter(|word| !known.contains(&word.as_str())) {
+            let message = format!("{id}: nothing reads `{word}` as a {what}");
+            let hint = format!("what is read is {}", known.join(", "));
+            wrong.push(
+                Diag::error(Code::ContractBad, message).suggest(word, known.iter().copied()).hint(hint),
+            );
+        }
+    };
+    compare("verdict", &contract.verdict, Verdict::ALL.iter().map(|verdict| verdict.name()).collect());
+    compare("status", &contract.task_status, Status::ALL.iter().map(|status| status.name()).collect());
+    if wrong.is_empty() { Ok(contract) } else { Err(Failure(wrong)) }
 }
 
 /// Reads a recipe, and sees to it that every wording stands in the file as it is.
@@ -158,8 +172,14 @@ pub(crate) fn recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Resu
     Ok(RecipeFile { name: name.into(), id, text, recipe })
 }
 
-/// The contract `name`, where it was found, and how it is written there.
-pub(crate) fn contract(
+/// The contract `name`, and where it was found.
+pub fn contract(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Contract), Failure> {
+    let (id, _, contract) = contract_file(library, name, layout)?;
+    Ok((id, contract))
+}
+
+/// The same, with how it is written there.
+pub(crate) fn contract_file(
     library: &Library<'_>,
     name: &str,
     layout: &Layout,
@@ -169,11 +189,8 @@ pub(crate) fn contract(
     Ok((id, text, contract))
 }
 
-pub(crate) fn agent(
-    library: &Library<'_>,
-    name: &str,
-    layout: &Layout,
-) -> Result<(SourceId, Agent), Failure> {
+/// The agent `name`, and where it was found.
+pub fn agent(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Agent), Failure> {
     let (id, text) = find(library, "agents", name, layout, Code::AgentNotFound)?;
     let agent = read_agent(&id, &text)?;
     Ok((id, agent))

@@ -27,7 +27,7 @@ pub(crate) fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Ve
     let phase = c.field(recipe::Field::Phase).filter(|_| of_phase).map(String::from);
     let mut rows = Vec::new();
     for contract in spec.contract.iter().cloned().chain(phase) {
-        match data::contract(c.library, &contract, &c.request.layout) {
+        match data::contract_file(c.library, &contract, &c.request.layout) {
             Ok((id, text, read)) => Wording { c, name, id, text }.contract(&contract, &read, &mut rows),
             Err(failure) if of_phase && failure.0.iter().all(|diag| diag.code == Code::ContractNotFound) => {
                 return None;

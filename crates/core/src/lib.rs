@@ -38,6 +38,7 @@ mod origin;
 pub mod prompt;
 pub mod recipe;
 pub mod render;
+pub mod reply;
 pub mod request;
 mod room;
 mod source;
@@ -53,7 +54,8 @@ pub use builder::PromptBuilder;
 pub use builtin::{Builtin, FILES};
 pub use compose::{Composed, compose};
 pub use data::{
-    Codes, Notation as DataNotation, RecipeFile, read, read_agent, read_contract, read_recipe, read_request,
+    Codes, Notation as DataNotation, RecipeFile, agent as find_agent, contract as find_contract, read,
+    read_agent, read_contract, read_recipe, read_request,
 };
 pub use detail::{Detail, LeftOut, NoText, outline};
 pub use fact::Facts;

@@ -1,0 +1,216 @@
+//! Replies: what an agent's output claims.
+//!
+//! [`read`] cannot fail: whatever the bytes, it returns a [`Reply`], and what is wrong is in its problems. Nothing here
+//! guesses. What an agent said in a thought, in code, in a quote or as an echo of its prompt it did not say; a marker
+//! inside a sentence does not count; and where two readings are possible, none of them is a pass.
+
+mod echo;
+mod judge;
+mod problem;
+mod scan;
+mod stream;
+mod tag;
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use serde::{Serialize, Serializer};
+
+pub use problem::{Place, Problem, ProblemCode};
+
+use crate::agent::OutputFormat;
+use crate::contract::Contract;
+use echo::Echo;
+use judge::Said;
+use problem::Problems;
+use scan::{Scan, scan};
+use tag::{Marker, Tag};
+
+/// What a reply answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub contract: &'a Contract,
+    /// The tasks whose status is asked for.
+    pub tasks: &'a [String],
+    /// The prompt, as the agent got it: what the reply repeats of it is not the agent's own.
+    pub prompt: Option<&'a str>,
+}
+
+/// What was read from an agent's output: claims, never facts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reply<'o> {
+    /// The verdict that counts.
+    pub verdict: Option<Verdict>,
+    pub outcome: Outcome,
+    /// What was said of each task; where it was said more than once, the worst.
+    pub tasks: BTreeMap<String, Status>,
+    /// What the agent said, without its thoughts.
+    pub text: ReplyText<'o>,
+    pub problems: Vec<Problem>,
+}
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($variant:ident $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($variant,)* }
+
+        impl $name {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// The verdicts that there are, whichever of them a contract allows.
+    Verdict {
+        Pass "PASS",
+        NeedsRevision "NEEDS_REVISION",
+        NeedsChanges "NEEDS_CHANGES",
+        Rejected "REJECTED",
+        MajorIssues "MAJOR_ISSUES",
+    }
+}
+
+words! {
+    /// How a task can have ended; the worse, the later.
+    Status {
+        Completed "COMPLETED",
+        Failed "FAILED",
+    }
+}
+
+words! {
+    /// What a reply comes to.
+    Outcome {
+        Pass "pass",
+        NeedsRevision "needs_revision",
+        NeedsChanges "needs_changes",
+        Rejected "rejected",
+        MajorIssues "major_issues",
+        NoVerdict "no_verdict",
+        ForeignVerdict "foreign_verdict",
+        Complete "complete",
+        Incomplete "incomplete",
+        None "none",
+    }
+}
+
+impl Outcome {
+    /// Whether everything that was asked for is there, and good.
+    pub const fn is_good(self) -> bool {
+        matches!(self, Self::Pass | Self::Complete | Self::None)
+    }
+}
+
+/// A text from which thoughts are cut: ranges of the output rather than a copy.
+#[derive(Clone, Debug)]
+pub struct ReplyText<'o> {
+    whole: Cow<'o, str>,
+    cuts: Vec<Range<usize>>,
+}
+
+impl ReplyText<'_> {
+    /// What is left, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &str> {
+        pieces(&self.whole, &self.cuts)
+    }
+
+    fn joined(&self) -> Cow<'_, str> {
+        if self.cuts.is_empty() { Cow::Borrowed(&self.whole) } else { self.pieces().collect() }
+    }
+}
+
+impl fmt::Display for ReplyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces().try_for_each(|piece| f.write_str(piece))
+    }
+}
+
+impl Serialize for ReplyText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+fn pieces<'t>(text: &'t str, cuts: &'t [Range<usize>]) -> impl Iterator<Item = &'t str> {
+    let starts = core::iter::once(0).chain(cuts.iter().map(|cut| cut.end));
+    let ends = cuts.iter().map(|cut| cut.start).chain([text.len()]);
+    starts.zip(ends).map(|(start, end)| &text[start..end]).filter(|piece| !piece.is_empty())
+}
+
+/// Reads what an agent printed in `format`.
+pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
+    let output = match core::str::from_utf8(output) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(output),
+    };
+    let stream = stream::agent_text(output, format);
+    let whole = stream.text;
+    let Scan { cuts, mut found, mut quoted, open, unopened } = scan(&whole);
+    let text = ReplyText { whole, cuts };
+    let mut echoed = 0;
+    if let Some(prompt) = asked.prompt.filter(|_| !found.is_empty()) {
+        let before = found.len();
+        without_echoes(&text, prompt, &mut found);
+        echoed = before - found.len();
+    }
+    quoted += echoed;
+
+    let mut problems = Problems::default();
+    problems.stream(&stream.failed, stream.noise);
+    problems.left_open(&open, unopened);
+    let said = Said::new(&text.whole, &found, &mut problems);
+    let doubt = said.broken || stream.failed.is_some() || open.iter().any(|(open, _)| open.is_doubt());
+    let judged = judge::judge(
+        asked,
+        &said,
+        &judge::Doubt { anywhere: doubt, before: unopened, quoted },
+        &mut problems,
+    );
+    let problems = problems.finish(&text.whole);
+    Reply { verdict: judged.verdict, outcome: judged.outcome, tasks: judged.tasks, text, problems }
+}
+
+/// Drops what the reply only repeats.
+fn without_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<scan::Found>) {
+    let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
+    let prompt = prompt.joined().to_string();
+    let echo = Echo::new(&prompt);
+    let kept = text.joined();
+    let mut cuts = text.cuts.iter().peekable();
+    let mut cut_away = 0;
+    // The last line that was looked at, as it is in what is kept.
+    let mut last: Option<(usize, bool)> = None;
+    found.retain(|found| {
+        while let Some(cut) = cuts.next_if(|cut| cut.end <= found.at) {
+            cut_away += cut.len();
+        }
+        let at = found.at - cut_away;
+        let same_line = last.filter(|(line, _)| memchr::memchr(b'\n', &kept.as_bytes()[*line..at]).is_none());
+        let is_echo = match same_line {
+            Some((_, is_echo)) => is_echo,
+            None => {
+                let tag = Tag::at(kept.as_bytes(), at);
+                let marker = tag.and_then(|tag| Marker::of(&kept, &tag));
+                echo.holds(&kept, &(at..marker.map_or(at, |marker| marker.end)))
+            }
+        };
+        last = Some((at, is_echo));
+        !is_echo
+    });
+}

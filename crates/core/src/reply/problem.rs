@@ -1,0 +1,182 @@
+//! Problems of a reply: what is wrong with it, and where.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use memchr::{memchr_iter, memrchr};
+use serde::{Serialize, Serializer};
+
+use super::scan::Open;
+use crate::diag::{MOST, visible};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    pub code: ProblemCode,
+    pub message: String,
+    pub place: Option<Place>,
+    /// How many more of this kind there are that are not told one by one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+const fn is_zero(more: &usize) -> bool {
+    *more == 0
+}
+
+/// Line and column in what the agent said, its thoughts included, both from 1; the column counts characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+macro_rules! problems {
+    ($($variant:ident $text:literal $meaning:literal,)*) => {
+        /// What can be wrong with a reply. The spelling is stable.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ProblemCode { $(#[doc = $meaning] $variant,)* }
+
+        impl ProblemCode {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// One sentence for the reference in the documentation.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+
+        impl Serialize for ProblemCode {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+problems! {
+    NoVerdict "no_verdict" "A verdict was asked for, and none counts.",
+    ForeignVerdict "foreign_verdict" "A verdict that the contract does not allow.",
+    Conflict "conflict" "Verdicts that contradict each other; the most severe counts.",
+    InlineMarker "inline_marker" "A marker that is not alone on its line does not count.",
+    IndentedMarker "indented_marker" "A marker that is indented as code is does not count.",
+    BrokenMarker "broken_marker" "A marker begins a line and is not complete.",
+    ForeignStatus "foreign_status" "What is said of a task is no status that the contract knows.",
+    NoTasks "no_tasks" "The status of tasks was asked for, and of no task.",
+    TaskMissing "task_missing" "Nothing is said of a task that was asked for.",
+    TaskRepeated "task_repeated" "The status of a task is given more than once.",
+    TaskUnasked "task_unasked" "The status of a task that was not asked for.",
+    UnclosedThought "unclosed_thought" "A thought is not closed: everything from there on is cut.",
+    UnopenedThought "unopened_thought" "A thought is closed that was not opened: nothing good before it is believed.",
+    UnclosedFence "unclosed_fence" "A code fence is not closed, so that nobody knows what is code.",
+    UnclosedComment "unclosed_comment" "A comment is not closed: everything from there on is hidden.",
+    StreamFailed "stream_failed" "The agent's own stream says that it failed.",
+    StreamMixed "stream_mixed" "Lines of the stream that are no events were not read.",
+}
+
+impl Open {
+    const fn problem(self) -> (ProblemCode, &'static str) {
+        match self {
+            Self::Thought => {
+                (ProblemCode::UnclosedThought, "a thought is not closed: everything from here on is cut")
+            }
+            Self::Fence => (
+                ProblemCode::UnclosedFence,
+                "a code fence is not closed, so that nobody knows what is code and what is not",
+            ),
+            Self::Comment => {
+                (ProblemCode::UnclosedComment, "a comment is not closed: everything from here on is hidden")
+            }
+        }
+    }
+
+    /// Whether what was read may have been meant to be inside. A thought says what it is.
+    pub(super) const fn is_doubt(self) -> bool {
+        !matches!(self, Self::Thought)
+    }
+}
+
+/// Problems as they are found, with byte offsets.
+#[derive(Default)]
+pub(super) struct Problems {
+    told: Vec<(Option<usize>, Problem)>,
+    /// Of each kind, how many there are and which was told last.
+    counts: [(usize, usize); ProblemCode::ALL.len()],
+}
+
+impl Problems {
+    /// Adds one; of one kind only so many are told.
+    pub(super) fn add(&mut self, code: ProblemCode, at: Option<usize>, message: impl FnOnce() -> String) {
+        let (count, last) = &mut self.counts[code as usize];
+        *count += 1;
+        if *count > MOST {
+            self.told[*last].1.more += 1;
+            return;
+        }
+        *last = self.told.len();
+        self.told.push((at, Problem { code, message: message(), place: None, more: 0 }));
+    }
+
+    pub(super) fn stream(&mut self, failed: &Option<String>, noise: usize) {
+        if let Some(why) = failed {
+            let message = || format!("the agent's stream says that it failed: {}", shortened(why));
+            self.add(ProblemCode::StreamFailed, None, message);
+        }
+        if noise > 0 {
+            let message = || format!("{noise} lines of the stream are no events and were not read");
+            self.add(ProblemCode::StreamMixed, None, message);
+        }
+    }
+
+    pub(super) fn left_open(&mut self, open: &[(Open, usize)], unopened: Option<usize>) {
+        for (open, at) in open {
+            let (code, message) = open.problem();
+            self.add(code, Some(*at), || message.to_string());
+        }
+        if unopened.is_some() {
+            let message = "a thought is closed that was not opened: no pass before it is believed";
+            self.add(ProblemCode::UnopenedThought, unopened.map(|end| end - 1), || message.to_string());
+        }
+    }
+
+    /// All of them in the order of their places, those without a place last.
+    pub(super) fn finish(self, text: &str) -> Vec<Problem> {
+        let mut told = self.told;
+        told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
+        let mut place = Place { line: 1, column: 1 };
+        let mut seen = 0;
+        for (at, problem) in &mut told {
+            let Some(at) = *at else { continue };
+            let between = &text[seen..at];
+            let in_line = match memrchr(b'\n', between.as_bytes()) {
+                Some(end) => {
+                    place = Place {
+                        line: place.line + memchr_iter(b'\n', between.as_bytes()).count(),
+                        column: 1,
+                    };
+                    &between[end + 1..]
+                }
+                None => between,
+            };
+            place.column += in_line.chars().count();
+            seen = at;
+            problem.place = Some(place);
+        }
+        told.into_iter().map(|(_, problem)| problem).collect()
+    }
+}
+
+/// Enough of an agent's words to know them again.
+pub(super) fn shortened(words: &str) -> String {
+    const MOST_CHARACTERS: usize = 80;
+    let visible = visible(words.trim());
+    match visible.char_indices().nth(MOST_CHARACTERS) {
+        Some((at, _)) => format!("{}…", &visible[..at]),
+        None => visible.into_owned(),
+    }
+}

@@ -1,0 +1,487 @@
+//! Hostile and sloppy replies, and what is read from each.
+//!
+//! ```text
+//! replies/<subject>.txt   === the name -> outcome, phase=…, tasks=…, agent=…, escapes=yes, end=none
+//!                         --- prompt      (where there is one)
+//!                         --- reply
+//!                         --- expect      everything that is read but the text, which is only there if thoughts are cut
+//! streams/<cli>/*.jsonl   recorded from the CLIs, read as replies to a review
+//! ```
+//!
+//! `BLESS=1 cargo test -p callsheet-core --test replies` writes the expectations anew, but not the outcomes: those are
+//! what was meant.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use callsheet_core::agent::OutputFormat;
+use callsheet_core::contract::Contract;
+use callsheet_core::reply::{Asked, Outcome, Problem, ProblemCode, Reply, read};
+use callsheet_core::{Builtin, FILES, Library, Root, SourceId, find_agent, find_contract, read_contract};
+use proptest::prelude::*;
+
+struct Case {
+    title: String,
+    name: String,
+    outcome: String,
+    options: BTreeMap<String, String>,
+    prompt: Option<String>,
+    reply: String,
+    expect: String,
+}
+
+impl Case {
+    fn parse(text: &str) -> Self {
+        let (title, rest) = text.split_once('\n').unwrap();
+        let (name, outcome) = title.split_once(" -> ").unwrap_or_else(|| panic!("no outcome: {title}"));
+        let mut parts = outcome.split(' ');
+        let outcome = parts.next().unwrap().to_owned();
+        let options: BTreeMap<String, String> = parts
+            .map(|option| option.split_once('=').unwrap_or_else(|| panic!("{title}")))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        for key in options.keys() {
+            assert!(["phase", "tasks", "agent", "escapes", "end"].contains(&key.as_str()), "{title}: {key}");
+        }
+        let (prompt, rest) = match rest.strip_prefix("--- prompt\n") {
+            Some(rest) => rest.split_once("--- reply\n").map(|(prompt, rest)| (Some(prompt), rest)).unwrap(),
+            None => (None, rest.strip_prefix("--- reply\n").unwrap_or_else(|| panic!("no reply: {title}"))),
+        };
+        let (reply, expect) = rest.split_once("--- expect\n").unwrap_or_else(|| panic!("no end: {title}"));
+        Self {
+            title: title.to_owned(),
+            name: name.to_owned(),
+            outcome,
+            options,
+            prompt: prompt.map(str::to_owned),
+            reply: reply.to_owned(),
+            expect: expect.to_owned(),
+        }
+    }
+
+    fn write(&self, expect: &str) -> String {
+        let prompt = self.prompt.as_ref().map(|prompt| format!("--- prompt\n{prompt}")).unwrap_or_default();
+        format!("=== {}\n{prompt}--- reply\n{}--- expect\n{expect}", self.title, self.reply)
+    }
+
+    fn option(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    fn output(&self) -> Vec<u8> {
+        let reply = match self.option("end") {
+            Some(_) => self.reply.strip_suffix('\n').unwrap(),
+            None => &self.reply,
+        };
+        if self.option("escapes").is_some() { unescaped(reply) } else { reply.as_bytes().to_vec() }
+    }
+
+    fn read(&self) -> (String, String) {
+        let tasks: Vec<String> =
+            self.option("tasks").into_iter().flat_map(|ids| ids.split(',')).map(str::to_owned).collect();
+        let contract = contract(self.option("phase").unwrap_or("review"));
+        let asked = Asked { contract: &contract, tasks: &tasks, prompt: self.prompt.as_deref() };
+        let output = self.output();
+        let reply = read(&asked, &output, self.option("agent").map_or(OutputFormat::Text, format_of));
+        (reply.outcome.name().to_owned(), described(&reply, &String::from_utf8_lossy(&output)))
+    }
+}
+
+/// `\r`, `\t`, `\\` and bytes as `\xNN`; nothing else is special.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next().unwrap() {
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'\\' => out.push(b'\\'),
+            b'x' => {
+                let digits: Vec<u8> = bytes.by_ref().take(2).collect();
+                out.push(u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap());
+            }
+            other => panic!("\\{}", char::from(other)),
+        }
+    }
+    out
+}
+
+/// A whole reply, so that it can be read and compared.
+fn described(reply: &Reply<'_>, output: &str) -> String {
+    let mut out = reply.outcome.name().to_owned();
+    if let Some(verdict) = reply.verdict {
+        write!(out, " {}", verdict.name()).unwrap();
+    }
+    out.push('\n');
+    for (id, status) in &reply.tasks {
+        writeln!(out, "task {id}: {}", status.name()).unwrap();
+    }
+    if reply.text.to_string() != output {
+        writeln!(out, "text {:?}", reply.text.to_string()).unwrap();
+    }
+    for Problem { code, message, place, more } in &reply.problems {
+        let place = place.map_or("-".to_owned(), |place| format!("{}:{}", place.line, place.column));
+        let more = if *more > 0 { format!(" (+{more})") } else { String::new() };
+        writeln!(out, "{place} {}: {message}{more}", code.as_str()).unwrap();
+    }
+    out
+}
+
+fn contract(name: &str) -> Contract {
+    find_contract(&Library::new(&Builtin), name, &Default::default()).unwrap().1
+}
+
+fn format_of(agent: &str) -> OutputFormat {
+    find_agent(&Library::new(&Builtin), agent, &Default::default()).unwrap().1.output.format
+}
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn cases(file: &Path) -> Vec<Case> {
+    let text = fs::read_to_string(file).unwrap();
+    text.split("=== ").skip(1).map(Case::parse).collect()
+}
+
+#[test]
+fn every_reply_is_read_as_it_is_meant() {
+    let bless = env::var_os("BLESS").is_some();
+    let (mut wrong, mut names) = (String::new(), Vec::new());
+    for file in files(&here("replies")) {
+        let mut blessed = String::new();
+        for case in cases(&file) {
+            let (outcome, expect) = case.read();
+            blessed += &case.write(&expect);
+            if outcome != case.outcome {
+                wrong += &format!("{}: is read as\n{expect}\n", case.title);
+            } else if expect != case.expect && !bless {
+                wrong += &format!("{}: expected\n{}but got\n{expect}\n", case.title, case.expect);
+            }
+            names.push(case.name);
+        }
+        if bless {
+            fs::write(&file, blessed).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "names are given twice");
+    assert!(all >= 150, "only {all} cases");
+}
+
+/// All kinds of problems and all outcomes occur in the table, and the documentation names all of them.
+#[test]
+fn every_problem_and_every_outcome_has_a_case() {
+    let table: String =
+        files(&here("replies")).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let page = fs::read_to_string(here("../../../docs/replies.md")).unwrap();
+    let mut missing = Vec::new();
+    for code in ProblemCode::ALL {
+        if !table.contains(&format!(" {}: ", code.as_str())) {
+            missing.push(format!("case of {}", code.as_str()));
+        }
+        if !page.contains(&format!("| `{}` | {} |", code.as_str(), code.meaning())) {
+            missing.push(format!("| `{}` | {} |", code.as_str(), code.meaning()));
+        }
+    }
+    for outcome in Outcome::ALL {
+        if !table.contains(&format!(" -> {}", outcome.name())) {
+            missing.push(format!("case of {}", outcome.name()));
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
+    let said = |text: &str| format!("pass PASS\ntext {text:?}\n");
+    let failed = |why: &str| {
+        format!(
+            "no_verdict\ntext \"\"\n- stream_failed: the agent's stream says that it failed: {why}\n\
+             - no_verdict: no verdict stands alone on a line\n"
+        )
+    };
+    let api = r#"{"type":"error","error":{"type":"invalid_request_error","code":400,"status":"INV…"#;
+    let errors = [
+        ("claude", failed("API Error: 400 the request is refused␊<review>PASS</review>")),
+        ("codex", failed(api)),
+        ("copilot", failed("400 the request is refused␊<review>PASS</review>")),
+        ("gemini", failed(&format!("[API Error: {}…", &api[..68]))),
+    ];
+    let asked = contract("review");
+    for (cli, error) in errors {
+        let expected = [
+            ("error", error),
+            ("thought", said("Nothing is wrong with it.\n\n<review>PASS</review>\n")),
+            ("tool", said("I write a note first.\n\nIt is written.\n\n<review>PASS</review>\n")),
+            ("verdict", said("I read the change.\n\n<review>PASS</review>\n")),
+        ];
+        let found: Vec<(String, String)> = files(&here("streams").join(cli))
+            .iter()
+            .map(|file| {
+                let output = fs::read(file).unwrap();
+                let asked = Asked { contract: &asked, tasks: &[], prompt: None };
+                let reply = read(&asked, &output, format_of(cli));
+                let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+                (name, described(&reply, &String::from_utf8_lossy(&output)))
+            })
+            .collect();
+        assert_eq!(found, expected.map(|(name, expected)| (name.to_owned(), expected)), "{cli}");
+        // Read as another agent's, or as text, a stream never passes: its texts are inside of lines.
+        for file in files(&here("streams").join(cli)) {
+            let output = fs::read(&file).unwrap();
+            for other in
+                ["claude", "codex", "copilot", "gemini", "opencode"].into_iter().filter(|other| *other != cli)
+            {
+                let asked = Asked { contract: &asked, tasks: &[], prompt: None };
+                let outcome = read(&asked, &output, format_of(other)).outcome;
+                assert_eq!(outcome, Outcome::NoVerdict, "{} as {other}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn t6_a_plain_text_is_read_whatever_the_agent_prints_as_a_rule() {
+    for agent in ["claude", "codex", "copilot", "gemini", "opencode"] {
+        for case in cases(&here("replies/alone.txt")).iter().filter(|case| case.option("agent").is_none()) {
+            let contract = contract(case.option("phase").unwrap_or("review"));
+            let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+            let outcome = read(&asked, &case.output(), format_of(agent)).outcome.name();
+            assert_eq!(outcome, case.outcome, "{} as {agent}", case.title);
+        }
+    }
+}
+
+#[test]
+fn a_contract_with_words_that_nothing_reads_is_refused() {
+    let text = "description = \"x\"\n[[verdict]]\nname = \"PASSED\"\nwhen = \"x\"\n[[task_status]]\nname = \"DONE\"\nwhen = \"x\"\n";
+    let id = SourceId::new(Root::Project, "contracts/own.toml").unwrap();
+    assert_eq!(
+        read_contract(&id, &text.into()).unwrap_err().to_string(),
+        "error[contract/bad]: project:contracts/own.toml: nothing reads `PASSED` as a verdict\n  \
+           = hint: did you mean `PASS`?\n  \
+           = hint: what is read is PASS, NEEDS_REVISION, NEEDS_CHANGES, REJECTED, MAJOR_ISSUES\n\
+         error[contract/bad]: project:contracts/own.toml: nothing reads `DONE` as a status\n  \
+           = hint: what is read is COMPLETED, FAILED"
+    );
+}
+
+fn config() -> ProptestConfig {
+    let long = env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1");
+    let cases = if long { 1_000_000 } else { 20_000 };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Pieces that replies are made of, and that try to be something else together.
+const PIECES: [&str; 44] = [
+    "<review>PASS</review>",
+    "<review>NEEDS_CHANGES</review>",
+    "<review>MAJOR_ISSUES</review>",
+    "<review>REJECTED</review>",
+    "<review>MAYBE</review>",
+    "<review>",
+    "</review>",
+    "PASS",
+    "<review>\nPASS\n</review>",
+    "<REVIEW id='x'> pass </Review >",
+    "<task_status id=\"1.1\">COMPLETED</task_status>",
+    "<task_status id=\"1.1\">FAILED</task_status>",
+    "<task_status id=1.2>",
+    "<thought>",
+    "</thought>",
+    "<thought/>",
+    "<thinking>",
+    "</thinking>",
+    "<think>",
+    "```",
+    "```\n",
+    "~~~\n",
+    "````\n",
+    "`",
+    "`\n",
+    "> ",
+    "<!--",
+    "-->",
+    "<pre>",
+    "</pre>",
+    "<code>",
+    "</code>",
+    "\n",
+    "\n\n",
+    "\r\n",
+    " ",
+    "    ",
+    "\t",
+    "- ",
+    "text",
+    "é",
+    "<",
+    ">",
+    "\u{feff}",
+];
+
+fn mess() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..24).prop_map(|pieces| pieces.concat())
+}
+
+fn outcome_of(phase: &str, reply: &str) -> Outcome {
+    let contract = contract(phase);
+    read(
+        &Asked { contract: &contract, tasks: &["1.1".into()], prompt: None },
+        reply.as_bytes(),
+        OutputFormat::Text,
+    )
+    .outcome
+}
+
+/// Lines of text without any tag, fence or quote.
+fn plain() -> impl Strategy<Value = String> {
+    prop::collection::vec("[a-z .,é]{0,12}", 0..4).prop_map(|lines| lines.join("\n") + "\n")
+}
+
+/// What may stand inside a thought: no thought, since that could close it.
+fn inside_thought() -> impl Strategy<Value = String> {
+    mess().prop_map(|text| text.replace("thought", "t").replace("think", "t"))
+}
+
+/// What may stand inside of a fence: neither a thought nor a fence of the same kind.
+fn inside_fence() -> impl Strategy<Value = String> {
+    inside_thought().prop_map(|text| text.replace("```", "").replace('`', ""))
+}
+
+const VERDICTS: [(&str, Outcome); 5] = [
+    ("<review>PASS</review>", Outcome::Pass),
+    ("<review>NEEDS_CHANGES</review>", Outcome::NeedsChanges),
+    ("<review>MAJOR_ISSUES</review>", Outcome::MajorIssues),
+    ("<review>REJECTED</review>", Outcome::ForeignVerdict),
+    ("", Outcome::NoVerdict),
+];
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn reading_never_fails_and_the_text_is_what_was_said(
+        bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..200), mess().prop_map(String::into_bytes)],
+        prompt in prop::option::of(mess()),
+        agent in prop::sample::select(vec!["claude", "codex", "gemini", "copilot", "opencode"]),
+        phase in prop::sample::select(vec!["plan", "challenge", "implement", "review", "archive"]),
+    ) {
+        let contract = contract(phase);
+        let asked = Asked { contract: &contract, tasks: &["1.1".into(), "1.2".into()], prompt: prompt.as_deref() };
+        let reply = read(&asked, &bytes, format_of(agent));
+        let lossy = String::from_utf8_lossy(&bytes);
+        // What is left was there in this order, and nothing else is.
+        let mut rest = &*lossy;
+        for piece in reply.text.pieces() {
+            let at = rest.find(piece);
+            prop_assert!(at.is_some(), "{piece:?} in {rest:?}");
+            rest = &rest[at.unwrap() + piece.len()..];
+        }
+        prop_assert_eq!(reply.verdict.is_some(), !matches!(reply.outcome,
+            Outcome::NoVerdict | Outcome::ForeignVerdict | Outcome::None | Outcome::Complete | Outcome::Incomplete));
+    }
+
+    /// A verdict that nothing can hide, since nothing is before it, is heard whatever follows; and what passes does so
+    /// for the word alone.
+    #[test]
+    fn t6_nothing_that_follows_makes_a_pass_of_another_verdict(reply in mess(), other in prop::sample::select(vec!["NEEDS_CHANGES", "REJECTED", "OK"])) {
+        prop_assert_ne!(outcome_of("review", &format!("<review>{other}</review>\n\n{reply}")), Outcome::Pass);
+        prop_assert_ne!(outcome_of("review", &reply.replace("PASS", other).replace("pass", other)), Outcome::Pass);
+    }
+
+    #[test]
+    fn t6_a_pass_beside_any_other_verdict_is_none(before in plain(), between in plain(), after in plain(), first in 0..2, other in 0..8_usize) {
+        let others = ["NEEDS_CHANGES", "MAJOR_ISSUES", "REJECTED", "NEEDS_REVISION", "APPROVED", "PASSED", "NOT PASS", "PASS?"];
+        let (pass, other) = ("<review>PASS</review>".to_owned(), format!("<review>{}</review>", others[other]));
+        let (one, two) = if first == 0 { (pass, other) } else { (other, pass) };
+        prop_assert_ne!(outcome_of("review", &format!("{before}{one}\n{between}{two}\n{after}")), Outcome::Pass);
+    }
+
+    #[test]
+    fn t6_text_in_a_thought_changes_nothing(before in plain(), inside in inside_thought(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+        let (marker, outcome) = VERDICTS[verdict];
+        let thought = format!("<thought>{inside}</thought>\n");
+        let reply = if last { format!("{before}\n{marker}\n{thought}{after}") } else { format!("{before}{thought}{after}\n{marker}") };
+        prop_assert_eq!(outcome_of("review", &reply), outcome, "{:?}", reply);
+        let contract = contract("review");
+        let reply = read(&Asked { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), OutputFormat::Text).text.to_string();
+        let whole = if last { format!("{before}\n{marker}\n{after}") } else { format!("{before}{after}\n{marker}") };
+        prop_assert_eq!(reply, whole);
+    }
+
+    #[test]
+    fn t6_text_in_a_fence_changes_nothing(before in plain(), inside in inside_fence(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+        let (marker, outcome) = VERDICTS[verdict];
+        let fence = format!("```text\n{inside}\n```\n");
+        let reply = if last { format!("{before}\n{marker}\n{fence}{after}") } else { format!("{before}{fence}{after}\n{marker}") };
+        prop_assert_eq!(outcome_of("review", &reply), outcome, "{:?}", reply);
+    }
+
+    #[test]
+    fn t6_what_is_cut_off_never_becomes_good(reply in mess(), cut in any::<prop::sample::Index>()) {
+        let whole = format!("{}\n<review>NEEDS_CHANGES</review>\n", reply.replace('<', ""));
+        let cut = whole.floor_char_boundary(cut.index(whole.len()));
+        prop_assert_ne!(outcome_of("review", &whole[..cut]), Outcome::Pass);
+    }
+}
+
+/// A million of anything that is left open takes no longer by the piece than a thousand: this ends at all.
+#[test]
+fn a_million_open_tags_are_read() {
+    for piece in [
+        "<thought>",
+        "<review>",
+        "<review",
+        "<!--",
+        "```\n",
+        "`\n",
+        "<pre>",
+        "<code>",
+        "</thought>",
+        "<review>PASS</review>",
+        "> \n<review>x</review>\n",
+        "<task_status id='",
+        "<review>\nPASS\n</review>",
+        "a\n<review>PASS</review>\n",
+        "<thought/>",
+        "< ",
+        "-`",
+        "~~~",
+        "<thought><!--</thought>",
+        "<!--<thought>--></thought>",
+    ] {
+        let reply = piece.repeat(1_000_000);
+        let good = outcome_of("review", &reply).is_good();
+        assert_eq!(good, piece == "a\n<review>PASS</review>\n", "{piece}");
+    }
+}
+
+/// No shipped text that an agent may repeat says anything by itself.
+#[test]
+fn t5_no_shipped_file_is_a_verdict() {
+    for (path, text) in FILES {
+        for phase in ["plan", "challenge", "review"] {
+            assert!(!outcome_of(phase, text).is_good(), "{path} passes as a {phase}");
+        }
+        assert_eq!(outcome_of("implement", text), Outcome::Incomplete, "{path}");
+    }
+}
