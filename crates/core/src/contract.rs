@@ -48,7 +48,43 @@ pub struct Submission {
     /// tool can hand it in.
     #[serde(default)]
     pub file: Option<String>,
+    /// A field that, where it is given, is added to the names of all files: `review.yaml` becomes
+    /// `review_logic.yaml`.
+    #[serde(default)]
+    pub suffix: Option<String>,
+    /// Files of the session that must be there before.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Files of the session that are worth nothing after.
+    #[serde(default)]
+    pub stale: Vec<String>,
+    /// It is a plan, or the order of one: the rules for plans hold.
+    #[serde(default)]
+    pub plan: Option<Plan>,
+    /// What is written besides the data, for those who read Markdown.
+    #[serde(default)]
+    pub write: Vec<Companion>,
     pub field: Vec<Field>,
+}
+
+/// Which contracts the parts of a plan fulfil.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    pub subplan: String,
+    /// Without it, this contract is the order itself, and the sub-plans are in the session.
+    #[serde(default)]
+    pub order: Option<String>,
+}
+
+/// A file that is made from the data. In its path `{field}` stands for a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Companion {
+    pub path: String,
+    /// `{{field}}` alone on a line is the field as it is, or nothing, and then the line goes with the empty one
+    /// after it; among other words it is folded into the line.
+    pub text: String,
 }
 
 /// A field of a submission, or of the items in one.
@@ -63,6 +99,12 @@ pub struct Field {
     /// The smallest number, or the least number of entries.
     #[serde(default)]
     pub at_least: Option<u64>,
+    /// The one number that it can be. It is written even where it was not given.
+    #[serde(default)]
+    pub fixed: Option<u64>,
+    /// Whether it is written with the data; else only companions have it.
+    #[serde(default = "yes")]
+    pub kept: bool,
     /// What a choice may be.
     #[serde(default)]
     pub choices: Vec<String>,
@@ -71,9 +113,26 @@ pub struct Field {
     #[serde(default)]
     #[schemars(with = "Option<Value>")]
     pub example: Option<Value>,
+    /// In companions: the words for each entry of a list, with `{{number}}` and `{{text}}` or the entry's fields.
+    #[serde(default)]
+    pub each: Option<String>,
+    /// In companions: what stands between entries.
+    #[serde(default = "newline")]
+    pub join: String,
+    /// In companions: the words around it, with `{{rows}}`; not used where it is not given.
+    #[serde(default)]
+    pub wrap: Option<String>,
     /// The fields of a map, or of each item.
     #[serde(default)]
     pub field: Vec<Self>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn newline() -> String {
+    "\n".into()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

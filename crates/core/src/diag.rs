@@ -55,6 +55,8 @@ codes! {
     AgentBad "agent/bad" "An agent's file cannot be read.",
     ContractNotFound "contract/not-found" "No root holds the contract.",
     ContractBad "contract/bad" "A contract cannot be read.",
+    SubmissionBad "submission/bad" "What was handed in is not what the contract asks for.",
+    PreferenceBad "preference/bad" "A preference is blank, holds what it must not hold, or is for a role that does not exist.",
     RequestBad "request/bad" "A request does not have the form that the schema gives.",
     RequestUnknownKey "request/unknown-key" "A request has a key that does not exist.",
     RequestBadName "request/bad-name" "A role, agent, phase, command, recipe or key is not a name.",

@@ -13,6 +13,7 @@ use core::ops::Range;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Spanned};
 
@@ -179,27 +180,19 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
     if yaml.trim().is_empty() {
         return Ok(Front::default());
     }
-    let options = serde_saphyr::options! {
-        merge_keys: serde_saphyr::MergeKeyPolicy::Error,
-        reject_unsupported_tags: true,
-        with_snippet: false,
-        budget: serde_saphyr::budget! {
-            max_events: 20_000,
-            max_aliases: 0,
-            max_anchors: 0,
-            max_depth: 16,
-            max_nodes: 10_000,
-        },
-    };
-    let header: Header = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
-        let at = start + error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
-        let bad = Diag::error(Code::FrontBad, format!("the frontmatter cannot be read: {}", words(&error)));
-        let bad = bad.at(id, text, at..at + 1);
-        match &error {
-            Error::SerdeUnknownField { field, expected, .. } => bad.suggest(field, expected.iter().copied()),
-            _ => bad,
-        }
-    })?;
+    let header: Header =
+        serde_saphyr::from_str_with_options(yaml, options(10_000, false)).map_err(|error| {
+            let at = start + error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
+            let bad =
+                Diag::error(Code::FrontBad, format!("the frontmatter cannot be read: {}", words(&error)));
+            let bad = bad.at(id, text, at..at + 1);
+            match &error {
+                Error::SerdeUnknownField { field, expected, .. } => {
+                    bad.suggest(field, expected.iter().copied())
+                }
+                _ => bad,
+            }
+        })?;
     let variables = header.variables.map(|declared| {
         let each = declared.into_iter().map(|Spanned { value, referenced, .. }| {
             let at = offset(yaml, referenced.line(), referenced.column());
@@ -218,6 +211,31 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
         version: header.version,
         tags: header.tags,
         variables: variables.transpose()?,
+    })
+}
+
+/// No anchors, tags, merge keys: nothing of YAML that can multiply or mean something else.
+fn options(most_nodes: usize, strict_booleans: bool) -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        merge_keys: serde_saphyr::MergeKeyPolicy::Error,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+        strict_booleans: strict_booleans,
+        budget: serde_saphyr::budget! {
+            max_events: 2 * most_nodes,
+            max_aliases: 0,
+            max_anchors: 0,
+            max_depth: 16,
+            max_nodes: most_nodes,
+        },
+    }
+}
+
+/// Reads any YAML as data within the limits of a header, or says what is wrong and where.
+pub(crate) fn read_yaml(yaml: &str, most_nodes: usize) -> Result<Value, (String, usize)> {
+    serde_saphyr::from_str_with_options(yaml, options(most_nodes, true)).map_err(|error| {
+        let at = error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
+        (words(&error), at)
     })
 }
 

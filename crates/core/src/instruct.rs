@@ -14,6 +14,7 @@ use crate::fill::Row;
 use crate::prompt::{Block, From, Piece, Trust};
 use crate::recipe::{self, Derive};
 use crate::source::SourceId;
+use crate::submission;
 use crate::template::written;
 use crate::text::Text;
 
@@ -82,7 +83,7 @@ impl Wording<'_, '_> {
                     kind: "file",
                     fields: alloc::vec![("file", file), ("description", description)],
                 });
-                serde_saphyr::to_string(&example).unwrap_or_default()
+                submission::as_yaml(&example)
             }
             _ => {
                 let pattern = self.c.agent.tools.mcp.clone().unwrap_or_else(|| "{tool}".into());
@@ -92,7 +93,7 @@ impl Wording<'_, '_> {
                     kind: "tool",
                     fields: alloc::vec![("tool", tool), ("description", description)],
                 });
-                format!("{example:#}")
+                format!("{:#}", Value::Object(example))
             }
         };
         self.fields("", &submission.field, rows);
@@ -154,10 +155,10 @@ impl Wording<'_, '_> {
 }
 
 /// The example that an instruction shows: every field that has one.
-pub(crate) fn example(fields: &[Field]) -> Value {
+pub(crate) fn example(fields: &[Field]) -> Map<String, Value> {
     let mut map = Map::new();
     for field in fields {
-        let inner = || example(&field.field);
+        let inner = || Value::Object(example(&field.field));
         let value = match field.kind {
             Kind::Items => Some(Value::Array(alloc::vec![inner()])),
             Kind::Map => Some(inner()),
@@ -165,5 +166,5 @@ pub(crate) fn example(fields: &[Field]) -> Value {
         };
         map.extend(value.map(|value| (field.name.clone(), value)));
     }
-    Value::Object(map)
+    map
 }

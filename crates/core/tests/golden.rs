@@ -36,6 +36,8 @@ use serde::Deserialize;
 
 /// What only the command line says. Its own tests show it.
 const COMMAND_LINE: &[Code] = &[
+    Code::SubmissionBad,
+    Code::PreferenceBad,
     Code::PromptOverWindow,
     Code::PromptOverLimit,
     Code::ConfigBad,

@@ -1,0 +1,209 @@
+//! Preference memory: what a person approved for a role, as a list in that role's extension file.
+//!
+//! Text in, text out; the file and its lock are `callsheet-run`'s business.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use crate::diag::{Code, Diag, is_invisible};
+use crate::name::is_name;
+use crate::request::Layout;
+
+/// The heading of the section, alone on its line.
+const HEADING: &str = "## Approved Preferences";
+
+/// The fields of a preference in a submission.
+pub(crate) const FIELDS: [&str; 2] = ["target_role", "bullet"];
+
+/// Nobody remembers more in one sentence.
+const MAX_CHARS: usize = 1000;
+
+/// One standing wish for one role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preference {
+    pub role: String,
+    pub bullet: String,
+}
+
+impl Preference {
+    pub(crate) fn from_value(value: &Value) -> Option<Self> {
+        let [role, bullet] = FIELDS.map(|field| value[field].as_str());
+        Some(Self { role: role?.trim().into(), bullet: bullet?.into() })
+    }
+
+    /// Everything that speaks against it; `roles` are those that there are.
+    pub fn problems(&self, roles: &[String]) -> Vec<Diag> {
+        let mut wrong = Vec::new();
+        let mut bad = |message: String| wrong.push(Diag::error(Code::PreferenceBad, message));
+        if is_blank(&self.bullet) {
+            bad("the preference is blank".into());
+        }
+        if self.bullet.chars().count() > MAX_CHARS {
+            bad(format!("the preference has more than {MAX_CHARS} characters"));
+        }
+        if self.bullet.contains(is_invisible) {
+            bad("the preference contains an invisible character".into());
+        }
+        // In an extension this, and nothing else, is live.
+        if self.bullet.contains("[[placeholder:") {
+            bad("the preference contains `[[placeholder:`, which would be a slot".into());
+        }
+        if !is_name(&self.role) || !roles.contains(&self.role) {
+            let diag = Diag::error(Code::PreferenceBad, format!("there is no role `{}`", self.role));
+            let diag = diag.suggest(&self.role, roles.iter().map(String::as_str));
+            wrong.push(diag.hint(format!("roles that exist: {}", roles.join(", "))));
+        }
+        wrong
+    }
+}
+
+/// The extension file of `role`, relative to the project.
+pub fn file(layout: &Layout, role: &str) -> String {
+    format!("{}/agents/{role}.md", layout.prompts)
+}
+
+/// The bullets of the section, as they are written.
+pub fn list(text: &str) -> Vec<&str> {
+    let section = Section::find(text);
+    let lines = section.map(|section| &text[section.body..section.end]).unwrap_or_default().lines();
+    lines.filter_map(bullet).collect()
+}
+
+/// `text` with those of `bullets` that no bullet of it says yet, and these, as they are stored.
+pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
+    let mut known: Vec<String> = text.lines().filter_map(bullet).map(key).collect();
+    let mut new = Vec::new();
+    for given in bullets.iter().filter(|given| !is_blank(given)) {
+        let key = key(given);
+        if !known.contains(&key) {
+            known.push(key);
+            new.push(stored(given));
+        }
+    }
+    if new.is_empty() {
+        return (text.to_string(), new);
+    }
+    let lines: String = new.iter().map(|bullet| format!("- {bullet}\n")).collect();
+    let text = match Section::find(text) {
+        Some(section) => {
+            let body = &text[section.body..section.end];
+            let said = body.trim_end();
+            let at = section.body + said.len();
+            let gap = if said.is_empty() || said.lines().last().is_none_or(|line| bullet(line).is_none()) {
+                "\n\n"
+            } else {
+                "\n"
+            };
+            let rest = text[at..].trim_start_matches(['\n', '\r']);
+            let between = if rest.is_empty() { "" } else { "\n" };
+            [text[..at].trim_end(), gap, &lines, between, rest].concat()
+        }
+        None => {
+            let before = text.trim_end();
+            let gap = if before.is_empty() { "" } else { "\n\n" };
+            [before, gap, HEADING, "\n\n", &lines].concat()
+        }
+    };
+    (text, new)
+}
+
+/// `text` without the bullet of the section that says the same, and that bullet. The heading goes with the last one.
+pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
+    let section = Section::find(text)?;
+    let wanted = key(given);
+    let mut at = section.body;
+    for line in text[section.body..section.end].split_inclusive('\n') {
+        match bullet(line.trim_end()).filter(|said| key(said) == wanted) {
+            Some(said) => {
+                let (before, rest) = (&text[..at], &text[at + line.len()..]);
+                let left = [before, rest].concat();
+                let is_last =
+                    text[section.body..section.end].lines().filter(|line| !line.trim().is_empty()).count()
+                        == 1;
+                let left = if is_last { without_section(text, &section) } else { left };
+                return Some((left, said.to_string()));
+            }
+            None => at += line.len(),
+        }
+    }
+    None
+}
+
+fn without_section(text: &str, section: &Section) -> String {
+    let before = text[..section.heading].trim_end();
+    let rest = text[section.end..].trim_start_matches(['\n', '\r']);
+    match (before.is_empty(), rest.is_empty()) {
+        (true, _) => rest.to_string(),
+        (false, true) => [before, "\n"].concat(),
+        (false, false) => [before, "\n\n", rest].concat(),
+    }
+}
+
+/// Where the section is: from its heading to the next one of its level or above, outside of code fences.
+struct Section {
+    heading: usize,
+    body: usize,
+    end: usize,
+}
+
+impl Section {
+    fn find(text: &str) -> Option<Self> {
+        let mut at = 0;
+        let mut fence: Option<&str> = None;
+        let mut found: Option<Self> = None;
+        for line in text.split_inclusive('\n') {
+            let start = at;
+            at += line.len();
+            let bare = line.trim();
+            let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+            match (fence, mark) {
+                (None, Some(mark)) => fence = Some(mark),
+                (Some(open), Some(mark)) if open == mark => fence = None,
+                _ => {}
+            }
+            if fence.is_some() || mark.is_some() {
+                continue;
+            }
+            match &mut found {
+                None if line.trim_end() == HEADING => {
+                    found = Some(Self { heading: start, body: at, end: text.len() })
+                }
+                Some(section) if line.starts_with("# ") || line.starts_with("## ") => {
+                    section.end = start;
+                    return found;
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// What a line says, if it is a bullet: a mark and a blank.
+fn bullet(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let rest = line.strip_prefix(['-', '*', '+'])?;
+    rest.starts_with([' ', '\t']).then(|| rest.trim())
+}
+
+fn is_blank(given: &str) -> bool {
+    stored(given).is_empty()
+}
+
+/// Without a mark in front, on one line.
+fn stored(given: &str) -> String {
+    let given = given.trim();
+    let bare = match given.strip_prefix(['-', '*', '+']) {
+        Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => rest,
+        _ => given,
+    };
+    bare.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What two preferences have in common that say the same: upper case first, since some letters fold only so.
+fn key(given: &str) -> String {
+    stored(given).chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}

@@ -1,0 +1,308 @@
+//! Fields: is this data what the contract asks for? Types are strict, unknown fields are refused, and a blank text
+//! where none is required was not given.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+
+use super::Data;
+use crate::contract::{Field, Kind, Required};
+use crate::diag::{Code, Diag, Failure, is_invisible, tell};
+use crate::name::{NAME_HINT, is_name};
+use crate::prefs;
+use crate::source::{Root, SourceId};
+
+pub(super) fn judge(fields: &[Field], given: &Value, roles: &[String]) -> Result<Data, Failure> {
+    let mut judge = Judge { roles, wrong: Vec::new() };
+    let Value::Object(map) = given else {
+        let message = format!("the submission is {}; fields are wanted", a_type(given));
+        return Err(Diag::error(Code::SubmissionBad, message).into());
+    };
+    let data = judge.map(fields, map, "");
+    if judge.wrong.is_empty() { Ok(data) } else { Err(Failure(judge.wrong)) }
+}
+
+struct Judge<'r> {
+    roles: &'r [String],
+    wrong: Vec<Diag>,
+}
+
+impl Judge<'_> {
+    fn bad(&mut self, message: impl Into<String>) {
+        self.tell(Diag::error(Code::SubmissionBad, message));
+    }
+
+    fn tell(&mut self, diag: Diag) {
+        tell(&mut self.wrong, Code::SubmissionBad, || diag);
+    }
+
+    /// The fields of a map that stands at `at`, in the order of the contract.
+    fn map(&mut self, fields: &[Field], given: &Map<String, Value>, at: &str) -> Data {
+        let mut data = Data::new();
+        for field in fields {
+            let at = below(at, &field.name);
+            match given.get(&field.name).filter(|value| is_given(field, value)) {
+                Some(value) => {
+                    let value = self.value(field, value, &at);
+                    data.extend(value.map(|value| (field.name.clone(), value)));
+                }
+                None => {
+                    data.extend(field.fixed.map(|fixed| (field.name.clone(), fixed.into())));
+                    self.absent(field, given, &at);
+                }
+            }
+        }
+        let known = || fields.iter().map(|field| field.name.as_str());
+        for name in given.keys().filter(|name| known().all(|known| known != name.as_str())) {
+            let diag = Diag::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
+            let all: Vec<&str> = known().collect();
+            self.tell(diag.suggest(name, known()).hint(format!("fields that exist: {}", all.join(", "))));
+        }
+        data
+    }
+
+    fn absent(&mut self, field: &Field, given: &Map<String, Value>, at: &str) {
+        match &field.required {
+            Required::Always(false) => {}
+            Required::Always(true) if given.contains_key(&field.name) => self.bad(format!("`{at}` is blank")),
+            Required::Always(true) => self.bad(format!("`{at}` is missing")),
+            Required::Where(conditions) => {
+                let holds = |(name, value): (&String, &String)| {
+                    given.get(name).and_then(Value::as_str) == Some(value.as_str())
+                };
+                if conditions.iter().all(holds) {
+                    let why: Vec<String> =
+                        conditions.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
+                    self.bad(format!("`{at}` is missing: it is required where {}", why.join(" and ")));
+                }
+            }
+        }
+    }
+
+    fn value(&mut self, field: &Field, value: &Value, at: &str) -> Option<Value> {
+        match field.kind {
+            Kind::Text => self.text(value, at).map(Value::String),
+            Kind::Name => self.word(value, at, is_name, NAME_HINT),
+            Kind::Slug => {
+                self.word(value, at, is_slug, "write words in lower case, joined by single hyphens")
+            }
+            Kind::Choice => self.choice(value, &field.choices, at),
+            Kind::Integer => self.integer(field, value, at),
+            Kind::Boolean if value.is_boolean() => Some(value.clone()),
+            Kind::Boolean => {
+                self.bad(format!("`{at}` is {}; true or false is wanted", a_type(value)));
+                None
+            }
+            Kind::Texts => {
+                self.list(field, value, at, |judge, entry, at| judge.text(entry, at).map(Value::String))
+            }
+            Kind::Globs => self.list(field, value, at, Self::glob),
+            Kind::Map => match value {
+                Value::Object(map) => Some(self.map(&field.field, map, at).into()),
+                _ => {
+                    self.bad(format!("`{at}` is {}; fields are wanted", a_type(value)));
+                    None
+                }
+            },
+            Kind::Items => self.list(field, value, at, |judge, entry, at| match entry {
+                Value::Object(map) => Some(judge.map(&field.field, map, at).into()),
+                _ => {
+                    judge.bad(format!("`{at}` is {}; fields are wanted", a_type(entry)));
+                    None
+                }
+            }),
+            Kind::Preferences => self.list(field, value, at, Self::preference),
+        }
+    }
+
+    /// A text without the blank lines around it.
+    fn text(&mut self, value: &Value, at: &str) -> Option<String> {
+        let Value::String(text) = value else {
+            let diag =
+                Diag::error(Code::SubmissionBad, format!("`{at}` is {}; a text is wanted", a_type(value)));
+            let is_scalar = value.is_boolean() || value.is_number();
+            self.tell(if is_scalar { diag.hint("put it in quotes") } else { diag });
+            return None;
+        };
+        let trimmed = without_blank_lines(text);
+        if trimmed.is_empty() {
+            self.bad(format!("`{at}` is blank"));
+            return None;
+        }
+        Some(trimmed.to_string())
+    }
+
+    fn word(&mut self, value: &Value, at: &str, is: fn(&str) -> bool, hint: &str) -> Option<Value> {
+        let text = self.text(value, at)?;
+        let text = text.trim();
+        if is(text) {
+            return Some(text.into());
+        }
+        let kind = if is("a-b") && is("a_b") { "name" } else { "slug" };
+        let message = format!("`{at}` is `{}`, which is no {kind}", short(text));
+        self.tell(Diag::error(Code::SubmissionBad, message).hint(hint));
+        None
+    }
+
+    fn choice(&mut self, value: &Value, choices: &[String], at: &str) -> Option<Value> {
+        let text = self.text(value, at)?;
+        if choices.contains(&text) {
+            return Some(text.into());
+        }
+        let message = format!("`{at}` is `{}`, not one of {}", short(&text), choices.join(", "));
+        let diag = Diag::error(Code::SubmissionBad, message);
+        self.tell(diag.suggest(&text, choices.iter().map(String::as_str)));
+        None
+    }
+
+    fn integer(&mut self, field: &Field, value: &Value, at: &str) -> Option<Value> {
+        let Some(number) = whole(value) else {
+            let what = if value.is_number() { value.to_string() } else { a_type(value).to_string() };
+            self.bad(format!("`{at}` is {what}; a whole number is wanted"));
+            return None;
+        };
+        if let Some(fixed) = field.fixed.filter(|fixed| *fixed != number) {
+            self.bad(format!("`{at}` is {number}; it can only be {fixed}"));
+        }
+        if let Some(least) = field.at_least.filter(|least| number < *least) {
+            self.bad(format!("`{at}` is {number}, which is less than {least}"));
+        }
+        Some(number.into())
+    }
+
+    fn list(
+        &mut self,
+        field: &Field,
+        value: &Value,
+        at: &str,
+        entry: impl Fn(&mut Self, &Value, &str) -> Option<Value>,
+    ) -> Option<Value> {
+        let Value::Array(entries) = value else {
+            self.bad(format!("`{at}` is {}; a list is wanted", a_type(value)));
+            return None;
+        };
+        if let Some(least) = field.at_least.filter(|least| (entries.len() as u64) < *least) {
+            self.bad(format!("`{at}` has {} entries, at least {least} is wanted", entries.len()));
+        }
+        let numbered = entries.iter().enumerate();
+        let read = numbered.filter_map(|(nth, value)| entry(self, value, &format!("{at}[{}]", nth + 1)));
+        Some(Value::Array(read.collect()))
+    }
+
+    /// A path or glob inside the project, in normal form.
+    fn glob(&mut self, value: &Value, at: &str) -> Option<Value> {
+        let text = self.text(value, at)?;
+        let text = text.trim();
+        let why = if text.chars().count() > MAX_GLOB {
+            format!("it has more than {MAX_GLOB} characters")
+        } else if text.contains(|c: char| is_invisible(c) || c == '\n') {
+            "it contains an invisible character".into()
+        } else {
+            match SourceId::new(Root::Project, text) {
+                Ok(id) => return Some(id.path().into()),
+                Err(why) => why.to_string(),
+            }
+        };
+        let message = format!("`{at}` is `{}`, which is no path inside the project: {why}", short(text));
+        self.bad(message);
+        None
+    }
+
+    fn preference(&mut self, value: &Value, at: &str) -> Option<Value> {
+        let Value::Object(map) = value else {
+            self.bad(format!("`{at}` is {}; fields are wanted", a_type(value)));
+            return None;
+        };
+        let before = self.wrong.len();
+        let mut data = Data::new();
+        for name in prefs::FIELDS {
+            let at = below(at, name);
+            match map.get(name) {
+                Some(value) => data.extend(self.text(value, &at).map(|text| (name.into(), text.into()))),
+                None => self.bad(format!("`{at}` is missing")),
+            }
+        }
+        for name in map.keys().filter(|name| !prefs::FIELDS.contains(&name.as_str())) {
+            let diag = Diag::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
+            self.tell(diag.suggest(name, prefs::FIELDS));
+        }
+        if let Some(preference) = prefs::Preference::from_value(&Value::Object(data.clone())) {
+            for wrong in preference.problems(self.roles) {
+                let Diag { message, hints, .. } = wrong;
+                let diag = Diag::error(Code::SubmissionBad, format!("`{at}`: {message}"));
+                self.tell(hints.into_iter().fold(diag, Diag::hint));
+            }
+        }
+        (self.wrong.len() == before).then(|| data.into())
+    }
+}
+
+/// Longer than any path that a system takes.
+const MAX_GLOB: usize = 1000;
+
+fn below(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_string() } else { format!("{at}.{name}") }
+}
+
+/// Whether there is a value: nothing, and a blank text, are none.
+fn is_given(field: &Field, value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(entries) if field.required != Required::Always(true) => !entries.is_empty(),
+        _ => true,
+    }
+}
+
+/// A whole number of zero or more; one that is written with a fraction of nothing, too.
+fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        // Above this not every whole number can be written so.
+        let exact = (0.0..9_007_199_254_740_992.0).contains(&number);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was looked at"
+        )]
+        let whole = number as u64;
+        #[expect(clippy::cast_precision_loss, reason = "the range was looked at")]
+        let same = whole as f64 == number;
+        (exact && same).then_some(whole)
+    })
+}
+
+fn is_slug(text: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    text.split('-').all(is_word)
+}
+
+fn without_blank_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let lead = text.len() - text.trim_start().len();
+    let first_line = text[..lead].rfind('\n').map_or(0, |at| at + 1);
+    &text[first_line..]
+}
+
+fn short(text: &str) -> String {
+    let mut short: String = text.chars().take(60).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn a_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}

@@ -1,0 +1,224 @@
+//! Submissions: what an agent hands in, by a tool or by a file, becomes files of the session.
+//!
+//! One function judges both ways, [`submit`]: all mistakes at once, each with its place in the data, counted from
+//! 1, so that the agent can correct itself. Nothing here writes a file: [`Changes`] say what to write and remove.
+
+mod fields;
+mod overlap;
+mod plan;
+mod schema;
+mod stale;
+mod words;
+mod yaml;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+
+pub use self::schema::schema;
+pub use self::stale::waiting;
+pub use self::yaml::read_yaml;
+pub(crate) use self::yaml::write as as_yaml;
+use crate::contract::{Contract, Field, Kind, Submission};
+use crate::data;
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::{Library, names_in, read};
+use crate::prefs::Preference;
+use crate::request::Layout;
+use crate::source::{Root, SourceId, Sources};
+
+/// What is to become of the session's files; paths are relative to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Path → text.
+    pub write: BTreeMap<String, String>,
+    /// Files that are there and worth nothing any more.
+    pub remove: Vec<String>,
+}
+
+/// A submission that was found good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Submitted {
+    pub changes: Changes,
+    /// What the person approved, in the order given.
+    pub preferences: Vec<Preference>,
+}
+
+/// The data of a submission: only known fields, in the order of the contract, texts without outer blank lines.
+pub(crate) type Data = Map<String, Value>;
+
+/// The roles that there are: one for each template in `agents/`.
+pub fn roles(sources: &dyn Sources, layout: &Layout) -> Vec<String> {
+    names_in(sources, "templates/agents", layout)
+}
+
+/// Every contract that is handed in by a tool, by name; with a role only those that it may hand in.
+pub fn tools(
+    sources: &dyn Sources,
+    layout: &Layout,
+    role: Option<&str>,
+) -> Result<Vec<(String, Contract)>, Failure> {
+    let library = Library::new(sources);
+    let mut tools = Vec::new();
+    let mut wrong = Vec::new();
+    for name in names_in(sources, "contracts", layout) {
+        match data::contract(&library, &name, layout) {
+            Ok((_, contract)) => {
+                let may = |submission: &Submission| {
+                    role.is_none_or(|role| submission.roles.iter().any(|known| known == role))
+                };
+                if contract.submission.as_ref().is_some_and(may) {
+                    tools.push((name, contract));
+                }
+            }
+            Err(Failure(diags)) => wrong.extend(diags),
+        }
+    }
+    if wrong.is_empty() { Ok(tools) } else { Err(Failure(wrong)) }
+}
+
+/// Judges `given` by the contract `name` and says which files of the session it becomes.
+pub fn submit(
+    sources: &dyn Sources,
+    layout: &Layout,
+    name: &str,
+    given: &Value,
+) -> Result<Submitted, Failure> {
+    let desk = Desk { library: Library::new(sources), layout, roles: roles(sources, layout) };
+    let submission = desk.submission(name)?;
+    let data = desk.judge(&submission, given)?;
+    let mut changes = Changes::default();
+    match &submission.plan {
+        Some(plan) => desk.plan(&submission, plan, &data, &mut changes)?,
+        None => desk.write(&submission, &data, &mut changes)?,
+    }
+    desk.check_needs(&submission, &data)?;
+    for pattern in &submission.stale {
+        let path = path(pattern, &data);
+        if desk.is_there(&path)? {
+            changes.remove.push(path);
+        }
+    }
+    changes.remove.retain(|path| !changes.write.contains_key(path));
+    changes.remove.sort();
+    changes.remove.dedup();
+    let preferences = submission.field.iter().filter(|field| field.kind == Kind::Preferences);
+    let preferences = preferences.filter_map(|field| data.get(&field.name)?.as_array());
+    let preferences = preferences.flatten().filter_map(Preference::from_value).collect();
+    Ok(Submitted { changes, preferences })
+}
+
+/// Where submissions are looked at.
+struct Desk<'s> {
+    library: Library<'s>,
+    layout: &'s Layout,
+    roles: Vec<String>,
+}
+
+impl Desk<'_> {
+    fn submission(&self, name: &str) -> Result<Submission, Failure> {
+        let (id, contract) = data::contract(&self.library, name, self.layout)?;
+        contract.submission.ok_or_else(|| {
+            Diag::error(Code::SubmissionBad, format!("`{name}` is nothing that is handed in"))
+                .looked([id])
+                .into()
+        })
+    }
+
+    fn judge(&self, submission: &Submission, given: &Value) -> Result<Data, Failure> {
+        fields::judge(&submission.field, given, &self.roles)
+    }
+
+    /// The data as YAML, and what is made from it.
+    fn write(&self, submission: &Submission, data: &Data, changes: &mut Changes) -> Result<(), Failure> {
+        if let Some(file) = &submission.file {
+            let kept = kept(&submission.field, data);
+            self.add(submission, file, data, yaml::write(&kept), changes)?;
+        }
+        self.write_companions(submission, data, changes)
+    }
+
+    fn write_companions(
+        &self,
+        submission: &Submission,
+        data: &Data,
+        changes: &mut Changes,
+    ) -> Result<(), Failure> {
+        for companion in &submission.write {
+            let text = words::fill_file(&companion.text, &submission.field, data);
+            self.add(submission, &companion.path, data, text, changes)?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        submission: &Submission,
+        pattern: &str,
+        data: &Data,
+        text: String,
+        changes: &mut Changes,
+    ) -> Result<(), Failure> {
+        let path = suffixed(&path(pattern, data), submission.suffix.as_deref(), data);
+        match SourceId::new(Root::Session, &path) {
+            Ok(id) if id.path() == path => changes.write.insert(path, text),
+            _ => {
+                let message = format!("`{path}` cannot be the path of a file in the session");
+                return Err(Diag::error(Code::ContractBad, message).into());
+            }
+        };
+        Ok(())
+    }
+
+    fn check_needs(&self, submission: &Submission, data: &Data) -> Result<(), Failure> {
+        let mut wrong = Vec::new();
+        for pattern in &submission.needs {
+            let path = path(pattern, data);
+            if !self.is_there(&path)? {
+                let message = format!("`{path}` is not in the session, and has to be there before");
+                wrong.push(Diag::error(Code::SubmissionBad, message));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+    }
+
+    fn is_there(&self, path: &str) -> Result<bool, Failure> {
+        let Ok(id) = SourceId::new(Root::Session, path) else { return Ok(false) };
+        Ok(read(self.library.sources, &id)?.is_some())
+    }
+}
+
+/// `pattern` with every `{field}` as the data has it. Only names, slugs, choices and numbers can stand in a path.
+fn path(pattern: &str, data: &Data) -> String {
+    let mut path = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        path.push_str(before);
+        match data.get(name) {
+            Some(Value::String(text)) => path.push_str(text),
+            Some(Value::Number(number)) => path.push_str(&number.to_string()),
+            _ => {}
+        }
+        rest = after;
+    }
+    path + rest
+}
+
+/// The path with what the field `suffix` holds at the end of the file's stem.
+fn suffixed(path: &str, suffix: Option<&str>, data: &Data) -> String {
+    let Some(word) = suffix.and_then(|field| data.get(field)?.as_str()) else { return path.to_string() };
+    match path.rsplit_once('.') {
+        Some((stem, extension)) => format!("{stem}_{word}.{extension}"),
+        None => format!("{path}_{word}"),
+    }
+}
+
+/// What of the data is written down as data.
+fn kept(fields: &[Field], data: &Data) -> Data {
+    let kept = fields.iter().filter(|field| field.kept);
+    kept.filter_map(|field| Some((field.name.clone(), data.get(&field.name)?.clone()))).collect()
+}

@@ -1,0 +1,278 @@
+//! Can two globs match the same path? What cannot be decided counts as yes.
+//!
+//! A glob also owns what lies in a folder that it matches. From `src/export` alone nobody can tell whether it is a
+//! folder: without an extension it counts as one, and so does what another glob goes on from. Letters are compared without regard to case: on some systems both names are one file.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    /// One character that is no slash.
+    One,
+    /// Any number of them.
+    Star,
+    /// Any number of any characters.
+    Deep,
+    /// The next so many tokens may be left out.
+    Skip(usize),
+}
+
+/// A glob, or several where it has alternatives.
+#[derive(Clone, Debug)]
+pub(super) struct Glob(Vec<Alternative>);
+
+#[derive(Clone, Debug)]
+struct Alternative {
+    /// What it matches.
+    tokens: Vec<Token>,
+    /// What it owns.
+    owned: Vec<Token>,
+    /// The folders that it certainly lies in, each as a path.
+    folders: Vec<Vec<Token>>,
+}
+
+/// More alternatives than this are not told apart.
+const MOST_ALTERNATIVES: usize = 64;
+
+impl Glob {
+    pub(super) fn new(glob: &str) -> Self {
+        let mut all = Vec::new();
+        if !alternatives(glob, &mut all) {
+            all = alloc::vec!["**".to_string()];
+        }
+        Self(all.iter().map(|glob| Alternative::new(glob)).collect())
+    }
+
+    /// Whether the path is among what it owns.
+    pub(super) fn owns(&self, path: &str) -> bool {
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        let paths: Vec<Vec<Token>> = ends.map(|end| exactly(&path[..end])).collect();
+        self.0.iter().any(|own| paths.iter().any(|path| meet(&own.tokens, path)))
+    }
+
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.0.iter().any(|a| other.0.iter().any(|b| a.overlaps(b)))
+    }
+}
+
+impl Alternative {
+    fn new(glob: &str) -> Self {
+        let bare = glob.trim_end_matches('/');
+        let tokens = tokens(bare);
+        let mut owned = tokens.clone();
+        let last = bare.rsplit('/').next().unwrap_or_default();
+        if bare.len() < glob.len() || !last.contains('.') {
+            owned.extend([Token::Skip(2), Token::Char('/'), Token::Deep]);
+        }
+        let fixed = bare.find(['*', '?', '[', '\\']).unwrap_or(bare.len());
+        let ends = bare[..fixed].match_indices('/').map(|(end, _)| end);
+        let folders = ends.map(|end| exactly(&bare[..end])).collect();
+        Self { tokens, owned, folders }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let inside = |a: &Self, b: &Self| b.folders.iter().any(|folder| meet(&a.tokens, folder));
+        meet(&self.owned, &other.owned) || inside(self, other) || inside(other, self)
+    }
+}
+
+/// Exactly this path, whatever characters it has.
+fn exactly(path: &str) -> Vec<Token> {
+    path.chars().map(|c| Token::Char(c.to_ascii_lowercase())).collect()
+}
+
+/// Adds every way to read `{a,b}`. False where there are too many.
+fn alternatives(glob: &str, all: &mut Vec<String>) -> bool {
+    let Some((open, close)) = innermost(glob) else {
+        all.push(glob.to_string());
+        return all.len() <= MOST_ALTERNATIVES;
+    };
+    let words = glob[open + 1..close].split(',');
+    words.into_iter().all(|word| alternatives(&[&glob[..open], word, &glob[close + 1..]].concat(), all))
+}
+
+/// The first braces that hold none.
+fn innermost(glob: &str) -> Option<(usize, usize)> {
+    let mut open = None;
+    let mut escaped = false;
+    for (at, c) in glob.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '{' => open = Some(at),
+            '}' => {
+                if let Some(open) = open {
+                    return Some((open, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn tokens(glob: &str) -> Vec<Token> {
+    let mut tokens = Vec::with_capacity(glob.len() + 3);
+    let chars: Vec<char> = glob.chars().collect();
+    let mut at = 0;
+    while let Some(c) = chars.get(at) {
+        at += 1;
+        match c {
+            '*' if chars.get(at) == Some(&'*') => {
+                while chars.get(at) == Some(&'*') {
+                    at += 1;
+                }
+                let whole_part = tokens.last().is_none_or(|last| *last == Token::Char('/'));
+                if whole_part && chars.get(at) == Some(&'/') {
+                    at += 1;
+                    tokens.extend([Token::Skip(2), Token::Deep, Token::Char('/')]);
+                } else {
+                    tokens.push(Token::Deep);
+                }
+            }
+            '*' => tokens.push(Token::Star),
+            '?' => tokens.push(Token::One),
+            '[' => match class_end(&chars, at) {
+                // Which characters it means is not looked at.
+                Some(end) => {
+                    tokens.push(Token::One);
+                    at = end + 1;
+                }
+                None => tokens.push(Token::Char('[')),
+            },
+            '\\' => {
+                tokens.extend(chars.get(at).map(|c| Token::Char(c.to_ascii_lowercase())));
+                at += 1;
+            }
+            c => tokens.push(Token::Char(c.to_ascii_lowercase())),
+        }
+    }
+    tokens
+}
+
+/// Where the class ends whose inside begins at `at`; a bracket at its very beginning belongs to it.
+fn class_end(chars: &[char], at: usize) -> Option<usize> {
+    let negated = matches!(chars.get(at), Some('!' | '^'));
+    let first = at + usize::from(negated);
+    (first + 1..chars.len()).find(|end| chars[*end] == ']')
+}
+
+/// Whether some text fits both: a walk over all pairs of places that can be reached at once.
+fn meet(a: &[Token], b: &[Token]) -> bool {
+    let width = b.len() + 1;
+    let mut seen = alloc::vec![false; (a.len() + 1) * width];
+    let mut open = alloc::vec![(0, 0)];
+    while let Some((i, j)) = open.pop() {
+        if i > a.len() || j > b.len() || core::mem::replace(&mut seen[i * width + j], true) {
+            continue;
+        }
+        let (left, right) = (a.get(i), b.get(j));
+        if left.is_none() && right.is_none() {
+            return true;
+        }
+        open.extend(free(left).into_iter().flatten().map(|step| (i + step, j)));
+        open.extend(free(right).into_iter().flatten().map(|step| (i, j + step)));
+        if let (Some((slash, step)), Some((other_slash, other_step))) = (takes(left), takes(right)) {
+            let both = match (slash, other_slash) {
+                (Taken::This(a), Taken::This(b)) => a == b,
+                (Taken::This(c), Taken::NoSlash) | (Taken::NoSlash, Taken::This(c)) => c != '/',
+                _ => true,
+            };
+            if both {
+                open.push((i + step, j + other_step));
+            }
+        }
+    }
+    false
+}
+
+/// Steps that take no character.
+fn free(token: Option<&Token>) -> [Option<usize>; 2] {
+    match token {
+        Some(Token::Star | Token::Deep) => [Some(1), None],
+        Some(Token::Skip(tokens)) => [Some(1), Some(tokens + 1)],
+        _ => [None, None],
+    }
+}
+
+enum Taken {
+    This(char),
+    NoSlash,
+    Any,
+}
+
+/// Which characters a token takes, and the step that follows.
+fn takes(token: Option<&Token>) -> Option<(Taken, usize)> {
+    match token? {
+        Token::Char(c) => Some((Taken::This(*c), 1)),
+        Token::One => Some((Taken::NoSlash, 1)),
+        Token::Star => Some((Taken::NoSlash, 0)),
+        Token::Deep => Some((Taken::Any, 0)),
+        Token::Skip(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Glob;
+
+    #[test]
+    fn globs_that_can_match_one_path_overlap() {
+        let cases = [
+            ("src/a.rs", "src/a.rs", true),
+            ("src/a.rs", "src/b.rs", false),
+            ("src/a.rs", "SRC/A.rs", true),
+            ("src", "src/a.rs", true),
+            ("src/", "src/deep/a.rs", true),
+            ("src/export", "src/export.rs", false),
+            ("src/*.rs", "src/a.rs", true),
+            ("src/*.rs", "src/deep/a.rs", false),
+            ("src/*", "src/deep/a.rs", true),
+            ("src/**", "src/deep/a.rs", true),
+            ("**", "docs/x.md", true),
+            ("**/*.md", "docs/x.rs", false),
+            ("**/*.md", "README.md", true),
+            ("v1.2", "v1.2/a.rs", true),
+            ("v1.2", "v1.2/**/*.rs", true),
+            ("src", "**/*.rs", true),
+            ("src/a.rs", "**/*.md", false),
+            ("src/**/a.rs", "src/a.rs", true),
+            ("src/**/a.rs", "src/xa.rs", false),
+            ("src/**/a.rs", "src/x/y/a.rs", true),
+            ("src/*/mod.rs", "src/a/*.rs", true),
+            ("a*b", "b*a", false),
+            ("a*b", "*ab", true),
+            ("*a*", "*b*", true),
+            ("src/{a,b}.rs", "src/b.rs", true),
+            ("src/{a,b}.rs", "src/c.rs", false),
+            ("src/{a,{b,c}}.rs", "src/c.rs", true),
+            ("src/?.rs", "src/ab.rs", false),
+            ("src/[ab].rs", "src/a.rs", true),
+            // Undecided, and so counted.
+            ("src/[ab].rs", "src/c.rs", true),
+            ("src/[ab].rs", "src/ab.rs", false),
+            ("src/[", "src/[", true),
+            ("src/[]a].rs", "src/].rs", true),
+            (r"src/\*.rs", "src/a.rs", false),
+            (r"src/\{a,b\}", "src/a", false),
+            ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "nothing/of/that", true),
+            ("", "x", false),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(Glob::new(a).overlaps(&Glob::new(b)), expected, "{a} and {b}");
+            assert_eq!(Glob::new(b).overlaps(&Glob::new(a)), expected, "{b} and {a}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_owned_by_what_matches_it() {
+        let owns = |glob: &str, path: &str| Glob::new(glob).owns(path);
+        assert!(owns("docs/**", "docs/export.md"));
+        assert!(owns("docs", "docs/export.md"));
+        assert!(owns("docs/**", "docs/*.md"));
+        assert!(!owns("docs/export.md", "docs"));
+        assert!(!owns("docs/*.md", "docs/deep/x.md"));
+    }
+}

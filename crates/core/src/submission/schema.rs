@@ -1,0 +1,69 @@
+//! The JSON Schema of a submission, for the tool that hands it in.
+//!
+//! Only keywords that every agent's API takes: no `if`, no `oneOf`. What depends on other fields is told by the
+//! judgement.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::{Field, Kind, Required, Submission};
+use crate::prefs;
+
+/// `roles` are those that a preference can be for.
+pub fn schema(submission: &Submission, roles: &[String]) -> Value {
+    object(&submission.field, roles)
+}
+
+fn object(fields: &[Field], roles: &[String]) -> Value {
+    let properties: Map<String, Value> =
+        fields.iter().map(|field| (field.name.clone(), property(field, roles))).collect();
+    let is_required = |field: &&Field| field.required == Required::Always(true);
+    let required: Vec<&str> = fields.iter().filter(is_required).map(|field| field.name.as_str()).collect();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn property(field: &Field, roles: &[String]) -> Value {
+    let text = json!({ "type": "string" });
+    let list = |items: Value| json!({ "type": "array", "items": items });
+    let mut schema = match field.kind {
+        Kind::Text => text,
+        Kind::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$" }),
+        Kind::Slug => json!({ "type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$" }),
+        Kind::Integer => json!({ "type": "integer" }),
+        Kind::Boolean => json!({ "type": "boolean" }),
+        Kind::Choice => json!({ "type": "string", "enum": field.choices }),
+        Kind::Texts | Kind::Globs => list(text),
+        Kind::Map => object(&field.field, roles),
+        Kind::Items => list(object(&field.field, roles)),
+        Kind::Preferences => {
+            let [role, bullet] = prefs::FIELDS;
+            list(json!({
+                "type": "object",
+                "properties": { role: { "type": "string", "enum": roles }, bullet: { "type": "string" } },
+                "required": prefs::FIELDS,
+                "additionalProperties": false,
+            }))
+        }
+    };
+    let always = field.required == Required::Always(true);
+    match (field.kind, field.at_least) {
+        (Kind::Integer, Some(least)) => schema["minimum"] = least.into(),
+        // An empty list is as good as none where none is asked for.
+        (Kind::Texts | Kind::Globs | Kind::Items, Some(least)) if always => schema["minItems"] = least.into(),
+        (Kind::Text, _) if always => schema["minLength"] = 1.into(),
+        _ => {}
+    }
+    if let Some(fixed) = field.fixed {
+        schema["minimum"] = fixed.into();
+        schema["maximum"] = fixed.into();
+    }
+    schema["description"] = field.description.clone().into();
+    schema
+}

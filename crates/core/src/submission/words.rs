@@ -1,0 +1,102 @@
+//! Words around data: the Markdown companions of a submission.
+//!
+//! The words are the contract's. What the agent wrote is put into them and never read again, so nothing of it can
+//! become a hole.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::Data;
+use crate::contract::{Field, Kind};
+use crate::template::{Node, Span, parse_braces};
+
+/// What the slots of a wording hold.
+type Texts<'f> = BTreeMap<&'f str, String>;
+
+/// The text of a file that is made from `data`: one newline at its end, or nothing at all.
+pub(super) fn fill_file(words: &str, fields: &[Field], data: &Data) -> String {
+    let filled = fill(words, &texts(fields, data));
+    let filled = filled.trim_end();
+    if filled.is_empty() { String::new() } else { [filled, "\n"].concat() }
+}
+
+/// The text of every field.
+fn texts<'f>(fields: &'f [Field], data: &Data) -> Texts<'f> {
+    let text =
+        |field: &Field| data.get(&field.name).map(|value| field_text(field, value)).unwrap_or_default();
+    fields.iter().map(|field| (field.name.as_str(), text(field))).collect()
+}
+
+fn field_text(field: &Field, value: &Value) -> String {
+    let rows = match (field.kind, value) {
+        (Kind::Map, Value::Object(data)) => match &field.each {
+            Some(each) => fill(each, &texts(&field.field, data)),
+            None => String::new(),
+        },
+        (_, Value::Array(entries)) => {
+            let rows = entries.iter().enumerate().map(|(nth, entry)| row(field, nth + 1, entry));
+            rows.collect::<Vec<String>>().join(&field.join)
+        }
+        (_, Value::String(text)) => text.clone(),
+        (_, value) => value.to_string(),
+    };
+    match &field.wrap {
+        Some(wrap) if !rows.is_empty() => fill(wrap, &Texts::from([("rows", rows)])),
+        _ => rows,
+    }
+}
+
+fn row(field: &Field, number: usize, entry: &Value) -> String {
+    let mut slots = match entry {
+        Value::Object(data) => texts(&field.field, data),
+        Value::String(text) => Texts::from([("text", text.clone())]),
+        _ => Texts::new(),
+    };
+    slots.insert("number", number.to_string());
+    fill(field.each.as_deref().unwrap_or("- {{text}}"), &slots).trim_end().to_string()
+}
+
+fn fill(words: &str, texts: &Texts<'_>) -> String {
+    let words = words.strip_prefix('\n').unwrap_or(words);
+    let nodes = parse_braces(words, Span { start: 0, end: words.len() });
+    let mut out = String::with_capacity(words.len() * 2);
+    let mut dropped = false;
+    for (at, node) in nodes.iter().enumerate() {
+        match node {
+            Node::Text(span) => {
+                let mut text = span.of(words);
+                if core::mem::take(&mut dropped) {
+                    // The empty line after it goes too.
+                    text = text.strip_prefix("\n\n").or_else(|| text.strip_prefix('\n')).unwrap_or(text);
+                }
+                out.push_str(text);
+            }
+            Node::Slot(name) => {
+                let text = texts.get(name.of(words)).map_or("", String::as_str);
+                let begins = out.is_empty() || out.ends_with('\n');
+                let ends = match nodes.get(at + 1) {
+                    None => true,
+                    Some(Node::Text(next)) => next.of(words).starts_with('\n'),
+                    Some(_) => false,
+                };
+                let alone = begins && ends;
+                dropped = alone && text.is_empty();
+                out.push_str(&if alone { Cow::Borrowed(text) } else { folded(text) });
+            }
+            Node::Fragment(_) | Node::Include(_) => {}
+        }
+    }
+    out
+}
+
+/// All of it on one line.
+fn folded(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\n', '\r', '\t']) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,140 @@
+//! YAML: reading what an agent wrote, and writing data so that any reader gives the same back.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::Data;
+use crate::diag::{Code, Diag, is_invisible};
+use crate::front;
+use crate::text::Text;
+
+/// A plan of dozens of sub-plans is a tenth of that.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// Reads the data of a submission; `name` is what diagnostics call the text.
+pub fn read_yaml(name: &str, text: &Text) -> Result<Value, Diag> {
+    if text.len() > MAX_BYTES {
+        let message = format!("`{name}` has {} bytes; a submission has at most {MAX_BYTES}", text.len());
+        return Err(Diag::error(Code::SubmissionBad, message));
+    }
+    let yaml = text.strip_prefix('\u{feff}').unwrap_or(text);
+    front::read_yaml(yaml, 100_000).map_err(|(message, at)| {
+        let at = text.len() - yaml.len() + at;
+        let message = format!("the file cannot be read: {message}");
+        Diag::error(Code::SubmissionBad, message).at(name, text, at..at + 1)
+    })
+}
+
+/// The data as YAML: keys in their order, every text such that no reader takes it for something else.
+pub(crate) fn write(data: &Data) -> String {
+    let mut out = String::new();
+    map(&mut out, data, 0, false);
+    out
+}
+
+/// `inline` where the first key stands behind a dash.
+fn map(out: &mut String, data: &Data, depth: usize, mut inline: bool) {
+    for (key, value) in data {
+        if !core::mem::take(&mut inline) {
+            indent(out, depth);
+        }
+        scalar_text(out, key);
+        out.push(':');
+        below(out, value, depth);
+    }
+}
+
+/// What stands behind a colon.
+fn below(out: &mut String, value: &Value, depth: usize) {
+    match value {
+        Value::Object(data) if !data.is_empty() => {
+            out.push('\n');
+            map(out, data, depth + 1, false);
+        }
+        Value::Array(entries) if !entries.is_empty() => {
+            out.push('\n');
+            for entry in entries {
+                indent(out, depth + 1);
+                out.push('-');
+                match entry {
+                    Value::Object(data) if !data.is_empty() => {
+                        out.push(' ');
+                        map(out, data, depth + 2, true);
+                    }
+                    entry => below(out, entry, depth + 1),
+                }
+            }
+        }
+        value => {
+            out.push(' ');
+            match value {
+                Value::String(text) if is_block(text) => block(out, text, depth + 1),
+                Value::String(text) => scalar_text(out, text),
+                Value::Object(_) => out.push_str("{}"),
+                Value::Array(_) => out.push_str("[]"),
+                value => out.push_str(&value.to_string()),
+            }
+            out.push('\n');
+        }
+    }
+}
+
+fn indent(out: &mut String, depth: usize) {
+    out.extend(core::iter::repeat_n("  ", depth));
+}
+
+/// Whether a text can stand line by line as it is.
+fn is_block(text: &str) -> bool {
+    let plain = |c: char| c == '\n' || !is_invisible(c) && c != '\t';
+    text.contains('\n')
+        && text.chars().all(plain)
+        && !text.starts_with([' ', '\n'])
+        && !text.ends_with('\n')
+        && text.lines().all(|line| line.trim_end() == line)
+}
+
+fn block(out: &mut String, text: &str, depth: usize) {
+    out.push_str("|-");
+    for line in text.split('\n') {
+        out.push('\n');
+        if !line.is_empty() {
+            indent(out, depth);
+            out.push_str(line);
+        }
+    }
+}
+
+fn scalar_text(out: &mut String, text: &str) {
+    if is_plain(text) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // Writing to a string cannot fail.
+            c if is_invisible(c) => drop(write!(out, "\\U{:08X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// Whether a text can be nothing but a text to any reader: words, paths, no sign that YAML uses.
+fn is_plain(text: &str) -> bool {
+    const OTHERS: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan"];
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '/' | ',' | '(' | ')'))
+        && !text.ends_with(' ')
+        && !OTHERS.iter().any(|other| text.eq_ignore_ascii_case(other))
+}

@@ -1,0 +1,106 @@
+//! Preference memory, text in, text out.
+
+use callsheet_core::prefs::{Preference, add, list, remove};
+
+fn added(text: &str, bullets: &[&str]) -> String {
+    add(text, bullets).0
+}
+
+#[test]
+fn m6_preferences_stand_in_their_section() {
+    let new = "## Approved Preferences\n\n- Small commits\n";
+    assert_eq!(added("", &["- Small commits"]), new);
+    assert_eq!(added("Be kind.", &["Small commits"]), format!("Be kind.\n\n{new}"));
+    assert_eq!(added(new, &["No mocks"]), format!("{new}- No mocks\n"));
+    assert_eq!(
+        added("# Ours\n\n## Approved Preferences\n\n- A\n\n\n## Other\n\n- B\n", &["C"]),
+        "# Ours\n\n## Approved Preferences\n\n- A\n- C\n\n## Other\n\n- B\n"
+    );
+    assert_eq!(
+        added("## Approved Preferences\n## Other\n", &["A"]),
+        "## Approved Preferences\n\n- A\n\n## Other\n"
+    );
+    assert_eq!(
+        added("## Approved Preferences\n\nThese hold:\n", &["A"]),
+        "## Approved Preferences\n\nThese hold:\n\n- A\n"
+    );
+}
+
+#[test]
+fn a_heading_in_a_fence_or_in_a_sentence_is_none() {
+    let fenced = "```md\n## Approved Preferences\n```\n";
+    assert_eq!(added(fenced, &["A"]), format!("{fenced}\n## Approved Preferences\n\n- A\n"));
+    let spoken = "Write below ## Approved Preferences.\n";
+    assert_eq!(added(spoken, &["A"]), format!("{spoken}\n## Approved Preferences\n\n- A\n"));
+    let inside = "## Approved Preferences\n\n- A\n\n```\n## Other\n```\n";
+    assert_eq!(added(inside, &["B"]), "## Approved Preferences\n\n- A\n\n```\n## Other\n```\n\n- B\n");
+}
+
+#[test]
+fn m6_what_says_the_same_is_there_once() {
+    let text = "- small commits\n\n## Approved Preferences\n\n- **Bold** stays\n";
+    let (same, new) = add(
+        text,
+        &[
+            "* Small  commits",
+            "+ SMALL\ncommits",
+            "**bold** stays",
+            "Straße",
+            "STRASSE",
+            "- - x",
+            "- x",
+            "-x",
+            " ",
+            "- ",
+        ],
+    );
+    assert_eq!(new, ["Straße", "- x", "x", "-x"]);
+    assert_eq!(same, format!("{text}- Straße\n- - x\n- x\n- -x\n"));
+    assert_eq!(add(&same, &["-x", "straße", "* X"]), (same.clone(), Vec::new()));
+}
+
+#[test]
+fn what_was_added_can_be_removed() {
+    for before in ["", "Be kind.\n", "Be kind.\n\n## Approved Preferences\n\n- A\n", "x\n\n## Other\n\n- B\n"]
+    {
+        let (text, _) = add(before, &["One thing"]);
+        assert_eq!(remove(&text, "*  ONE thing"), Some((before.to_owned(), "One thing".to_owned())));
+    }
+    // Only the section is ours.
+    assert_eq!(remove("- B\n\n## Approved Preferences\n\n- A\n", "B"), None);
+    assert_eq!(
+        remove("a\n\n## Approved Preferences\n\n- A\n\n## Other\n", "A"),
+        Some(("a\n\n## Other\n".to_owned(), "A".to_owned()))
+    );
+}
+
+#[test]
+fn the_list_is_what_the_section_says() {
+    let text = "- no\n\n## Approved Preferences\n\n- A\n* **B**\nnot this\n- - C\n\n## Other\n\n- no\n";
+    assert_eq!(list(text), ["A", "**B**", "- C"]);
+    assert_eq!(list("nothing"), Vec::<&str>::new());
+}
+
+#[test]
+fn only_a_known_role_and_only_words() {
+    let roles = ["coder".to_owned(), "reviewer".to_owned()];
+    let said = |role: &str, bullet: &str| {
+        let problems = Preference { role: role.into(), bullet: bullet.into() }.problems(&roles);
+        problems.iter().map(|diag| format!("{diag}\n")).collect::<String>()
+    };
+    assert_eq!(said("coder", "- **Always** use {{braces}}"), "");
+    assert_eq!(
+        said("../../evil", "x"),
+        "error[preference/bad]: there is no role `../../evil`\n  = hint: roles that exist: coder, reviewer\n"
+    );
+    assert_eq!(
+        said("codr", "- "),
+        "error[preference/bad]: the preference is blank\nerror[preference/bad]: there is no role `codr`\n  \
+         = hint: did you mean `coder`?\n  = hint: roles that exist: coder, reviewer\n"
+    );
+    assert_eq!(
+        said("coder", "a [[placeholder:x]] \u{1b}[2J"),
+        "error[preference/bad]: the preference contains an invisible character\n\
+         error[preference/bad]: the preference contains `[[placeholder:`, which would be a slot\n"
+    );
+}

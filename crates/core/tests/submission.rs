@@ -1,0 +1,253 @@
+//! Submissions as cases: a folder per case in `tests/submission/`.
+//!
+//! ```text
+//! case.toml   tool = "submit_review", and the data in YAML
+//! sources/    what is in the session before
+//! expect      the files that it becomes, or every error
+//! ```
+//!
+//! `BLESS=1 cargo test -p callsheet-core --test submission` writes the expectations anew.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[path = "support/folder.rs"]
+mod folder;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use callsheet_core::diag::Failure;
+use callsheet_core::submission::{Submitted, read_yaml, schema, submit, tools};
+use callsheet_core::{Builtin, Root, SourceId, Sources, Text};
+use folder::Folder;
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    tool: String,
+    data: String,
+}
+
+fn sources(dir: &Path) -> Folder {
+    Folder { dir: dir.join("sources"), shipped: vec!["contracts/".into(), "templates/agents/".into()] }
+}
+
+fn hand_in(sources: &dyn Sources, tool: &str, data: &str) -> Result<Submitted, Failure> {
+    let data = read_yaml("data.yaml", &data.into())?;
+    submit(sources, &Default::default(), tool, &data)
+}
+
+fn shown(outcome: Result<Submitted, Failure>) -> String {
+    let Submitted { changes, preferences } = match outcome {
+        Ok(submitted) => submitted,
+        Err(failure) => return format!("{failure}\n"),
+    };
+    let mut out = String::new();
+    for (path, text) in changes.write {
+        writeln!(out, "==> {path}\n{text}").unwrap();
+    }
+    for path in changes.remove {
+        writeln!(out, "==> {path} is removed").unwrap();
+    }
+    for preference in preferences {
+        writeln!(out, "==> for {}: {}", preference.role, preference.bullet).unwrap();
+    }
+    out
+}
+
+#[test]
+fn every_case_gives_what_it_expects() {
+    let bless = env::var_os("BLESS").is_some();
+    let mut wrong = String::new();
+    for dir in folders() {
+        let text = fs::read_to_string(dir.join("case.toml")).unwrap();
+        let case: Case = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+        let actual = shown(hand_in(&sources(&dir), &case.tool, &case.data));
+        if bless {
+            fs::write(dir.join("expect"), &actual).unwrap();
+        }
+        let expected = fs::read_to_string(dir.join("expect")).unwrap();
+        if actual != expected {
+            writeln!(wrong, "{} should be\n{expected}\nbut is\n{actual}", dir.display()).unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+fn folders() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/submission");
+    let mut folders: Vec<PathBuf> = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    folders
+}
+
+/// The session that a submission made, as sources for the next one.
+struct After<'s>(&'s Submitted);
+
+impl Sources for After<'_> {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, callsheet_core::SourceError> {
+        if id.root() == Root::Session {
+            return Ok(self.0.changes.write.get(id.path()).map(|text| text.as_str().into()));
+        }
+        Builtin.text(id)
+    }
+
+    fn list(
+        &self,
+        dir: &SourceId,
+        limits: callsheet_core::Limits,
+    ) -> Result<Option<callsheet_core::Listing>, callsheet_core::SourceError> {
+        Builtin.list(dir, limits)
+    }
+}
+
+/// What is written as data can be handed in as it is, and becomes the same again.
+#[test]
+fn data_that_was_written_is_good_data() {
+    for dir in folders() {
+        let text = fs::read_to_string(dir.join("case.toml")).unwrap();
+        let case: Case = toml::from_str(&text).unwrap();
+        let Ok(first) = hand_in(&sources(&dir), &case.tool, &case.data) else { continue };
+        let all = tools(&Builtin, &Default::default(), None).unwrap();
+        let (_, contract) = all.iter().find(|(name, _)| *name == case.tool).unwrap();
+        let submission = contract.submission.as_ref().unwrap();
+        let left_out =
+            submission.field.iter().any(|field| !field.kept && field.required == Default::default());
+        let written = first.changes.write.iter().find(|(path, _)| path.ends_with(".yaml"));
+        let (Some((_, yaml)), false, None) = (written, left_out, &submission.plan) else { continue };
+        let again = hand_in(&After(&first), &case.tool, yaml).unwrap();
+        if submission.suffix.is_none() {
+            assert_eq!(again.changes.write, first.changes.write, "{}", dir.display());
+        }
+    }
+}
+
+#[test]
+fn every_word_of_a_companion_is_a_field() {
+    for (name, contract) in tools(&Builtin, &Default::default(), None).unwrap() {
+        let submission = contract.submission.unwrap();
+        for companion in &submission.write {
+            for slot in slots(&companion.text) {
+                assert!(submission.field.iter().any(|field| field.name == slot), "{name}: {slot}");
+            }
+        }
+        for field in &submission.field {
+            for slot in field.each.as_deref().map(slots).unwrap_or_default() {
+                let known = field.field.iter().any(|inner| inner.name == slot);
+                assert!(known || slot == "number" || slot == "text", "{name}.{}: {slot}", field.name);
+            }
+        }
+    }
+}
+
+fn slots(words: &str) -> Vec<String> {
+    words.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_role_sees_only_its_own_tools() {
+    let of = |role| {
+        let tools = tools(&Builtin, &Default::default(), role).unwrap();
+        tools.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Some("reviewer")), ["submit_review"]);
+    assert_eq!(
+        of(Some("planner")),
+        [
+            "research_dispatch_code",
+            "research_dispatch_web",
+            "submit_execution_plan",
+            "submit_plan",
+            "submit_subplan"
+        ]
+    );
+    assert_eq!(of(Some("designer")), Vec::<String>::new());
+    assert_eq!(of(None).len(), 10);
+}
+
+#[test]
+fn the_schema_is_closed_and_names_what_is_required() {
+    let tools = tools(&Builtin, &Default::default(), Some("coder")).unwrap();
+    let submission = tools[0].1.submission.as_ref().unwrap();
+    assert_eq!(
+        schema(submission, &[]),
+        json!({
+            "type": "object",
+            "properties": {
+                "subplan_index": { "type": "integer", "minimum": 1, "description": "The sub-plan's number" },
+            },
+            "required": ["subplan_index"],
+            "additionalProperties": false,
+        })
+    );
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..5u64).prop_map(Value::from),
+        "[ -~\n\t]{0,12}".prop_map(Value::from),
+        prop::sample::select(vec!["pass", "fail", "plan_1.md", "serial", "parallel", "a/**", "..", ""])
+            .prop_map(Value::from),
+    ];
+    let key = prop::sample::select(vec![
+        "verdict",
+        "summary",
+        "findings",
+        "issue",
+        "recommendation",
+        "role",
+        "groups",
+        "plans",
+        "index",
+        "subplans",
+        "owned_files",
+        "mode",
+        "name",
+        "title",
+        "preferences",
+        "target_role",
+        "bullet",
+    ]);
+    leaf.prop_recursive(4, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key.clone().prop_map(String::from), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is handed in: files inside of the folders that the contract names, or errors.
+    #[test]
+    fn nothing_handed_in_does_harm(value in any_value(), at in 0..10usize) {
+        let tools = tools(&Builtin, &Default::default(), None).unwrap();
+        let (name, _) = &tools[at];
+        match submit(&Builtin, &Default::default(), name, &value) {
+            Ok(submitted) => for path in submitted.changes.write.keys() {
+                prop_assert!(path.starts_with('0') && !path.contains(".."), "{}", path);
+            },
+            Err(Failure(diags)) => prop_assert!(!diags.is_empty()),
+        }
+    }
+
+    /// A text goes through YAML as it is.
+    #[test]
+    fn a_text_is_written_so_that_it_is_read_again(text in "\\PC{0,20}|[ -~\n\r\t:#'\"|>&*!%@`-]{0,30}|(yes|no|~|1|0x1|1e3|null|- a|\\? b)") {
+        let data = json!({ "verdict": "pass", "summary": format!("x{text}x"), "commit_message": text });
+        let first = submit(&Builtin, &Default::default(), "submit_review", &data).unwrap();
+        let yaml = &first.changes.write["07_review/review.yaml"];
+        let read = read_yaml("review.yaml", &yaml.as_str().into()).unwrap();
+        let again = submit(&Builtin, &Default::default(), "submit_review", &read).unwrap();
+        prop_assert_eq!(&again, &first, "{}", yaml);
+        prop_assert_eq!(read["summary"].as_str().unwrap(), format!("x{text}x"));
+    }
+}
