@@ -107,7 +107,18 @@ fn the_command_line_reference_is_generated() {
         String::from_utf8(output.stdout).unwrap()
     };
     let mut commands: Vec<Vec<&str>> = vec![vec![]];
-    let top = ["init", "compose", "explain", "check", "templates", "config", "schema", "completions", "man"];
+    let top = [
+        "init",
+        "compose",
+        "explain",
+        "read",
+        "check",
+        "templates",
+        "config",
+        "schema",
+        "completions",
+        "man",
+    ];
     commands.extend(top.iter().map(|name| vec![*name]));
     for name in ["list", "show", "where", "eject", "diff"] {
         commands.push(vec!["templates", name]);
@@ -138,7 +149,8 @@ fn the_list_of_diagnostics_is_generated() {
         (0, "done"),
         (
             1,
-            "a negative finding: `check` found errors, `templates diff` a difference, `templates where` no file",
+            "a negative finding: `check` found errors, `templates diff` a difference, `templates where` no file, \
+             `read` nothing good",
         ),
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),

@@ -7,5 +7,6 @@ pub(crate) mod config;
 pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod man;
+pub(crate) mod read;
 pub(crate) mod schema;
 pub(crate) mod templates;

@@ -7,6 +7,7 @@ mod compose;
 mod errors;
 mod explain;
 mod pack;
+mod read;
 mod request;
 mod surroundings;
 mod tokens;
