@@ -59,6 +59,7 @@ pub(crate) enum Command {
     Init,
     Compose(commands::compose::Args),
     Explain(commands::explain::Args),
+    Read(commands::read::Args),
     /// Find every problem of the project's and the built-in files in one go
     ///
     /// Exits with 1 when there are errors.

@@ -354,11 +354,11 @@ impl Inputs<'_> {
     }
 }
 
-fn not_found(file: &str, path: &Path) -> Failure {
+pub(crate) fn not_found(file: &str, path: &Path) -> Failure {
     Diag::error(Code::InputNotFound, format!("`{file}` is not there")).looked([path.display()]).into()
 }
 
-fn unreadable(file: &str, error: &SourceError) -> Failure {
+pub(crate) fn unreadable(file: &str, error: &SourceError) -> Failure {
     Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 

@@ -44,6 +44,7 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Init => commands::init::run(&app),
         Command::Compose(args) => commands::compose::run(&app, args, given),
         Command::Explain(args) => commands::explain::run(&app, args, given),
+        Command::Read(args) => commands::read::run(&app, args),
         Command::Check => commands::check::run(&app),
         Command::Fuzz(args) => commands::fuzz::run(&app, args),
         Command::Templates(args) => commands::templates::run(&app, args),

@@ -111,6 +111,7 @@ fn the_command_line_reference_is_generated() {
         "init",
         "compose",
         "explain",
+        "read",
         "check",
         "fuzz",
         "templates",
@@ -149,7 +150,8 @@ fn the_list_of_diagnostics_is_generated() {
         (0, "done"),
         (
             1,
-            "a negative finding: `check` or `fuzz` found errors, `templates diff` a difference, `templates where` no file",
+            "a negative finding: `check` or `fuzz` found errors, `templates diff` a difference, `templates where` no file, \
+             `read` nothing good",
         ),
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),

@@ -8,5 +8,6 @@ pub(crate) mod explain;
 pub(crate) mod fuzz;
 pub(crate) mod init;
 pub(crate) mod man;
+pub(crate) mod read;
 pub(crate) mod schema;
 pub(crate) mod templates;

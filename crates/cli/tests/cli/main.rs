@@ -8,6 +8,7 @@ mod errors;
 mod explain;
 mod fuzz;
 mod pack;
+mod read;
 mod request;
 mod surroundings;
 mod tokens;

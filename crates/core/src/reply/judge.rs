@@ -45,7 +45,11 @@ impl<'t> Said<'t> {
                     };
                     problems.add(ProblemCode::IndentedMarker, Some(*at), message);
                 }
-                (_, None) | (Standing::Broken, _) => said.broken(*at, problems),
+                (_, None) | (Standing::Broken, _) => {
+                    let message =
+                        "a marker is not complete: tag, word and closing tag stand on one line, or on three";
+                    said.broken(*at, message, problems);
+                }
             }
         }
         said
@@ -64,7 +68,7 @@ impl<'t> Said<'t> {
         let mut ids =
             marker.attributes().filter(|(name, _)| name.eq_ignore_ascii_case("id")).map(|(_, id)| id.trim());
         let (Some(id), None) = (ids.next().filter(|id| !id.is_empty()), ids.next()) else {
-            return self.broken(at, problems);
+            return self.broken(at, "a `task_status` needs one `id`", problems);
         };
         let others = marker.attributes().filter(|(name, _)| !name.eq_ignore_ascii_case("id"));
         let status = status(marker.word).ok_or(marker.word);
@@ -72,10 +76,8 @@ impl<'t> Said<'t> {
         self.tasks.push((at, id, status.map(|status| worst.unwrap_or(status))));
     }
 
-    fn broken(&mut self, at: usize, problems: &mut Problems) {
+    fn broken(&mut self, at: usize, message: &str, problems: &mut Problems) {
         self.broken = true;
-        let message = "a marker begins here and is not complete: a tag, a word and the closing tag stand on one line, or on \
-                       three; a `task_status` has one `id`";
         problems.add(ProblemCode::BrokenMarker, Some(at), || message.to_string());
     }
 }
@@ -196,9 +198,9 @@ fn verdict_of(
     else {
         let message = || match (said.verdicts.len(), doubt.quoted) {
             (0, 0) => "no verdict stands alone on a line".into(),
-            (0, quoted) => format!(
-                "no verdict stands alone on a line; in code, quotes and echoes stand {quoted} markers"
-            ),
+            (0, quoted) => {
+                format!("no verdict stands alone on a line; markers in code, quotes and echoes: {quoted}")
+            }
             _ => "a pass before the end of a thought is not believed".into(),
         };
         problems.add(ProblemCode::NoVerdict, None, message);
@@ -214,7 +216,7 @@ fn verdict_of(
     }
     match worst {
         Ok(Verdict::Pass) if doubt.anywhere => {
-            let message = "a pass is not believed where the reply is broken";
+            let message = "a pass is not believed where the reply is broken or the agent failed";
             problems.add(ProblemCode::NoVerdict, None, || message.to_string());
             (None, Outcome::NoVerdict)
         }

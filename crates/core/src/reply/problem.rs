@@ -128,7 +128,7 @@ impl Problems {
             self.add(ProblemCode::StreamFailed, None, message);
         }
         if noise > 0 {
-            let message = || format!("{noise} lines of the stream are no events and were not read");
+            let message = || format!("lines of the stream that are no events and were not read: {noise}");
             self.add(ProblemCode::StreamMixed, None, message);
         }
     }

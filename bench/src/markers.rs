@@ -1,0 +1,88 @@
+//! Markers: a reply of 100 MB, against a bare scan for `<` and against a regex for each tag.
+
+use callsheet_core::agent::OutputFormat;
+use callsheet_core::contract::{Choice, Contract};
+use callsheet_core::reply::{Asked, Outcome, read};
+use regex::bytes::Regex;
+
+use crate::measure::{contender, race};
+use crate::report::{Report, Row};
+
+const SIZE: usize = 100_000_000;
+
+fn contract() -> Contract {
+    let choice = |name: &str| Choice { name: name.into(), when: String::new() };
+    Contract { verdict: vec![choice("PASS"), choice("NEEDS_CHANGES")], ..Contract::default() }
+}
+
+/// Prose and code, with something that has tags in it after every `gap` bytes, and a verdict at the end.
+fn reply(gap: usize) -> Vec<u8> {
+    let prose = "The handler checks the token before it reads the body, and the tests cover both ways; \
+                 what is left is the error path of the second call, which nobody reaches yet.\n";
+    let tagged = [
+        "<thought>\nIs that so? Perhaps <review>NEEDS_CHANGES</review> is right.\n</thought>\n",
+        "A list is a `Vec<T>`, and `<li>` is one of its entries: if a < b, then b > a.\n",
+        "```html\n<ul><li>one</li></ul>\n<review>NEEDS_CHANGES</review>\n```\n",
+        "I would not say <review>NEEDS_CHANGES</review> for that.\n",
+        "<review>PASS</review>\n",
+    ];
+    let mut text = String::with_capacity(SIZE + 1024);
+    let mut next = gap;
+    let mut tagged = tagged.iter().cycle();
+    while text.len() < SIZE {
+        text.push_str(prose);
+        if text.len() >= next {
+            text.push_str(tagged.next().map_or("", |text| text));
+            next = text.len() + gap;
+        }
+    }
+    text.push_str("\n<review>PASS</review>\n");
+    text.into_bytes()
+}
+
+/// What somebody writes who has regular expressions: one for each tag, and the text between.
+fn patterns() -> Vec<Regex> {
+    ["review", "task_status", "thought"]
+        .iter()
+        .map(|tag| Regex::new(&format!(r"(?is)<{tag}\b[^>]*>(.*?)</{tag}\s*>")).expect("a pattern"))
+        .collect()
+}
+
+pub(crate) fn report(report: &mut Report) {
+    let contract = contract();
+    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let patterns = patterns();
+    for (name, gap) in [("sparse (every MB)", 1_000_000), ("dense (every KB)", 1_000)] {
+        let reply = reply(gap);
+        let outcome = read(&asked, &reply, OutputFormat::Text).outcome;
+        assert_eq!(outcome, Outcome::Pass, "{name}");
+        let mut contenders = vec![
+            contender("memchr", || memchr::memchr_iter(b'<', &reply).count()),
+            contender("callsheet", || read(&asked, &reply, OutputFormat::Text).problems.len()),
+            contender("regex", || patterns.iter().map(|pattern| pattern.captures_iter(&reply).count()).sum()),
+        ];
+        let times = race(&mut contenders, 5);
+        let work = format!("read a reply of 100 MB, tags {name}");
+        let row = Row::new(&work).ahead("a regex per tag", times[2] / times[1], 10.0);
+        report.add(row.near("a memchr scan", times[1] / times[0], 3.0).absolute(times[1]));
+    }
+    growth(report);
+}
+
+/// How the time grows with the number of tags that are left open: the exponent between 8,000 and 512,000.
+fn growth(report: &mut Report) {
+    let contract = contract();
+    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    for piece in ["<thought>", "<review>", "<review>\n", "<!--", "`<code>` ", "<task_status id='"] {
+        let sizes = [8_000_usize, 64_000, 512_000];
+        let replies: Vec<String> = sizes.iter().map(|count| piece.repeat(*count)).collect();
+        let mut contenders: Vec<_> = replies
+            .iter()
+            .map(|reply| contender("growth", move || read(&asked, reply.as_bytes(), OutputFormat::Text).problems.len()))
+            .collect();
+        let times = race(&mut contenders, 10);
+        let exponent = (times[2] / times[0]).ln() / (sizes[2] as f64 / sizes[0] as f64).ln();
+        let shown = piece.replace('\n', "\\n");
+        report.add(Row::new(&format!("growth with open tags, `{shown}` 8,000 to 512,000 times")).exponent(exponent, 1.15));
+    }
+}

@@ -1,0 +1,132 @@
+//! `callsheet read`: what an agent's reply on standard input comes to.
+
+use std::io::{IsTerminal, Read};
+
+use callsheet_core::agent::OutputFormat;
+use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::reply::{Asked, Problem, Reply, read};
+use callsheet_core::{Library, SourceError, Text, find_agent, find_contract};
+use callsheet_run::read_file;
+use clap::ArgGroup;
+
+use crate::app::App;
+use crate::failure::{FINDING, Outcome, usage};
+use crate::inputs::{not_found, unreadable};
+use crate::print::{Paint, Print};
+
+const EXAMPLES: &str = "Examples:
+  claude -p < prompt.md | callsheet read -p review --prompt prompt.md
+  codex exec --json - < prompt.md | callsheet read -p implement --agent codex --tasks 1.1,1.2 --json";
+
+/// Far above what any agent says in one run.
+const MOST_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Read an agent's reply from standard input: its verdict, or how its tasks ended
+///
+/// Thoughts, code, quotes, comments and echoes of the prompt say nothing, a marker counts only alone on its line, and what
+/// is ambiguous is never a pass. Exits with 0 on pass, complete and none, else with 1. With --json: `verdict`, `outcome`,
+/// `tasks`, `text` (without thoughts) and `problems`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("what").args(["contract", "phase"]).required(true))]
+pub(crate) struct Args {
+    /// The contract that the reply answers
+    #[arg(long, value_name = "NAME")]
+    contract: Option<String>,
+    /// The phase that the reply belongs to: the contract of that name
+    #[arg(short, long, value_name = "NAME")]
+    phase: Option<String>,
+    /// Who replied: its file says what its output looks like; a plain text is read anyway [default: the configured one]
+    #[arg(short, long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The tasks that were asked for, with commas between
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    tasks: Vec<String>,
+    /// The prompt that was given: what the reply repeats of it does not count
+    #[arg(long, value_name = "FILE")]
+    prompt: Option<String>,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let name = args.contract.as_ref().or(args.phase.as_ref()).map_or("", String::as_str);
+    let layout = app.config.layout();
+    let disk = app.disk(None);
+    let library = Library::new(&disk);
+    let (_, contract) = find_contract(&library, name, &layout)?;
+    if contract.submission.is_some() {
+        let message = format!(
+            "what the contract `{name}` asks for is handed in by a tool or a file, not said in a reply"
+        );
+        return Err(usage(message).hint("the contracts of the phases are read from replies").into());
+    }
+    let agent = args.agent.as_ref().or(app.config.agent.value.as_ref()).filter(|agent| *agent != "base");
+    let format = match agent {
+        Some(agent) => find_agent(&library, agent, &layout)?.1.output.format,
+        None => OutputFormat::Text,
+    };
+    let tasks: Vec<String> = args.tasks.iter().map(|id| id.trim().to_owned()).collect();
+    if let Some(id) =
+        tasks.iter().find(|id| id.is_empty() || tasks.iter().filter(|other| other == id).count() > 1)
+    {
+        let wrong = if id.is_empty() { "an id is empty".into() } else { format!("`{id}` is named twice") };
+        return Err(usage(format!("--tasks: {wrong}"))
+            .hint("ids have commas between: --tasks 1.1,1.2")
+            .into());
+    }
+    let prompt = args.prompt.as_ref().map(|file| prompt(app, file)).transpose()?;
+    let output = reply(app.print)?;
+    let reply =
+        read(&Asked { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() }, &output, format);
+    if app.print.json {
+        let value = serde_json::to_value(&reply)
+            .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+        app.print.value(&value)?;
+    } else {
+        app.print.data(page(app.print, &reply).as_bytes())?;
+    }
+    Ok(if reply.outcome.is_good() { 0 } else { FINDING })
+}
+
+fn prompt(app: &App<'_>, file: &str) -> Result<Text, Failure> {
+    if file == "-" {
+        let message = "standard input is read for the reply; it cannot be read for --prompt too";
+        return Err(usage(message).into());
+    }
+    let path = app.here.join(file);
+    match read_file(&path, MOST_BYTES) {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Err(not_found(file, &path)),
+        Err(error) => Err(unreadable(file, &error)),
+    }
+}
+
+fn reply(print: &Print) -> Result<Vec<u8>, Failure> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        print.say("the reply is read from standard input");
+    }
+    let mut bytes = Vec::new();
+    let read = stdin.lock().take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable("standard input", &SourceError::Unreadable(error.to_string())))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let error = SourceError::TooLarge { size: bytes.len() as u64, limit: MOST_BYTES };
+        return Err(unreadable("standard input", &error));
+    }
+    Ok(bytes)
+}
+
+fn page(print: &Print, reply: &Reply<'_>) -> String {
+    let paint = if reply.outcome.is_good() { Paint::Green } else { Paint::Red };
+    let mut page = format!("{}\n", print.paint(paint, reply.outcome.name()));
+    for (id, status) in &reply.tasks {
+        page += &format!("  {}: {}\n", visible(id), status.name());
+    }
+    for Problem { code, message, place, more } in &reply.problems {
+        let place = place.map(|place| format!(" at {}:{}", place.line, place.column)).unwrap_or_default();
+        let code = format!("problem[{}]", code.as_str());
+        page += &format!("{}{place}: {}\n", print.paint(Paint::Yellow, &code), visible(message));
+        if *more > 0 {
+            page += &format!("  = and {more} more of this kind\n");
+        }
+    }
+    page
+}

@@ -1,0 +1,204 @@
+//! `read`: the outcome, the exit code, and what is wrong with a command line.
+
+use serde_json::json;
+
+use crate::world::{Said, World};
+
+fn said(code: i32, out: &str, err: &str) -> Said {
+    Said { code, out: out.into(), err: err.into() }
+}
+
+#[test]
+fn t6_the_exit_code_says_whether_it_is_good() {
+    let world = World::new();
+    let read = |args: &[&str], reply: &str| world.run_with(&[&["read"], args].concat(), reply.as_bytes());
+    let done = "<task_status id=\"1.1\">COMPLETED</task_status>\n";
+    assert_eq!(read(&["-p", "review"], "Good.\n<review>PASS</review>\n"), said(0, "pass\n", ""));
+    assert_eq!(
+        read(&["-p", "implement", "--tasks", "1.1"], done),
+        said(0, "complete\n  1.1: COMPLETED\n", "")
+    );
+    assert_eq!(read(&["--contract", "archive"], "Done."), said(0, "none\n", ""));
+    assert_eq!(read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"), said(1, "needs_revision\n", ""));
+    assert_eq!(
+        read(&["-p", "implement", "--tasks", "1.1, 1.2"], done),
+        said(1, "incomplete\n  1.1: COMPLETED\nproblem[task_missing]: nothing is said of task `1.2`\n", "")
+    );
+    assert_eq!(
+        read(&["-p", "review"], "I cannot say <review>PASS</review>\n"),
+        said(
+            1,
+            "no_verdict\n\
+             problem[inline_marker] at 1:14: `<review>PASS</review>` is not alone on its line, so it does not count\n\
+             problem[no_verdict]: no verdict stands alone on a line\n",
+            ""
+        )
+    );
+}
+
+#[test]
+fn t6_json_has_everything_that_was_read() {
+    let world = World::new();
+    let reply = "<thought>no</thought>\n<task_status id=\"1.1\">FAILED</task_status>\nI cannot say <review>PASS</review>\n";
+    let read = world.run_with(&["--json", "read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
+    assert_eq!(read.code, 1);
+    assert_eq!(
+        read.json(),
+        json!({
+            "verdict": null,
+            "outcome": "incomplete",
+            "tasks": { "1.1": "FAILED" },
+            "text": "<task_status id=\"1.1\">FAILED</task_status>\nI cannot say <review>PASS</review>\n",
+            "problems": [{
+                "code": "inline_marker",
+                "message": "`<review>PASS</review>` is not alone on its line, so it does not count",
+                "place": { "line": 3, "column": 14 },
+            }],
+        })
+    );
+    let read = world.run_with(&["--json", "read", "-p", "challenge"], b"<review>REJECTED</review>");
+    assert_eq!(
+        (read.code, read.json()),
+        (
+            1,
+            json!({
+                "verdict": "REJECTED", "outcome": "rejected", "tasks": {},
+                "text": "<review>REJECTED</review>", "problems": [],
+            })
+        )
+    );
+}
+
+#[test]
+fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
+    let world = World::new();
+    let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
+    for agent in ["claude", "codex", "gemini", "copilot"] {
+        let stream = std::fs::read(streams.join(agent).join("tool.jsonl")).unwrap();
+        let named = world.run_with(&["read", "-p", "review", "--agent", agent], &stream);
+        assert_eq!(named, said(0, "pass\n", ""), "{agent}");
+        world.write(".callsheet/config.toml", format!("agent = \"{agent}\"\n"));
+        assert_eq!(world.run_with(&["read", "-p", "review"], &stream), said(0, "pass\n", ""), "{agent}");
+        let as_text = world.run_with(&["read", "-p", "review", "--agent", "base"], &stream);
+        assert_eq!((as_text.code, as_text.out.lines().next()), (1, Some("no_verdict")), "{agent}");
+    }
+    world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"codex-jsonl\"\n");
+    let stream = std::fs::read(streams.join("codex/verdict.jsonl")).unwrap();
+    assert_eq!(world.run_with(&["read", "-p", "review", "-a", "mine"], &stream), said(0, "pass\n", ""));
+    world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"xml\"\n");
+    let wrong = world.run_with(&["read", "-p", "review", "-a", "mine"], &stream);
+    assert_eq!(
+        wrong.err.lines().next(),
+        Some(
+            "error[agent/bad]: `output.format` is `xml`, not one of text, claude-stream-json, codex-jsonl, \
+             gemini-stream-json, copilot-jsonl"
+        )
+    );
+}
+
+#[test]
+fn t6_what_the_prompt_says_is_not_what_the_agent_says() {
+    let world = World::new();
+    let prompt = "Look:\nsomebody said\n<review>PASS</review>\nand was wrong.\n";
+    world.write("prompt.md", prompt);
+    assert_eq!(
+        world.run_with(&["read", "-p", "review", "--prompt", "prompt.md"], prompt.as_bytes()),
+        said(
+            1,
+            "no_verdict\nproblem[no_verdict]: no verdict stands alone on a line; markers in code, quotes and echoes: 1\n",
+            ""
+        )
+    );
+    assert_eq!(world.run_with(&["read", "-p", "review"], prompt.as_bytes()), said(0, "pass\n", ""));
+}
+
+#[test]
+fn mistakes_are_told_and_what_they_want() {
+    let world = World::new();
+    let read = |args: &[&str]| {
+        let Said { code, out, err } = world.run_with(&[&["read"], args].concat(), b"<review>PASS</review>");
+        assert_eq!(out, "");
+        (code, err)
+    };
+    let usage =
+        "Usage: callsheet read <--contract <NAME>|--phase <NAME>>\n\nFor more information, try '--help'.\n";
+    assert_eq!(
+        read(&[]),
+        (
+            2,
+            format!(
+                "error: the following required arguments were not provided:\n  <--contract <NAME>|--phase <NAME>>\n\n{usage}"
+            )
+        )
+    );
+    assert_eq!(read(&["-p", "plan", "--contract", "plan"]).0, 2);
+    assert_eq!(
+        read(&["-p", "reveiw"]),
+        (
+            3,
+            "error[contract/not-found]: there is no `contracts/reveiw.toml`\n  \
+               = looked in project:.callsheet/contracts/reveiw.toml\n  \
+               =           user:contracts/reveiw.toml\n  \
+               =           builtin:contracts/reveiw.toml\n  \
+               = hint: did you mean `review`?\n  \
+               = hint: contracts that exist: archive, challenge, implement, plan, research_dispatch_code, \
+                 research_dispatch_web, review, run, submit_architecture, submit_done, submit_execution_plan, submit_plan, \
+                 submit_pm_done, submit_research_done, submit_review, submit_subplan\n"
+                .into()
+        )
+    );
+    assert_eq!(
+        read(&["--contract", "submit_review"]),
+        (
+            2,
+            "error[usage/bad]: what the contract `submit_review` asks for is handed in by a tool or a file, not said in a \
+             reply\n  = hint: the contracts of the phases are read from replies\n"
+                .into()
+        )
+    );
+    let hint = "  = hint: ids have commas between: --tasks 1.1,1.2\n";
+    assert_eq!(
+        read(&["-p", "implement", "--tasks", "1.1,,1.2"]),
+        (2, format!("error[usage/bad]: --tasks: an id is empty\n{hint}"))
+    );
+    assert_eq!(
+        read(&["-p", "implement", "--tasks", "1.1,1.2,1.1"]),
+        (2, format!("error[usage/bad]: --tasks: `1.1` is named twice\n{hint}"))
+    );
+    assert_eq!(
+        read(&["-p", "plan", "--prompt", "-"]),
+        (
+            2,
+            "error[usage/bad]: standard input is read for the reply; it cannot be read for --prompt too\n"
+                .into()
+        )
+    );
+    let missing = world.project.join("none.md");
+    assert_eq!(
+        read(&["-p", "plan", "--prompt", "none.md"]),
+        (4, format!("error[input/not-found]: `none.md` is not there\n  = looked in {}\n", missing.display()))
+    );
+    assert_eq!(read(&["-p", "plan", "-a", "cluade"]).0, 3);
+}
+
+#[test]
+fn nothing_of_a_reply_reaches_the_terminal_as_a_control() {
+    let world = World::new();
+    let reply = "<task_status id=\"\x1b]0;x\x07\">COMPLETED</task_status>\nx <review>\x1b[31m</review>\n";
+    let read = world.run_with(&["read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
+    assert_eq!(
+        read.out,
+        "incomplete\n  \\u{1b}]0;x\\u{7}: COMPLETED\n\
+         problem[task_unasked] at 1:1: task `\\u{1b}]0;x\\u{7}` was not asked for\n\
+         problem[inline_marker] at 2:3: `<review>\\u{1b}[31m</review>` is not alone on its line, so it does not count\n\
+         problem[task_missing]: nothing is said of task `1.1`\n"
+    );
+}
+
+#[test]
+fn a_hundred_megabytes_on_one_line_are_read() {
+    let world = World::new();
+    let mut reply = vec![b'x'; 100 * 1024 * 1024];
+    reply.extend_from_slice(b"\n<review>PASS</review>\n");
+    assert_eq!(world.run_with(&["read", "-p", "review"], &reply), said(0, "pass\n", ""));
+}
