@@ -64,6 +64,8 @@ pub(crate) enum Command {
     /// Exits with 1 when there are errors.
     Check,
     Templates(commands::templates::Args),
+    Prefs(commands::prefs::Args),
+    Mcp(commands::mcp::Args),
     Config(commands::config::Args),
     Schema(commands::schema::Args),
     Completions(commands::completions::Args),

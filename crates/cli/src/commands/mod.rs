@@ -7,5 +7,8 @@ pub(crate) mod config;
 pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod man;
+pub(crate) mod mcp;
+pub(crate) mod prefs;
+pub(crate) mod read_submission;
 pub(crate) mod schema;
 pub(crate) mod templates;
