@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Check,
     Fuzz(commands::fuzz::Args),
     Templates(commands::templates::Args),
+    Prefs(commands::prefs::Args),
+    Mcp(commands::mcp::Args),
     Config(commands::config::Args),
     Schema(commands::schema::Args),
     Completions(commands::completions::Args),

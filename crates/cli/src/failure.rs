@@ -25,7 +25,9 @@ fn of(code: Code) -> u8 {
         | Code::RequestIncomplete
         | Code::DepthBad
         | Code::ApiIncomplete
+        | Code::PreferenceBad
         | Code::PromptBad => USAGE,
+        Code::SubmissionBad => FINDING,
         Code::DocumentNotFound | Code::InputNotFound => 4,
         Code::OutputFailed => 70,
         _ => 3,

@@ -6,8 +6,10 @@ mod commands;
 mod config;
 mod failure;
 mod inputs;
+mod mcp;
 mod pack;
 mod print;
+mod session;
 mod tokens;
 mod usage;
 mod write;
@@ -48,6 +50,8 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Check => commands::check::run(&app),
         Command::Fuzz(args) => commands::fuzz::run(&app, args),
         Command::Templates(args) => commands::templates::run(&app, args),
+        Command::Prefs(args) => commands::prefs::run(&app, args),
+        Command::Mcp(args) => commands::mcp::run(&app, args),
         Command::Config(args) => commands::config::run(&app, args),
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => Ok(0),
     }

@@ -178,6 +178,14 @@ impl Print {
     }
 }
 
+/// Writes one message of a protocol, which owns standard output for as long as it lasts.
+pub(crate) fn message(json: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(json)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
 const PATIENCE: Duration = Duration::from_millis(500);
 const BLINK: Duration = Duration::from_millis(100);
 

@@ -3,6 +3,7 @@
 //! What [`callsheet_run::Disk`] promises: it reads what is inside, refuses what leads outside, and
 //! never waits.
 
+mod folder;
 mod list;
 mod pack;
 mod read;

@@ -1,0 +1,121 @@
+//! `callsheet prefs`: what people approved for a role, in that role's extension file.
+
+use std::collections::BTreeMap;
+
+use callsheet_core::diag::{Failure, visible};
+use callsheet_core::prefs::{self, Preference};
+use callsheet_core::submission::roles;
+use callsheet_core::{Root, SourceId, Sources as _};
+use serde_json::json;
+
+use crate::app::App;
+use crate::failure::{FINDING, Outcome};
+use crate::session::{failed, open, remember};
+
+/// List, add and remove the preferences that roles keep in mind
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print every preference, or those of a role
+    List {
+        /// For example coder
+        role: Option<String>,
+    },
+    /// Add a preference, unless the role has it already
+    Add(Named),
+    /// Remove a preference; exits with 1 when the role has none that says so
+    Remove(Named),
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// For example coder
+    role: String,
+    /// The preference in a sentence
+    text: String,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    match &args.command {
+        Command::List { role } => list(app, role.as_deref()),
+        Command::Add(named) => add(app, named),
+        Command::Remove(named) => remove(app, named),
+    }
+}
+
+fn list(app: &App<'_>, only: Option<&str>) -> Outcome {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let mut known = roles(&disk, &layout);
+    if let Some(only) = only {
+        check(app, only, "x")?;
+        known.retain(|role| role == only);
+    }
+    let mut all = BTreeMap::new();
+    for role in known {
+        let Ok(id) = SourceId::new(Root::Project, &prefs::file(&layout, &role)) else { continue };
+        let text = disk.text(&id).map_err(|error| {
+            let message = format!("`{id}` cannot be used: {error}");
+            callsheet_core::diag::Diag::error(callsheet_core::diag::Code::SourceUnreadable, message)
+        })?;
+        let bullets = text.as_deref().map(prefs::list).unwrap_or_default();
+        if !bullets.is_empty() {
+            all.insert(role, bullets.into_iter().map(String::from).collect::<Vec<_>>());
+        }
+    }
+    if app.print.json {
+        return app.print.value(&json!(all));
+    }
+    for (role, bullets) in &all {
+        for bullet in bullets {
+            app.print.line(&format!("{role}: {}", visible(bullet)))?;
+        }
+    }
+    Ok(0)
+}
+
+fn add(app: &App<'_>, named: &Named) -> Outcome {
+    let preference = check(app, &named.role, &named.text)?;
+    let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
+    let added = remember(&app.project, &layout, limit, &[preference])?;
+    let file = app.shown_here(&prefs::file(&layout, &named.role));
+    let new = added.values().any(|new| !new.is_empty());
+    app.print.say(&if new { format!("added to {file}") } else { format!("{file} says so already") });
+    if app.print.json {
+        return app.print.value(&json!({ "added": added[&named.role] }));
+    }
+    Ok(0)
+}
+
+fn remove(app: &App<'_>, named: &Named) -> Outcome {
+    check(app, &named.role, &named.text)?;
+    let path = prefs::file(&app.config.layout(), &named.role);
+    let removed = open(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| {
+        match prefs::remove(text, &named.text) {
+            Some((text, bullet)) => (text, Some(bullet)),
+            None => (text.to_owned(), None),
+        }
+    });
+    let removed = removed.map_err(|error| failed(&error))?;
+    let file = app.shown_here(&path);
+    app.print.say(&if removed.is_some() {
+        format!("removed from {file}")
+    } else {
+        format!("{file} has no such preference")
+    });
+    if app.print.json {
+        app.print.value(&json!({ "removed": removed }))?;
+    }
+    Ok(if removed.is_some() { 0 } else { FINDING })
+}
+
+/// The preference, if nothing speaks against it.
+fn check(app: &App<'_>, role: &str, text: &str) -> Result<Preference, Failure> {
+    let preference = Preference { role: role.to_owned(), bullet: text.to_owned() };
+    let problems = preference.problems(&roles(&app.disk(None), &app.config.layout()));
+    if problems.is_empty() { Ok(preference) } else { Err(Failure(problems)) }
+}

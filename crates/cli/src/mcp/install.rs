@@ -1,0 +1,158 @@
+//! Attaching a client: the one entry that its configuration needs, shown as a change, written on demand.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+use similar::TextDiff;
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use crate::app::App;
+use crate::failure::Outcome;
+use crate::inputs::from_to;
+use crate::session::Session;
+use crate::write::write_out;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    /// .mcp.json in the project
+    Claude,
+    /// config.toml in $CODEX_HOME, else ~/.codex
+    Codex,
+    /// .gemini/settings.json in the project
+    Gemini,
+    /// mcp-config.json in $COPILOT_HOME, else ~/.copilot
+    Copilot,
+}
+
+/// What the server is called there; agents see it in the names of its tools.
+const NAME: &str = "callsheet";
+
+pub(crate) fn change(
+    app: &App<'_>,
+    client: Client,
+    session: &Session,
+    role: Option<&str>,
+    write: bool,
+) -> Outcome {
+    let file = client.file(app)?;
+    let old = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(bad(&file, &error)),
+    };
+    let new = client.with_entry(&old, &arguments(client, session, role)).map_err(|why| bad(&file, &why))?;
+    let shown = file.display().to_string();
+    let diff = TextDiff::from_lines(&old, &new);
+    let diff =
+        if old == new { String::new() } else { diff.unified_diff().header(&shown, &shown).to_string() };
+    let written = write && old != new;
+    if written {
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).map_err(|error| {
+                Diag::error(Code::OutputFailed, format!("`{}` could not be made: {error}", folder.display()))
+            })?;
+        }
+        write_out(&file, new.as_bytes())?;
+    }
+    if app.print.json {
+        return app.print.value(&json!({ "file": shown, "change": diff, "written": written }));
+    }
+    app.print.data(diff.as_bytes())?;
+    app.print.say(&match (old == new, written) {
+        (true, _) => format!("{shown} has it already"),
+        (false, true) => format!("written to {shown}"),
+        (false, false) => format!("nothing was written; --write writes this to {shown}"),
+    });
+    Ok(0)
+}
+
+fn bad(file: &Path, why: &dyn std::fmt::Display) -> Failure {
+    let message = format!("`{}` cannot be used: {why}", file.display());
+    Diag::error(Code::ConfigBad, message).hint("it was left as it is").into()
+}
+
+/// How the server is started. A file of the user's own says where the project is; one of the project need not.
+fn arguments(client: Client, session: &Session, role: Option<&str>) -> Vec<String> {
+    let mut arguments: Vec<String> = Vec::new();
+    let way = if client.is_of_project() {
+        from_to(&session.project, &session.dir)
+    } else {
+        arguments.extend(["--project".into(), session.project.display().to_string()]);
+        session.dir.display().to_string()
+    };
+    arguments.extend(["mcp".into(), "--session".into(), way]);
+    arguments.extend(role.into_iter().flat_map(|role| ["--role".to_owned(), role.to_owned()]));
+    arguments
+}
+
+impl Client {
+    fn is_of_project(self) -> bool {
+        matches!(self, Self::Claude | Self::Gemini)
+    }
+
+    fn file(self, app: &App<'_>) -> Result<PathBuf, Failure> {
+        let home = |variable: &str, folder: &str| {
+            let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+            set(variable).or_else(|| Some(set("HOME")?.join(folder))).ok_or_else(|| {
+                Failure::from(Diag::error(Code::ConfigBad, format!("neither {variable} nor HOME is set")))
+            })
+        };
+        Ok(match self {
+            Self::Claude => app.project.join(".mcp.json"),
+            Self::Gemini => app.project.join(".gemini/settings.json"),
+            Self::Codex => home("CODEX_HOME", ".codex")?.join("config.toml"),
+            Self::Copilot => home("COPILOT_HOME", ".copilot")?.join("mcp-config.json"),
+        })
+    }
+
+    /// The text of the file with the entry in it, and everything else as it was.
+    fn with_entry(self, old: &str, arguments: &[String]) -> Result<String, String> {
+        if self == Self::Codex {
+            return with_toml_entry(old, arguments);
+        }
+        let mut entry = Map::new();
+        if self == Self::Copilot {
+            entry.insert("type".into(), "local".into());
+        }
+        entry.insert("command".into(), NAME.into());
+        entry.insert("args".into(), json!(arguments));
+        match self {
+            Self::Copilot => drop(entry.insert("tools".into(), json!(["*"]))),
+            // Without it every call waits for a person.
+            Self::Gemini => drop(entry.insert("trust".into(), true.into())),
+            Self::Claude | Self::Codex => {}
+        }
+        let mut all: Value = if old.trim().is_empty() {
+            json!({})
+        } else {
+            serde_json::from_str(old).map_err(|error| error.to_string())?
+        };
+        let whole = all.as_object_mut().ok_or("it is no JSON object")?;
+        let servers = whole.entry("mcpServers").or_insert_with(|| json!({}));
+        let servers = servers.as_object_mut().ok_or("`mcpServers` is no JSON object")?;
+        servers.insert(NAME.into(), entry.into());
+        serde_json::to_string_pretty(&all).map(|text| text + "\n").map_err(|error| error.to_string())
+    }
+}
+
+fn with_toml_entry(old: &str, arguments: &[String]) -> Result<String, String> {
+    let mut all: DocumentMut =
+        old.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+    let servers = all.entry("mcp_servers").or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let servers = servers.as_table_like_mut().ok_or("`mcp_servers` is no table")?;
+    let mut entry = Table::new();
+    entry.insert("command", value(NAME));
+    entry.insert("args", value(arguments.iter().collect::<Array>()));
+    // Without it every call is refused where nobody can be asked.
+    entry.insert("default_tools_approval_mode", value("approve"));
+    servers.insert(NAME, Item::Table(entry));
+    Ok(all.to_string())
+}

@@ -1,0 +1,109 @@
+//! The project's templates as prompts: composed by the engine, with their variables as arguments.
+
+use callsheet_core::catalog::{TemplateInfo, templates};
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::render::render;
+use callsheet_core::template::{Notation, Template};
+use callsheet_core::{Request, Sources as _, Text, compose};
+use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
+use serde_json::{Map, Value};
+
+use super::server::Server;
+use crate::inputs::from_to;
+
+/// The task in words, an argument of every prompt.
+const INSTRUCTIONS: &str = "instructions";
+
+pub(super) fn list(server: &Server) -> Vec<Prompt> {
+    let session = &server.session;
+    let templates = templates(&session.disk, &session.layout);
+    templates.iter().filter_map(|template| prompt(server, template)).collect()
+}
+
+fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
+    request(template)?;
+    let text = server.session.disk.text(&template.source).ok()??;
+    let notation = if template.path.starts_with("agents/") || template.path.starts_with("commands/") {
+        Notation::Brackets
+    } else {
+        Notation::Braces
+    };
+    let front = Template::parse(template.source.clone(), text, notation).ok()?.front;
+    let mut arguments: Vec<PromptArgument> = Vec::new();
+    for name in &template.variables {
+        let argument = PromptArgument::new(name).with_required(false);
+        let description = front.variable(name).and_then(|variable| variable.description.clone());
+        arguments.push(match description {
+            Some(description) => argument.with_description(description),
+            None => argument,
+        });
+    }
+    if !template.variables.iter().any(|name| name == INSTRUCTIONS) {
+        arguments.push(PromptArgument::new(INSTRUCTIONS).with_required(false));
+    }
+    Some(Prompt::new(template.path.clone(), template.description.clone(), Some(arguments)))
+}
+
+pub(super) fn get(
+    server: &Server,
+    name: &str,
+    arguments: &Map<String, Value>,
+) -> Result<GetPromptResult, Failure> {
+    let session = &server.session;
+    let templates = templates(&session.disk, &session.layout);
+    let found = templates.iter().find(|template| template.path == name);
+    let Some((template, mut asked)) = found.and_then(|template| Some((template, request(template)?))) else {
+        let known = || templates.iter().filter(|template| request(template).is_some());
+        let wrong = Diag::error(Code::TemplateNotFound, format!("there is no prompt `{name}`"));
+        return Err(wrong.suggest(name, known().map(|template| template.path.as_str())).into());
+    };
+    for (key, value) in arguments {
+        let Value::String(text) = value else {
+            let message = format!("the argument `{key}` is no text");
+            return Err(Diag::error(Code::RequestBad, message).into());
+        };
+        let text = Text::from(text.as_str());
+        if key == INSTRUCTIONS {
+            asked.instructions = Some(text);
+        } else if template.variables.contains(key) {
+            asked.values.insert(key.as_str().into(), text);
+        } else {
+            let known = template.variables.iter().map(String::as_str).chain([INSTRUCTIONS]);
+            let wrong = Diag::error(Code::RequestUnknownKey, format!("`{name}` has no argument `{key}`"));
+            let all: Vec<&str> = known.clone().collect();
+            let wrong = wrong.suggest(key, known).hint(format!("arguments that exist: {}", all.join(", ")));
+            return Err(wrong.into());
+        }
+    }
+    asked.agent = asked.agent.or_else(|| server.agent.clone());
+    asked.layout = session.layout.clone();
+    asked.mcp = true;
+    asked.session = Some(from_to(&session.project, &session.dir)).filter(|way| way != ".");
+    let composed = compose(&asked, &session.disk)?;
+    let rendered = render(&composed.prompt, composed.prompt.format, None)?;
+    let message = PromptMessage::new_text(Role::User, rendered.text);
+    let result = GetPromptResult::new(vec![message]);
+    Ok(match &template.description {
+        Some(description) => result.with_description(description.clone()),
+        None => result,
+    })
+}
+
+/// The request that has this template as its own; fragments, which stand only in others, have none.
+fn request(template: &TemplateInfo) -> Option<Request> {
+    let (folder, name) = template.path.rsplit_once('/')?;
+    let name = Some(name.to_owned());
+    let of = |recipe: &str| Request { recipe: Some(recipe.to_owned()), ..Request::default() };
+    Some(match folder {
+        "agents" => Request { role: name, ..of("staged") },
+        "commands" => Request { command: name, ..of("staged") },
+        "identity" => Request { role: name, ..of("layers") },
+        "profiles" => Request { role: name, ..of("run") },
+        "system" => Request {
+            agent: template.agent.as_ref().map(|agent| agent.to_lowercase()),
+            phase: Some(template.phase.clone()?),
+            ..of("unified")
+        },
+        _ => return None,
+    })
+}

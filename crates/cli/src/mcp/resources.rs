@@ -1,0 +1,71 @@
+//! The session's files as resources, to be read only.
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::{Limits, Root, SourceId, Sources as _};
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
+
+use crate::session::Session;
+
+const SCHEME: &str = "session:///";
+
+/// More than that is no session any more.
+const LIMITS: Limits = Limits { depth: 16, entries: 1000, ignored: false };
+
+pub(super) fn list(session: &Session) -> Result<Vec<Resource>, Failure> {
+    let root = SourceId::new(Root::Session, ".").map_err(|error| unreadable(".", &error))?;
+    let listing = session.disk.list(&root, LIMITS).map_err(|error| unreadable(".", &error))?;
+    let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
+    let resource = |path: String| Resource::new(uri(&path), path.clone()).with_mime_type(mime_type(&path));
+    Ok(files.map(|entry| resource(entry.path)).collect())
+}
+
+pub(super) fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
+    let not_there =
+        || -> Failure { Diag::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into() };
+    let path = uri.strip_prefix(SCHEME).and_then(decoded).ok_or_else(not_there)?;
+    let id = SourceId::new(Root::Session, &path).map_err(|error| unreadable(&path, &error))?;
+    let text = session.disk.text(&id).map_err(|error| unreadable(&path, &error))?.ok_or_else(not_there)?;
+    let contents = ResourceContents::text(text.as_str(), uri).with_mime_type(mime_type(&path));
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Failure {
+    Diag::error(Code::InputUnreadable, format!("`{path}` cannot be used: {error}")).into()
+}
+
+fn mime_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("md") => "text/markdown",
+        Some("yaml" | "yml") => "application/yaml",
+        Some("json") => "application/json",
+        _ => "text/plain",
+    }
+}
+
+fn uri(path: &str) -> String {
+    let mut uri = SCHEME.to_owned();
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(char::from(byte))
+            }
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+fn decoded(path: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}

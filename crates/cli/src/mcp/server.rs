@@ -1,0 +1,131 @@
+//! What the server offers, and how it answers.
+
+use callsheet_core::contract::Contract;
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::submission::{roles, schema};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+use rmcp::{ErrorData, ServerHandler};
+use serde_json::Value;
+
+use super::transport::Stdio;
+use super::{prompts, resources};
+use crate::failure::Outcome;
+use crate::session::Session;
+
+/// A session, and what its client may do.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) session: Session,
+    /// The contracts that can be handed in, by name.
+    pub(crate) tools: Vec<(String, Contract)>,
+    /// The agent that prompts are made for, where one is configured.
+    pub(crate) agent: Option<String>,
+}
+
+/// Answers until standard input ends.
+pub(crate) fn serve(server: Server) -> Outcome {
+    let failed = |error: &dyn std::fmt::Display| -> Failure {
+        Diag::error(Code::OutputFailed, format!("the MCP server ended: {error}")).into()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| failed(&error))?;
+    runtime.block_on(async {
+        match server.serve(Stdio::start()).await {
+            Ok(running) => running.waiting().await.map(drop).map_err(|error| failed(&error)),
+            // A client that goes before it has said anything is no mistake of ours.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(failed(&error)),
+        }
+    })?;
+    Ok(0)
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let offered =
+            ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources().build();
+        ServerConfig::new(offered)
+            .with_server_info(Implementation::new("callsheet", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let roles = roles(&self.session.disk, &self.session.layout);
+        let tools = self.tools.iter().filter_map(|(name, contract)| {
+            let Value::Object(schema) = schema(contract.submission.as_ref()?, &roles) else { return None };
+            Some(Tool::new(name.clone(), contract.description.clone(), schema))
+        });
+        Ok(ListToolsResult::with_all_items(tools.collect()))
+    }
+
+    /// A submission that is not good is an answer, not a failure of the protocol: the agent reads it and tries again.
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if !self.tools.iter().any(|(name, _)| *name == request.name) {
+            let names: Vec<&str> = self.tools.iter().map(|(name, _)| name.as_str()).collect();
+            let wrong = Diag::error(Code::SubmissionBad, format!("there is no tool `{}`", request.name))
+                .suggest(&request.name, names.iter().copied())
+                .hint(format!("tools that exist: {}", names.join(", ")));
+            return Err(invalid(&wrong.into()));
+        }
+        let data = Value::Object(request.arguments.unwrap_or_default());
+        let result = match self.session.hand_in(&request.name, &data) {
+            Ok(done) => CallToolResult::structured(done.to_json()),
+            Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.to_string())]),
+        };
+        Ok(result.into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list(self)))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        prompts::get(self, &request.name, &arguments).map(Into::into).map_err(|failure| invalid(&failure))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = resources::list(&self.session).map_err(|failure| invalid(&failure))?;
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        match resources::read(&self.session, &request.uri) {
+            Ok(result) => Ok(result.into()),
+            Err(failure) => Err(ErrorData::resource_not_found(failure.to_string(), None)),
+        }
+    }
+}
+
+fn invalid(failure: &Failure) -> ErrorData {
+    ErrorData::new(ErrorCode::INVALID_PARAMS, failure.to_string(), None)
+}

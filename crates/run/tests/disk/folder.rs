@@ -1,0 +1,117 @@
+//! Writing below a directory: whole files, together, and nowhere else.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use callsheet_core::submission::Changes;
+use callsheet_run::Folder;
+use tempfile::TempDir;
+
+fn changes(write: &[(&str, &str)], remove: &[&str]) -> Changes {
+    Changes {
+        write: write.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect(),
+        remove: remove.iter().map(|path| (*path).to_owned()).collect(),
+    }
+}
+
+/// Every file below `dir`, hidden ones too, with its text.
+fn all(dir: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![dir.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else {
+                let link = || fs::read_link(&path).ok().map(|to| format!("-> {}", to.display()));
+                let text = link().unwrap_or_else(|| fs::read_to_string(&path).unwrap());
+                found.push((path.strip_prefix(dir).unwrap().display().to_string(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn files(files: &[(&str, &str)]) -> Vec<(String, String)> {
+    files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn files_are_written_replaced_and_removed_together() {
+    let dir = TempDir::new().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    folder.apply(&changes(&[("a/b/one.md", "1"), ("two.md", "2")], &[])).unwrap();
+    folder.apply(&changes(&[("a/b/one.md", "new")], &["two.md", "not/there.md", "a/b/gone.md"])).unwrap();
+    assert_eq!(all(dir.path()), files(&[("a/b/one.md", "new")]));
+}
+
+#[test]
+fn what_cannot_be_done_in_one_place_is_done_nowhere() {
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("kept.md"), "kept").unwrap();
+    let refused = |prepare: &dyn Fn(&Path), changes: &Changes| {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("a.md"), "old").unwrap();
+        prepare(dir.path());
+        let before = all(dir.path());
+        let error = Folder::open(dir.path()).unwrap().apply(changes).unwrap_err();
+        assert_eq!(all(dir.path()), before);
+        error.to_string()
+    };
+    let two = |path| changes(&[("a.md", "new"), (path, "x")], &[]);
+    let nothing = |_: &Path| {};
+    assert_eq!(
+        refused(&|dir| symlink(outside.path(), dir.join("sub")).unwrap(), &two("sub/kept.md")),
+        "`sub` cannot be written: a part of it is a symbolic link or no folder"
+    );
+    let link = |dir: &Path| symlink(outside.path().join("kept.md"), dir.join("link.md")).unwrap();
+    assert_eq!(refused(&link, &two("link.md")), "`link.md` cannot be written: it is a symbolic link");
+    assert_eq!(
+        refused(&link, &changes(&[("a.md", "new")], &["link.md"])),
+        "`link.md` cannot be written: it is a symbolic link"
+    );
+    assert_eq!(
+        refused(&|dir| fs::create_dir(dir.join("z")).unwrap(), &two("z")),
+        "`z` cannot be written: it is a directory"
+    );
+    assert_eq!(refused(&nothing, &two("../x.md")), "`..` cannot be written: it leads out of its root");
+    assert_eq!(refused(&nothing, &two("/etc/x.md")), "`/etc` cannot be written: it leads out of its root");
+    assert_eq!(
+        refused(&nothing, &two("a.md/x.md")),
+        "`a.md` cannot be written: a part of it is a symbolic link or no folder"
+    );
+    assert_eq!(all(outside.path()), files(&[("kept.md", "kept")]));
+}
+
+#[test]
+fn an_update_sees_what_the_one_before_wrote() {
+    let dir = TempDir::new().unwrap();
+    let path = "deep/er/list.txt";
+    std::thread::scope(|scope| {
+        for nth in 0..16 {
+            let folder = Folder::open(dir.path()).unwrap();
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    folder.update(path, 1 << 20, |text| (format!("{text}{nth}\n"), ())).unwrap();
+                }
+            });
+        }
+    });
+    let text = fs::read_to_string(dir.path().join(path)).unwrap();
+    let mut lines: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+    lines.sort_unstable();
+    let expected: Vec<u32> = (0..16).flat_map(|nth| [nth; 10]).collect();
+    assert_eq!(lines, expected);
+    assert_eq!(all(dir.path()).len(), 1);
+}
+
+#[test]
+fn an_update_that_changes_nothing_writes_nothing() {
+    let dir = TempDir::new().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    assert_eq!(folder.update("x.md", 10, |text| (text.to_owned(), text.len())), Ok(0));
+    assert_eq!(all(dir.path()), files(&[]));
+}
