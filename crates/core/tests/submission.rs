@@ -8,7 +8,7 @@
 //!
 //! `BLESS=1 cargo test -p callsheet-core --test submission` writes the expectations anew.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/folder.rs"]
 mod folder;

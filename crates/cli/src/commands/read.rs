@@ -1,6 +1,7 @@
 //! `callsheet read`: what an agent's reply on standard input comes to.
 
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 
 use callsheet_core::agent::OutputFormat;
 use callsheet_core::diag::{Code, Diag, Failure, visible};
@@ -10,6 +11,7 @@ use callsheet_run::read_file;
 use clap::ArgGroup;
 
 use crate::app::App;
+use crate::commands::read_submission::read_submission;
 use crate::failure::{FINDING, Outcome, usage};
 use crate::inputs::{not_found, unreadable};
 use crate::print::{Paint, Print};
@@ -26,6 +28,9 @@ const MOST_BYTES: u64 = 512 * 1024 * 1024;
 /// Thoughts, code, quotes, comments and echoes of the prompt say nothing, a marker counts only alone on its line, and what
 /// is ambiguous is never a pass. Exits with 0 on pass, complete and none, else with 1. With --json: `verdict`, `outcome`,
 /// `tasks`, `text` (without thoughts) and `problems`.
+///
+/// A contract that is handed in (submit_review and so on) is read from the file that an agent without the tool wrote into
+/// the session: it is judged, all mistakes at once, and the files that others read are made of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("what").args(["contract", "phase"]).required(true))]
 pub(crate) struct Args {
@@ -44,6 +49,9 @@ pub(crate) struct Args {
     /// The prompt that was given: what the reply repeats of it does not count
     #[arg(long, value_name = "FILE")]
     prompt: Option<String>,
+    /// Where the files lie that a submission is read from, such as review.yaml; nothing is read from standard input then
+    #[arg(long, value_name = "DIR")]
+    session: Option<PathBuf>,
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
@@ -53,10 +61,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let library = Library::new(&disk);
     let (_, contract) = find_contract(&library, name, &layout)?;
     if contract.submission.is_some() {
-        let message = format!(
-            "what the contract `{name}` asks for is handed in by a tool or a file, not said in a reply"
-        );
-        return Err(usage(message).hint("the contracts of the phases are read from replies").into());
+        return read_submission(app, name, args.session.as_deref(), None);
     }
     let agent = args.agent.as_ref().or(app.config.agent.value.as_ref()).filter(|agent| *agent != "base");
     let format = match agent {

@@ -10,7 +10,6 @@ use crate::session::{Done, Session};
 
 /// Reads what waits in the session for `contract`, or only `file`, and writes what comes of it. Fails with every
 /// mistake at once.
-#[expect(dead_code, reason = "`read --contract` calls it")]
 pub(crate) fn read_submission(
     app: &App<'_>,
     contract: &str,
