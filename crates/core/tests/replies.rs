@@ -392,7 +392,7 @@ proptest! {
         // What is left was there in this order, and nothing else is.
         let mut rest = &*lossy;
         for piece in reply.text.pieces() {
-            let at = rest.find(piece);
+            let at = rest.find(&*piece);
             prop_assert!(at.is_some(), "{piece:?} in {rest:?}");
             rest = &rest[at.unwrap() + piece.len()..];
         }

@@ -47,12 +47,11 @@ pub(super) enum Standing {
     Broken,
 }
 
-pub(super) fn scan(text: &str) -> Scan {
+pub(super) fn scan(text: &[u8]) -> Scan {
     // Some editors put a byte order mark in front.
-    let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
+    let start = if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
     let mut scanner = Scanner {
-        text,
-        bytes: text.as_bytes(),
+        bytes: text,
         scan: Scan::default(),
         seen: start,
         line: Line::new(start),
@@ -66,13 +65,12 @@ pub(super) fn scan(text: &str) -> Scan {
     };
     let mut at = start;
     while let Some(hit) = scanner.next(at) {
-        at = if text.as_bytes()[hit] == b'<' { scanner.tag(hit) } else { scanner.fence(hit) };
+        at = if text[hit] == b'<' { scanner.tag(hit) } else { scanner.fence(hit) };
     }
     scanner.finish()
 }
 
 struct Scanner<'t> {
-    text: &'t str,
     bytes: &'t [u8],
     scan: Scan,
     /// Up to where `line` is known. What is cut is not part of any line.
@@ -274,7 +272,7 @@ impl Scanner<'_> {
 
     fn marker(&mut self, at: usize, tag: &Tag) -> usize {
         self.advance(at);
-        let Some(marker) = Marker::of(self.text, tag) else {
+        let Some(marker) = Marker::of(self.bytes, tag) else {
             if self.line.lead == Lead::Blank {
                 self.scan.found.push(Found { at, standing: Standing::Broken });
             }
