@@ -163,7 +163,7 @@ impl Serialize for ReplyText<'_> {
 pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
     let stream = stream::agent_text(output, format);
     let whole = stream.text;
-    let Scan { cuts, mut found, quoted, open, unopened } = scan(&whole);
+    let Scan { cuts, mut found, quoted, open, unopened, lines } = scan(&whole);
     let text = ReplyText { whole, cuts };
     let before = found.len();
     if let Some(prompt) = asked.prompt.filter(|_| before > 0) {
@@ -178,7 +178,7 @@ pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Re
     let anywhere = said.broken || stream.failed.is_some() || open.iter().any(|(open, _)| open.is_doubt());
     let doubt = Doubt { anywhere, before: unopened, quoted };
     let Judged { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
-    let problems = problems.finish(&text.whole);
+    let problems = problems.finish(&text.whole, &lines);
     Reply { verdict, outcome, tasks, text, problems }
 }
 
