@@ -4,6 +4,7 @@
 
 mod corpus;
 mod machine;
+mod markers;
 mod measure;
 mod memory;
 mod packing;
@@ -24,7 +25,7 @@ use crate::report::Report;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens]…
+const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers]…
 
 --quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.";
 
@@ -50,7 +51,7 @@ fn main() {
     }
     let quick = words.iter().any(|word| word == "--quick");
     words.retain(|word| word != "--quick");
-    let parts = ["start", "packing", "templates", "xml", "tokens"];
+    let parts = ["start", "packing", "templates", "xml", "tokens", "markers"];
     if words.iter().any(|word| !parts.contains(&word.as_str())) {
         eprintln!("{USAGE}");
         std::process::exit(2);
@@ -92,6 +93,9 @@ fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
         if wanted("tokens") {
             tokens::report(&mut report, &peers, &code, &work.folder("tokens"), effort.packs);
         }
+    }
+    if wanted("markers") {
+        markers::report(&mut report, effort.rounds);
     }
     report.extend(processes);
     report

@@ -392,7 +392,7 @@ proptest! {
         // What is left was there in this order, and nothing else is.
         let mut rest = &*lossy;
         for piece in reply.text.pieces() {
-            let at = rest.find(piece);
+            let at = rest.find(&*piece);
             prop_assert!(at.is_some(), "{piece:?} in {rest:?}");
             rest = &rest[at.unwrap() + piece.len()..];
         }
@@ -473,6 +473,24 @@ fn a_million_open_tags_are_read() {
         let good = outcome_of("review", &reply).is_good();
         assert_eq!(good, piece == "a\n<review>PASS</review>\n", "{piece}");
     }
+}
+
+#[test]
+fn places_far_down_are_told_as_lines_and_columns() {
+    let contract = contract("review");
+    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let long = "é".repeat(200_000);
+    let reply = format!("{}{long}<review>x</review> <review>\ny <review>x</review>\n", "a\n".repeat(100_000));
+    let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
+    let places: Vec<_> =
+        reply.problems.iter().filter_map(|problem| problem.place).map(|p| (p.line, p.column)).collect();
+    assert_eq!(places, [(100_001, 200_001), (100_002, 3)]);
+    // A tag that goes over several blocks leaves some of them uncounted.
+    let reply = format!("b\n<review {}>PASS</review></thought>", "x".repeat(300_000));
+    let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
+    let places: Vec<_> =
+        reply.problems.iter().filter_map(|problem| problem.place).map(|p| (p.line, p.column)).collect();
+    assert_eq!(places, [(2, 1), (2, 300_032)]);
 }
 
 /// No shipped text that an agent may repeat says anything by itself.

@@ -147,15 +147,6 @@ fn mistakes_are_told_and_what_they_want() {
                 .into()
         )
     );
-    assert_eq!(
-        read(&["--contract", "submit_review"]),
-        (
-            2,
-            "error[usage/bad]: what the contract `submit_review` asks for is handed in by a tool or a file, not said in a \
-             reply\n  = hint: the contracts of the phases are read from replies\n"
-                .into()
-        )
-    );
     let hint = "  = hint: ids have commas between: --tasks 1.1,1.2\n";
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1,,1.2"]),

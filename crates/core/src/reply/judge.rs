@@ -21,34 +21,30 @@ pub(super) struct Said<'t> {
 }
 
 impl<'t> Said<'t> {
-    pub(super) fn new(text: &'t str, found: &[Found], problems: &mut Problems) -> Self {
+    pub(super) fn new(text: &'t [u8], found: &[Found], problems: &mut Problems) -> Self {
         let mut said = Self::default();
+        let marker = |at| Tag::at(text, at).and_then(|tag| Marker::of(text, &tag));
+        // Most of what is found may be of no use, so what it was is looked at only where it is told.
+        let shown =
+            |at| shortened(&String::from_utf8_lossy(&text[at..marker(at).map_or(at, |marker| marker.end)]));
         for Found { at, standing } in found {
-            let marker = Tag::at(text.as_bytes(), *at).and_then(|tag| Marker::of(text, &tag));
-            match (standing, marker) {
-                (Standing::Alone, Some(marker)) => said.add(*at, &marker, problems),
-                (Standing::Inline, Some(marker)) => {
-                    let message = || {
-                        format!(
-                            "`{}` is not alone on its line, so it does not count",
-                            shown(text, *at, &marker)
-                        )
-                    };
-                    problems.add(ProblemCode::InlineMarker, Some(*at), message);
+            let at = *at;
+            let alone = if *standing == Standing::Alone { marker(at) } else { None };
+            match (standing, alone) {
+                (_, Some(marker)) => said.add(at, &marker, problems),
+                (Standing::Inline, None) => {
+                    let message =
+                        || format!("`{}` is not alone on its line, so it does not count", shown(at));
+                    problems.add(ProblemCode::InlineMarker, Some(at), message);
                 }
-                (Standing::Indented, Some(marker)) => {
-                    let message = || {
-                        format!(
-                            "`{}` is indented as code is, so it does not count",
-                            shown(text, *at, &marker)
-                        )
-                    };
-                    problems.add(ProblemCode::IndentedMarker, Some(*at), message);
+                (Standing::Indented, None) => {
+                    let message = || format!("`{}` is indented as code is, so it does not count", shown(at));
+                    problems.add(ProblemCode::IndentedMarker, Some(at), message);
                 }
-                (_, None) | (Standing::Broken, _) => {
+                (Standing::Alone | Standing::Broken, None) => {
                     let message =
                         "a marker is not complete: tag, word and closing tag stand on one line, or on three";
-                    said.broken(*at, message, problems);
+                    said.broken(at, message, problems);
                 }
             }
         }
@@ -80,10 +76,6 @@ impl<'t> Said<'t> {
         self.broken = true;
         problems.add(ProblemCode::BrokenMarker, Some(at), || message.to_string());
     }
-}
-
-fn shown(text: &str, at: usize, marker: &Marker<'_>) -> String {
-    shortened(&text[at..marker.end])
 }
 
 fn verdict(word: &str) -> Option<Verdict> {

@@ -13,11 +13,12 @@ mod tag;
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use memchr::memchr;
 use serde::{Serialize, Serializer};
 
 pub use problem::{Place, Problem, ProblemCode};
@@ -25,9 +26,9 @@ pub use problem::{Place, Problem, ProblemCode};
 use crate::agent::OutputFormat;
 use crate::contract::Contract;
 use echo::Echo;
-use judge::Said;
+use judge::{Doubt, Judged, Said, judge};
 use problem::Problems;
-use scan::{Scan, scan};
+use scan::{Found, Scan, scan};
 use tag::{Marker, Tag};
 
 /// What a reply answers.
@@ -117,27 +118,38 @@ impl Outcome {
     }
 }
 
-/// A text from which thoughts are cut: ranges of the output rather than a copy.
+/// What is left of an output: ranges of it rather than a copy. Bytes that are no text become U+FFFD where it is shown.
 #[derive(Clone, Debug)]
 pub struct ReplyText<'o> {
-    whole: Cow<'o, str>,
+    whole: Cow<'o, [u8]>,
     cuts: Vec<Range<usize>>,
 }
 
 impl ReplyText<'_> {
     /// What is left, in order.
-    pub fn pieces(&self) -> impl Iterator<Item = &str> {
-        pieces(&self.whole, &self.cuts)
+    pub fn pieces(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.ranges().map(|range| String::from_utf8_lossy(&self.whole[range]))
     }
 
-    fn joined(&self) -> Cow<'_, str> {
-        if self.cuts.is_empty() { Cow::Borrowed(&self.whole) } else { self.pieces().collect() }
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let starts = core::iter::once(0).chain(self.cuts.iter().map(|cut| cut.end));
+        let ends = self.cuts.iter().map(|cut| cut.start).chain([self.whole.len()]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty())
+    }
+
+    fn joined(&self) -> Cow<'_, [u8]> {
+        if self.cuts.is_empty() {
+            return Cow::Borrowed(&self.whole);
+        }
+        let mut joined = Vec::with_capacity(self.whole.len());
+        self.ranges().for_each(|range| joined.extend_from_slice(&self.whole[range]));
+        Cow::Owned(joined)
     }
 }
 
 impl fmt::Display for ReplyText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pieces().try_for_each(|piece| f.write_str(piece))
+        self.pieces().try_for_each(|piece| f.write_str(&piece))
     }
 }
 
@@ -147,69 +159,53 @@ impl Serialize for ReplyText<'_> {
     }
 }
 
-fn pieces<'t>(text: &'t str, cuts: &'t [Range<usize>]) -> impl Iterator<Item = &'t str> {
-    let starts = core::iter::once(0).chain(cuts.iter().map(|cut| cut.end));
-    let ends = cuts.iter().map(|cut| cut.start).chain([text.len()]);
-    starts.zip(ends).map(|(start, end)| &text[start..end]).filter(|piece| !piece.is_empty())
-}
-
 /// Reads what an agent printed in `format`.
 pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
-    let output = match core::str::from_utf8(output) {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => String::from_utf8_lossy(output),
-    };
     let stream = stream::agent_text(output, format);
     let whole = stream.text;
-    let Scan { cuts, mut found, mut quoted, open, unopened } = scan(&whole);
+    let Scan { cuts, mut found, quoted, open, unopened, lines } = scan(&whole);
     let text = ReplyText { whole, cuts };
-    let mut echoed = 0;
-    if let Some(prompt) = asked.prompt.filter(|_| !found.is_empty()) {
-        let before = found.len();
+    let before = found.len();
+    if let Some(prompt) = asked.prompt.filter(|_| before > 0) {
         without_echoes(&text, prompt, &mut found);
-        echoed = before - found.len();
     }
-    quoted += echoed;
+    let quoted = quoted + before - found.len();
 
     let mut problems = Problems::default();
     problems.stream(&stream.failed, stream.noise);
     problems.left_open(&open, unopened);
     let said = Said::new(&text.whole, &found, &mut problems);
-    let doubt = said.broken || stream.failed.is_some() || open.iter().any(|(open, _)| open.is_doubt());
-    let judged = judge::judge(
-        asked,
-        &said,
-        &judge::Doubt { anywhere: doubt, before: unopened, quoted },
-        &mut problems,
-    );
-    let problems = problems.finish(&text.whole);
-    Reply { verdict: judged.verdict, outcome: judged.outcome, tasks: judged.tasks, text, problems }
+    let anywhere = said.broken || stream.failed.is_some() || open.iter().any(|(open, _)| open.is_doubt());
+    let doubt = Doubt { anywhere, before: unopened, quoted };
+    let Judged { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
+    let problems = problems.finish(&text.whole, &lines);
+    Reply { verdict, outcome, tasks, text, problems }
 }
 
 /// Drops what the reply only repeats.
-fn without_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<scan::Found>) {
+fn without_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<Found>) {
+    let prompt = prompt.as_bytes();
     let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
-    let prompt = prompt.joined().to_string();
+    let prompt = prompt.joined();
     let echo = Echo::new(&prompt);
     let kept = text.joined();
     let mut cuts = text.cuts.iter().peekable();
     let mut cut_away = 0;
-    // The last line that was looked at, as it is in what is kept.
+    // The last place that was looked at, as it is in what is kept, and whether its line is an echo.
     let mut last: Option<(usize, bool)> = None;
     found.retain(|found| {
         while let Some(cut) = cuts.next_if(|cut| cut.end <= found.at) {
             cut_away += cut.len();
         }
         let at = found.at - cut_away;
-        let same_line = last.filter(|(line, _)| memchr::memchr(b'\n', &kept.as_bytes()[*line..at]).is_none());
-        let is_echo = match same_line {
-            Some((_, is_echo)) => is_echo,
-            None => {
-                let tag = Tag::at(kept.as_bytes(), at);
-                let marker = tag.and_then(|tag| Marker::of(&kept, &tag));
+        let same_line = last.filter(|(before, _)| memchr(b'\n', &kept[*before..at]).is_none());
+        let is_echo = same_line.map_or_else(
+            || {
+                let marker = Tag::at(&kept, at).and_then(|tag| Marker::of(&kept, &tag));
                 echo.holds(&kept, &(at..marker.map_or(at, |marker| marker.end)))
-            }
-        };
+            },
+            |(_, is_echo)| is_echo,
+        );
         last = Some((at, is_echo));
         !is_echo
     });

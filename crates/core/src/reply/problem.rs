@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use memchr::{memchr_iter, memrchr};
+use memchr::memrchr;
 use serde::{Serialize, Serializer};
 
-use super::scan::Open;
+use super::scan::{Lines, Open};
 use crate::diag::{MOST, visible};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -145,7 +145,7 @@ impl Problems {
     }
 
     /// All of them in the order of their places, those without a place last.
-    pub(super) fn finish(self, text: &str) -> Vec<Problem> {
+    pub(super) fn finish(self, text: &[u8], lines: &Lines) -> Vec<Problem> {
         let mut told = self.told;
         told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
         let mut place = Place { line: 1, column: 1 };
@@ -153,17 +153,14 @@ impl Problems {
         for (at, problem) in &mut told {
             let Some(at) = *at else { continue };
             let between = &text[seen..at];
-            let in_line = match memrchr(b'\n', between.as_bytes()) {
+            let in_line = match memrchr(b'\n', between) {
                 Some(end) => {
-                    place = Place {
-                        line: place.line + memchr_iter(b'\n', between.as_bytes()).count(),
-                        column: 1,
-                    };
+                    place = Place { line: lines.before(text, at) + 1, column: 1 };
                     &between[end + 1..]
                 }
                 None => between,
             };
-            place.column += in_line.chars().count();
+            place.column += String::from_utf8_lossy(in_line).chars().count();
             seen = at;
             problem.place = Some(place);
         }

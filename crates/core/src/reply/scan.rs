@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use memchr::{memchr, memchr2, memchr3, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memchr3, memmem, memrchr};
 
 use super::tag::{Marker, Name, Tag, is_blank, skip_blanks};
 
@@ -21,6 +21,36 @@ pub(super) struct Scan {
     pub(super) open: Vec<(Open, usize)>,
     /// The end of the last thought that nothing opened: what is before it may have been one.
     pub(super) unopened: Option<usize>,
+    pub(super) lines: Lines,
+}
+
+/// How many lines end before each block. Counted while a block is read anyway: to count them later would be a second
+/// pass.
+#[derive(Debug)]
+pub(super) struct Lines(Vec<usize>);
+
+const BLOCK: usize = 64 * 1024;
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(alloc::vec![0])
+    }
+}
+
+impl Lines {
+    fn count(&mut self, text: &[u8], block: usize) {
+        while self.0.len() <= block + 1 {
+            let start = (self.0.len() - 1) * BLOCK;
+            let ends = memchr_iter(b'\n', &text[start..(start + BLOCK).min(text.len())]).count();
+            self.0.push(self.0.last().map_or(0, |before| before + ends));
+        }
+    }
+
+    /// How many lines of `text` end before `at`.
+    pub(super) fn before(&self, text: &[u8], at: usize) -> usize {
+        let block = (at / BLOCK).min(self.0.len() - 1);
+        self.0[block] + memchr_iter(b'\n', &text[block * BLOCK..at]).count()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +77,11 @@ pub(super) enum Standing {
     Broken,
 }
 
-pub(super) fn scan(text: &str) -> Scan {
+pub(super) fn scan(text: &[u8]) -> Scan {
     // Some editors put a byte order mark in front.
-    let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
+    let start = if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
     let mut scanner = Scanner {
-        text,
-        bytes: text.as_bytes(),
+        bytes: text,
         scan: Scan::default(),
         seen: start,
         line: Line::new(start),
@@ -66,13 +95,12 @@ pub(super) fn scan(text: &str) -> Scan {
     };
     let mut at = start;
     while let Some(hit) = scanner.next(at) {
-        at = if text.as_bytes()[hit] == b'<' { scanner.tag(hit) } else { scanner.fence(hit) };
+        at = if text[hit] == b'<' { scanner.tag(hit) } else { scanner.fence(hit) };
     }
     scanner.finish()
 }
 
 struct Scanner<'t> {
-    text: &'t str,
     bytes: &'t [u8],
     scan: Scan,
     /// Up to where `line` is known. What is cut is not part of any line.
@@ -141,10 +169,19 @@ struct Fence {
 }
 
 impl Scanner<'_> {
-    fn next(&self, at: usize) -> Option<usize> {
-        let rest = &self.bytes[at..];
-        let hit = if self.depth > 0 { memchr(b'<', rest) } else { memchr3(b'<', b'`', b'~', rest) };
-        hit.map(|hit| at + hit)
+    fn next(&mut self, mut at: usize) -> Option<usize> {
+        while at < self.bytes.len() {
+            let block = at / BLOCK;
+            self.scan.lines.count(self.bytes, block);
+            let end = ((block + 1) * BLOCK).min(self.bytes.len());
+            let rest = &self.bytes[at..end];
+            let hit = if self.depth > 0 { memchr(b'<', rest) } else { memchr3(b'<', b'`', b'~', rest) };
+            if let Some(hit) = hit {
+                return Some(at + hit);
+            }
+            at = end;
+        }
+        None
     }
 
     /// Looks at what stands between the last place that mattered and `to`.
@@ -274,7 +311,7 @@ impl Scanner<'_> {
 
     fn marker(&mut self, at: usize, tag: &Tag) -> usize {
         self.advance(at);
-        let Some(marker) = Marker::of(self.text, tag) else {
+        let Some(marker) = Marker::of(self.bytes, tag) else {
             if self.line.lead == Lead::Blank {
                 self.scan.found.push(Found { at, standing: Standing::Broken });
             }

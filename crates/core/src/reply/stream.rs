@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agent::OutputFormat;
 
 pub(super) struct Stream<'o> {
-    pub(super) text: Cow<'o, str>,
+    pub(super) text: Cow<'o, [u8]>,
     /// What the stream says went wrong in the end.
     pub(super) failed: Option<String>,
     /// How many lines are no events.
@@ -19,9 +19,9 @@ pub(super) struct Stream<'o> {
 }
 
 /// What the agent said in `output`. An output that is no stream of that kind is taken as it is.
-pub(super) fn agent_text(output: Cow<'_, str>, format: OutputFormat) -> Stream<'_> {
+pub(super) fn agent_text(output: &[u8], format: OutputFormat) -> Stream<'_> {
     let read = match format {
-        OutputFormat::Text => return Stream { text: output, failed: None, noise: 0 },
+        OutputFormat::Text => return Stream { text: Cow::Borrowed(output), failed: None, noise: 0 },
         OutputFormat::ClaudeStreamJson => claude,
         OutputFormat::CodexJsonl => codex,
         OutputFormat::GeminiStreamJson => gemini,
@@ -29,7 +29,7 @@ pub(super) fn agent_text(output: Cow<'_, str>, format: OutputFormat) -> Stream<'
     };
     let mut events = Events::default();
     let mut noise = 0;
-    for line in output.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in String::from_utf8_lossy(output).lines().map(str::trim).filter(|line| !line.is_empty()) {
         let event = line.starts_with('{').then(|| serde_json::from_str::<Value>(line).ok()).flatten();
         match event.as_ref().and_then(|event| Some((event, event.get("type")?.as_str()?))) {
             Some((event, kind)) => read(&mut events, kind, event),
@@ -38,13 +38,13 @@ pub(super) fn agent_text(output: Cow<'_, str>, format: OutputFormat) -> Stream<'
     }
     // Events among other lines may be something that a text quotes, unless they begin as a stream does.
     if !events.begun && (noise > 0 || !events.known) {
-        return Stream { text: output, failed: None, noise: 0 };
+        return Stream { text: Cow::Borrowed(output), failed: None, noise: 0 };
     }
     let text = match events.last {
         Some(last) if events.text.is_empty() => last,
         _ => events.text,
     };
-    Stream { text: Cow::Owned(text), failed: events.failed, noise }
+    Stream { text: Cow::Owned(text.into_bytes()), failed: events.failed, noise }
 }
 
 #[derive(Default)]

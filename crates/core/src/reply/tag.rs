@@ -58,7 +58,7 @@ impl Tag {
         Some(Self { name, closing, name_end: start + length })
     }
 
-    /// Where the tag ends, of which only that much matters.
+    /// Where the tag ends. Attributes do not matter here, so a `>` in one of them may end it.
     pub(super) fn end(&self, text: &[u8]) -> Option<usize> {
         if self.closing {
             let at =
@@ -92,8 +92,7 @@ pub(super) struct Marker<'t> {
 
 impl<'t> Marker<'t> {
     /// The marker that `tag` opens, or `None` if it is not complete.
-    pub(super) fn of(text: &'t str, tag: &Tag) -> Option<Self> {
-        let bytes = text.as_bytes();
+    pub(super) fn of(bytes: &'t [u8], tag: &Tag) -> Option<Self> {
         let open_end = tag_end(bytes, tag.name_end)?;
         let (word, close, lines) = match memchr2(b'<', b'\n', &bytes[open_end..])? + open_end {
             at if bytes[at] == b'<' => (open_end..at, at, 1),
@@ -106,7 +105,7 @@ impl<'t> Marker<'t> {
         if lines == 3 && bytes[word.end] == b'<' {
             return None;
         }
-        let word = text[word].trim();
+        let word = str::from_utf8(&bytes[word]).ok()?.trim();
         if bytes.get(close) != Some(&b'<') {
             return None;
         }
@@ -118,7 +117,7 @@ impl<'t> Marker<'t> {
         if bytes.get(close_end) != Some(&b'>') {
             return None;
         }
-        let attributes = &text[tag.name_end..open_end - 1];
+        let attributes = str::from_utf8(&bytes[tag.name_end..open_end - 1]).ok()?;
         Some(Self { name: tag.name, attributes, word, end: close_end + 1, lines })
     }
 
