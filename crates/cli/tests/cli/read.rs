@@ -193,3 +193,38 @@ fn a_hundred_megabytes_on_one_line_are_read() {
     reply.extend_from_slice(b"\n<review>PASS</review>\n");
     assert_eq!(world.run_with(&["read", "-p", "review"], &reply), said(0, "pass\n", ""));
 }
+
+#[test]
+fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
+    let world = World::new();
+    let read = || world.run(["read", "--contract", "submit_review", "--session", "s"]);
+    let file = |text: &str| world.write("s/07_review/review.yaml", text);
+    file("verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  recommendation: Catch it.\n");
+    assert_eq!(read(), said(0, "written 07_review/review.md\nwritten 07_review/review.yaml\n", ""));
+    assert_eq!(
+        world.read("s/07_review/review.md"),
+        "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
+    );
+    let before = world.read("s/07_review/review.md");
+    let wrong = "verdict: maybe\nsumary: x\nfindings:\n- issue: 1\n";
+    file(wrong);
+    let place = "  = looked in session:07_review/review.yaml\n";
+    assert_eq!(
+        read(),
+        said(
+            1,
+            "",
+            &format!(
+                "error[submission/bad]: `verdict` is `maybe`, not one of pass, fail\n{place}\
+                 error[submission/bad]: `summary` is missing\n{place}\
+                 error[submission/bad]: `findings[1].issue` is a number; a text is wanted\n{place}  = hint: put it in quotes\n\
+                 error[submission/bad]: `findings[1].recommendation` is missing\n{place}\
+                 error[submission/bad]: there is no field `sumary`\n{place}  = hint: did you mean `summary`?\n  \
+                 = hint: fields that exist: verdict, summary, findings, commit_message, role, preferences\n"
+            )
+        )
+    );
+    // Nothing is lost, nothing half-written.
+    assert_eq!(world.read("s/07_review/review.yaml"), wrong);
+    assert_eq!(world.read("s/07_review/review.md"), before);
+}
