@@ -107,11 +107,27 @@ fn the_command_line_reference_is_generated() {
         String::from_utf8(output.stdout).unwrap()
     };
     let mut commands: Vec<Vec<&str>> = vec![vec![]];
-    let top = ["init", "compose", "explain", "check", "templates", "config", "schema", "completions", "man"];
+    let top = [
+        "init",
+        "compose",
+        "explain",
+        "check",
+        "templates",
+        "prefs",
+        "mcp",
+        "config",
+        "schema",
+        "completions",
+        "man",
+    ];
     commands.extend(top.iter().map(|name| vec![*name]));
     for name in ["list", "show", "where", "eject", "diff"] {
         commands.push(vec!["templates", name]);
     }
+    for name in ["list", "add", "remove"] {
+        commands.push(vec!["prefs", name]);
+    }
+    commands.push(vec!["mcp", "install"]);
     commands.push(vec!["config", "show"]);
     commands.sort();
     for command in &commands {
@@ -138,7 +154,8 @@ fn the_list_of_diagnostics_is_generated() {
         (0, "done"),
         (
             1,
-            "a negative finding: `check` found errors, `templates diff` a difference, `templates where` no file",
+            "a negative finding: `check` found errors, `templates diff` a difference, `templates where` no file, \
+             `prefs remove` no such preference; or what was handed in is not good",
         ),
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),
