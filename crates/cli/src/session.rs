@@ -67,7 +67,7 @@ impl Session {
         let mut files = waiting(&self.disk, &self.layout, tool)?;
         files.retain(|(path, _)| only.is_none_or(|only| only == path));
         if files.is_empty() {
-            let what = only.map_or_else(|| "a file".into(), |only| format!("`{only}`"));
+            let what = only.map_or_else(|| "file".into(), |only| format!("`{only}`"));
             let message = format!("there is no {what} in the session that hands in `{tool}`");
             return Err(Diag::error(Code::InputNotFound, message).looked([self.dir.display()]).into());
         }
@@ -154,4 +154,176 @@ pub(crate) fn open(dir: &Path) -> Result<Folder, Failure> {
 
 pub(crate) fn failed(error: &WriteError) -> Failure {
     Diag::error(Code::OutputFailed, error.to_string()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct World(TempDir);
+
+    impl World {
+        fn new() -> Self {
+            let world = Self(TempDir::new().unwrap());
+            fs::create_dir(world.0.path().join("session")).unwrap();
+            world
+        }
+
+        fn session(&self) -> Session {
+            let (project, dir) = (self.0.path().to_path_buf(), self.0.path().join("session"));
+            let roots = Roots { user: None, project: Some(project.clone()), session: Some(dir.clone()) };
+            let max_file_bytes = 1 << 20;
+            let disk = Disk::new(&roots, max_file_bytes);
+            Session { layout: Layout::default(), disk, project, dir, max_file_bytes }
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join("session").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        /// Every file with its text.
+        fn files(&self) -> BTreeMap<String, String> {
+            let mut files = BTreeMap::new();
+            let mut open = vec![self.0.path().to_path_buf()];
+            while let Some(folder) = open.pop() {
+                for entry in fs::read_dir(folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() {
+                        open.push(path);
+                    } else {
+                        let name = path.strip_prefix(self.0.path()).unwrap().display().to_string();
+                        files.insert(name, fs::read_to_string(path).unwrap());
+                    }
+                }
+            }
+            files
+        }
+    }
+
+    const SUBPLAN: &str = "title: 'Export: as CSV'\nscope: >\n  The exporter\n  and its route.\n\
+                           owned_files: [src/export/**, ./docs/export.md]\ndependencies: |\n\n  None.\n\n\
+                           implementation_approach: Tests first.\nacceptance_criteria: \"It\\tworks.\"\n\
+                           tasks:\n- Write the tests\n- 'Implement: it'\n";
+
+    fn subplan(index: u64) -> Value {
+        json!({
+            "index": index,
+            "title": "Export: as CSV",
+            "scope": "The exporter and its route.\n",
+            "owned_files": ["src/export/**", "docs/export.md"],
+            "dependencies": "None.",
+            "implementation_approach": "Tests first.",
+            "acceptance_criteria": "It\tworks.",
+            "tasks": ["Write the tests", "Implement: it"],
+            "isolation_rationale": "",
+        })
+    }
+
+    fn order() -> Value {
+        json!({
+            "plan_overview": "One step.\n\nNo more.",
+            "groups": [{ "group_id": "g1", "mode": "serial", "plans": [{ "file": "plan_1.md", "name": "Export" }] }],
+            "needs_design": false,
+            "needs_docs": true,
+            "doc_files": ["docs/export.md"],
+            "review_strategy": { "severity": "high", "focus": ["memory"] },
+        })
+    }
+
+    /// As somebody would write it by hand.
+    const ORDER: &str = "# the plan\nversion: 1\nplan_overview: |\n  One step.\n\n  No more.\n\
+                         groups:\n  - {group_id: g1, mode: serial, plans: [{file: plan_1.md, name: Export}]}\n\
+                         needs_design: false\nneeds_docs: true\ndoc_files: [docs/export.md]\n\
+                         review_strategy: {severity: high, focus: [memory]}\n";
+
+    #[test]
+    fn by_tool_and_by_file_the_same_is_written() {
+        let plan = {
+            let mut plan = order();
+            plan["groups"][0]["plans"][0] = json!({ "index": 1, "name": "Export" });
+            plan["subplans"] = json!([subplan(1)]);
+            plan
+        };
+        let indented: String = SUBPLAN.lines().map(|line| format!("    {line}\n")).collect();
+        let plan_yaml = ORDER.replace("version: 1", "version: 2").replace("file: plan_1.md", "index: 1")
+            + "subplans:\n  - index: 1\n"
+            + &indented;
+        let subplan_yaml = format!("index: 1\n{SUBPLAN}");
+        let review = json!({
+            "verdict": "fail",
+            "summary": "One error.",
+            "findings": [{ "issue": "It ends.", "recommendation": "Return it.", "location": " " }],
+            "role": "logic",
+            "preferences": [{ "target_role": "coder", "bullet": "- Return errors" }],
+        });
+        let review_yaml = "verdict: fail\nsummary: One error.\nfindings:\n- issue: It ends.\n  recommendation: Return it.\n\
+                           preferences:\n- {target_role: coder, bullet: '- Return errors'}\n";
+        type Step<'a> = (&'a str, Value, &'a str, &'a str);
+        let sessions: [&[Step<'_>]; 3] = [
+            &[("submit_plan", plan, "04_planning/plan.yaml", &plan_yaml)],
+            &[
+                ("submit_subplan", subplan(1), "04_planning/plan_1.yaml", &subplan_yaml),
+                ("submit_execution_plan", order(), "04_planning/execution_plan.yaml", ORDER),
+            ],
+            &[("submit_review", review, "07_review/review_logic.yaml", review_yaml)],
+        ];
+        for steps in sessions {
+            let (by_tool, by_file) = (World::new(), World::new());
+            for (tool, data, file, yaml) in steps {
+                let done = by_tool.session().hand_in(tool, data).unwrap();
+                by_file.write(file, yaml);
+                assert_eq!(by_file.session().hand_in_files(tool, None).unwrap(), [done]);
+            }
+            assert_eq!(by_tool.files(), by_file.files());
+        }
+    }
+
+    #[test]
+    fn one_bad_file_among_several_and_nothing_is_written() {
+        let world = World::new();
+        world.write("04_planning/plan_1.yaml", &format!("index: 1\n{SUBPLAN}"));
+        world.write("04_planning/plan_2.yaml", &format!("index: 3\n{SUBPLAN}"));
+        world.write("04_planning/plan_3.yaml", "index: 3\n");
+        world.write("04_planning/plan_03.yaml", "nobody's");
+        let before = world.files();
+        let failure = world.session().hand_in_files("submit_subplan", None).unwrap_err().to_string();
+        let missing = [
+            "title",
+            "scope",
+            "owned_files",
+            "dependencies",
+            "implementation_approach",
+            "acceptance_criteria",
+            "tasks",
+        ]
+        .map(|field| {
+            format!(
+                "error[submission/bad]: `{field}` is missing\n  = looked in session:04_planning/plan_3.yaml"
+            )
+        });
+        assert_eq!(
+            failure,
+            format!(
+                "error[submission/bad]: `index` is 3, and the name of the file says 2\n  = looked in session:04_planning/plan_2.yaml\n{}",
+                missing.join("\n")
+            )
+        );
+        assert_eq!(world.files(), before);
+        let only = world.session().hand_in_files("submit_subplan", Some("04_planning/plan_1.yaml")).unwrap();
+        let written = ["04_planning/plan_1.md", "04_planning/plan_1.yaml", "04_planning/tasks_1.md"];
+        assert_eq!(only[0].written, written);
+    }
+
+    #[test]
+    fn a_session_without_such_a_file_is_told() {
+        let world = World::new();
+        let failure = world.session().hand_in_files("submit_review", None).unwrap_err();
+        assert_eq!(failure.0[0].message, "there is no file in the session that hands in `submit_review`");
+    }
 }

@@ -115,6 +115,8 @@ fn the_command_line_reference_is_generated() {
         "check",
         "fuzz",
         "templates",
+        "prefs",
+        "mcp",
         "config",
         "schema",
         "completions",
@@ -124,6 +126,10 @@ fn the_command_line_reference_is_generated() {
     for name in ["list", "show", "where", "eject", "diff"] {
         commands.push(vec!["templates", name]);
     }
+    for name in ["list", "add", "remove"] {
+        commands.push(vec!["prefs", name]);
+    }
+    commands.push(vec!["mcp", "install"]);
     commands.push(vec!["config", "show"]);
     commands.sort();
     for command in &commands {

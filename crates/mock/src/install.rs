@@ -50,6 +50,24 @@ impl Cli {
     }
 }
 
+/// A folder whose `node_modules` holds this version of a package that is no CLI; installed by npm if it is not yet in
+/// the cache. The error says why not.
+pub fn npm_package(package: &str, version: &str) -> Result<PathBuf, String> {
+    let cache = cache()?;
+    let name = package.replace(['@', '/'], "-");
+    let home = cache.join(format!("npm{name}-{version}"));
+    let attempt = |error: io::Error| format!("{}: {error}", cache.display());
+    fs::create_dir_all(&cache).map_err(attempt)?;
+    let lock = File::create(cache.join(format!("npm{name}.lock"))).map_err(attempt)?;
+    lock.lock().map_err(attempt)?;
+    if !home.exists() {
+        let fresh = tempfile::Builder::new().prefix("new-").tempdir_in(&cache).map_err(attempt)?;
+        npm_install(fresh.path(), &format!("{package}@{version}"))?;
+        fs::rename(fresh.path(), &home).map_err(attempt)?;
+    }
+    Ok(home)
+}
+
 static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
 /// `$CALLSHEET_TEST_CACHE`, else a directory in the user's cache: outside of what `cargo clean` removes.
@@ -66,8 +84,7 @@ fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
     let fresh =
         tempfile::Builder::new().prefix("new-").tempdir_in(cache).map_err(|error| error.to_string())?;
     let package = format!("{}@{}", cli.package(), cli.version());
-    let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
-    run(Command::new("npm").args(flags).arg(fresh.path()).arg(&package))?;
+    npm_install(fresh.path(), &package)?;
     if let Some(script) = cli.install_script() {
         run(Command::new("node").arg(fresh.path().join("node_modules").join(script)))?;
     }
@@ -77,6 +94,11 @@ fn install(cli: Cli, cache: &Path, home: &Path) -> Result<(), String> {
         return Err(format!("{package} calls itself {said:?}"));
     }
     fs::rename(fresh.path(), home).map_err(|error| format!("{}: {error}", home.display()))
+}
+
+fn npm_install(dir: &Path, package: &str) -> Result<(), String> {
+    let flags = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--prefix"];
+    run(Command::new("npm").args(flags).arg(dir).arg(package)).map(drop)
 }
 
 fn run(command: &mut Command) -> Result<String, String> {

@@ -34,6 +34,7 @@ mod script;
 mod server;
 
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
+pub use install::npm_package;
 pub use loopback::{is_isolated, not_tested, on_loopback};
 pub use process::Ran;
 pub use room::Room;

@@ -37,6 +37,7 @@ struct Named {
     /// For example coder
     role: String,
     /// The preference in a sentence
+    #[arg(allow_hyphen_values = true)]
     text: String,
 }
 

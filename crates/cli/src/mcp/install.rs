@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use clap::ValueEnum;
@@ -38,14 +38,13 @@ pub(crate) fn change(
     role: Option<&str>,
     write: bool,
 ) -> Outcome {
-    let file = client.file(app)?;
+    let (file, shown) = client.file(app)?;
     let old = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(bad(&file, &error)),
+        Err(error) => return Err(bad(&shown, &error)),
     };
-    let new = client.with_entry(&old, &arguments(client, session, role)).map_err(|why| bad(&file, &why))?;
-    let shown = file.display().to_string();
+    let new = client.with_entry(&old, &arguments(client, session, role)).map_err(|why| bad(&shown, &why))?;
     let diff = TextDiff::from_lines(&old, &new);
     let diff =
         if old == new { String::new() } else { diff.unified_diff().header(&shown, &shown).to_string() };
@@ -70,8 +69,8 @@ pub(crate) fn change(
     Ok(0)
 }
 
-fn bad(file: &Path, why: &dyn std::fmt::Display) -> Failure {
-    let message = format!("`{}` cannot be used: {why}", file.display());
+fn bad(file: &str, why: &dyn std::fmt::Display) -> Failure {
+    let message = format!("`{file}` cannot be used: {why}");
     Diag::error(Code::ConfigBad, message).hint("it was left as it is").into()
 }
 
@@ -94,19 +93,24 @@ impl Client {
         matches!(self, Self::Claude | Self::Gemini)
     }
 
-    fn file(self, app: &App<'_>) -> Result<PathBuf, Failure> {
-        let home = |variable: &str, folder: &str| {
+    /// Where its configuration is, and how that is shown.
+    fn file(self, app: &App<'_>) -> Result<(PathBuf, String), Failure> {
+        let of_project = |file: &str| Ok((app.project.join(file), app.shown_here(file)));
+        let of_user = |variable: &str, folder: &str, file: &str| {
             let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-            set(variable).or_else(|| Some(set("HOME")?.join(folder))).ok_or_else(|| {
-                Failure::from(Diag::error(Code::ConfigBad, format!("neither {variable} nor HOME is set")))
-            })
+            let home = set(variable).or_else(|| Some(set("HOME")?.join(folder)));
+            let home = home
+                .ok_or_else(|| Diag::error(Code::ConfigBad, format!("neither {variable} nor HOME is set")))?;
+            let file = home.join(file);
+            let shown = file.display().to_string();
+            Ok((file, shown))
         };
-        Ok(match self {
-            Self::Claude => app.project.join(".mcp.json"),
-            Self::Gemini => app.project.join(".gemini/settings.json"),
-            Self::Codex => home("CODEX_HOME", ".codex")?.join("config.toml"),
-            Self::Copilot => home("COPILOT_HOME", ".copilot")?.join("mcp-config.json"),
-        })
+        match self {
+            Self::Claude => of_project(".mcp.json"),
+            Self::Gemini => of_project(".gemini/settings.json"),
+            Self::Codex => of_user("CODEX_HOME", ".codex", "config.toml"),
+            Self::Copilot => of_user("COPILOT_HOME", ".copilot", "mcp-config.json"),
+        }
     }
 
     /// The text of the file with the entry in it, and everything else as it was.

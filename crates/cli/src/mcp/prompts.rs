@@ -4,7 +4,7 @@ use callsheet_core::catalog::{TemplateInfo, templates};
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::render::render;
 use callsheet_core::template::{Notation, Template};
-use callsheet_core::{Request, Sources as _, Text, compose};
+use callsheet_core::{Request, Sources as _, Text, candidates, compose, read_recipe};
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
 
@@ -21,7 +21,8 @@ pub(super) fn list(server: &Server) -> Vec<Prompt> {
 }
 
 fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
-    request(template)?;
+    let asked = request(template)?;
+    let derived = derived(server, asked.recipe.as_deref().unwrap_or_default());
     let text = server.session.disk.text(&template.source).ok()??;
     let notation = if template.path.starts_with("agents/") || template.path.starts_with("commands/") {
         Notation::Brackets
@@ -31,8 +32,11 @@ fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
     let front = Template::parse(template.source.clone(), text, notation).ok()?.front;
     let mut arguments: Vec<PromptArgument> = Vec::new();
     for name in &template.variables {
-        let argument = PromptArgument::new(name).with_required(false);
-        let description = front.variable(name).and_then(|variable| variable.description.clone());
+        let variable = front.variable(name);
+        // What nobody has to give is either made by the engine or has a default.
+        let required = !derived.contains(name) && variable.is_none_or(|variable| variable.required);
+        let argument = PromptArgument::new(name).with_required(required && name != INSTRUCTIONS);
+        let description = variable.and_then(|variable| variable.description.clone());
         arguments.push(match description {
             Some(description) => argument.with_description(description),
             None => argument,
@@ -42,6 +46,15 @@ fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
         arguments.push(PromptArgument::new(INSTRUCTIONS).with_required(false));
     }
     Some(Prompt::new(template.path.clone(), template.description.clone(), Some(arguments)))
+}
+
+/// The slots that the recipe fills by itself.
+fn derived(server: &Server, recipe: &str) -> Vec<String> {
+    let session = &server.session;
+    let places = candidates(&format!("recipes/{recipe}.toml"), &session.layout);
+    let found = places.iter().find_map(|id| Some((id, session.disk.text(id).ok()??)));
+    let recipe = found.and_then(|(id, text)| read_recipe(id, &text).ok());
+    recipe.map(|recipe| recipe.derive.into_keys().collect()).unwrap_or_default()
 }
 
 pub(super) fn get(

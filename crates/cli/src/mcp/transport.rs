@@ -5,8 +5,9 @@
 use std::future::{Future, ready};
 use std::io;
 use std::thread;
+use std::time::Duration;
 
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -24,7 +25,12 @@ enum Line {
 
 pub(super) struct Stdio {
     lines: Receiver<Line>,
+    /// Requests that have no answer yet. A client may close its end as soon as it has asked.
+    open: usize,
 }
+
+/// How long the answers may take after the input has ended; a request that was given up never gets one.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
 impl Stdio {
     /// Reads on a thread of its own, since reading standard input cannot be given up.
@@ -38,7 +44,7 @@ impl Stdio {
                 }
             }
         });
-        Self { lines }
+        Self { lines, open: 0 }
     }
 }
 
@@ -49,19 +55,32 @@ impl Transport<RoleServer> for Stdio {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
+            self.open = self.open.saturating_sub(1);
+        }
         ready(serde_json::to_vec(&item).map_err(io::Error::from).and_then(|json| message(&json)))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let refused = match self.lines.recv().await? {
+            let Some(line) = self.lines.recv().await else {
+                // Each answer ends this wait, and the next call sees whether it was the last.
+                if self.open > 0 {
+                    tokio::time::sleep(LAST_ANSWERS).await;
+                }
+                return None;
+            };
+            let refused = match line {
                 Line::TooLarge(id) => {
                     let why = format!("the message is larger than {MAX_MESSAGE} bytes");
                     Some((id, ErrorCode::INVALID_REQUEST, why))
                 }
                 Line::Whole(line) if line.trim_ascii().is_empty() => None,
                 Line::Whole(line) => match serde_json::from_slice(&line) {
-                    Ok(message) => return Some(message),
+                    Ok(message) => {
+                        self.open += usize::from(matches!(message, JsonRpcMessage::Request(_)));
+                        return Some(message);
+                    }
                     Err(error) => refusal(&line, &error),
                 },
             };

@@ -75,7 +75,7 @@ fn a_command_line_that_makes_no_sense_is_one_object_too() {
         (
             &["--json", "compse"],
             "unrecognized subcommand 'compse'",
-            "some similar subcommands exist: 'completions', 'compose'; Usage: callsheet [OPTIONS] <COMMAND>",
+            "some similar subcommands exist: 'mcp', 'completions', 'compose'; Usage: callsheet [OPTIONS] <COMMAND>",
         ),
         (&["--json"], "a command is missing", "`callsheet --help` lists them"),
     ];

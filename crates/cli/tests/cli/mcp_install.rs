@@ -1,0 +1,96 @@
+//! `callsheet mcp install`: a change that is shown, and written only when somebody says so.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+#[test]
+fn nothing_is_written_without_being_asked_for() {
+    let world = World::new();
+    world.write("session/x", "");
+    let said = world.run(["mcp", "install", "--client", "claude", "--session", "session", "--role", "coder"]);
+    let file = ".mcp.json";
+    let expected = format!(
+        "--- {file}\n+++ {file}\n@@ -0,0 +1,14 @@\n+{{\n+  \"mcpServers\": {{\n+    \"callsheet\": {{\n+      \
+         \"command\": \"callsheet\",\n+      \"args\": [\n+        \"mcp\",\n+        \"--session\",\n+        \
+         \"session\",\n+        \"--role\",\n+        \"coder\"\n+      ]\n+    }}\n+  }}\n+}}\n"
+    );
+    assert_eq!((said.code, said.out), (0, expected));
+    assert_eq!(said.err, format!("nothing was written; --write writes this to {file}\n"));
+    assert!(!world.project.join(".mcp.json").exists());
+}
+
+#[test]
+fn what_is_there_stays() {
+    let world = World::new();
+    let old = json!({ "zebra": 1, "mcpServers": { "other": { "command": "x" } }, "alpha": [2] });
+    world.write(".gemini/settings.json", old.to_string());
+    assert_eq!(world.run(["mcp", "install", "--client", "gemini", "--write"]).code, 0);
+    let entry = json!({ "command": "callsheet", "args": ["mcp", "--session", "."], "trust": true });
+    let mut expected = old;
+    expected["mcpServers"]["callsheet"] = entry;
+    let text = world.read(".gemini/settings.json");
+    assert_eq!(text, serde_json::to_string_pretty(&expected).unwrap() + "\n");
+    // Once more changes nothing.
+    let again = world.run(["--json", "mcp", "install", "--client", "gemini", "--write"]);
+    assert_eq!((again.json()["change"].clone(), again.json()["written"].clone()), (json!(""), json!(false)));
+}
+
+#[test]
+fn users_own_files_say_where_the_project_is() {
+    let world = World::new();
+    let project = world.project.display().to_string();
+    let home = world.home();
+    fs::create_dir_all(home.join(".codex")).unwrap();
+    let old = "# mine\nmodel = \"m\" # keep\n\n[mcp_servers.other]\ncommand = \"x\"\n";
+    fs::write(home.join(".codex/config.toml"), old).unwrap();
+    assert_eq!(world.run(["mcp", "install", "--client", "codex", "--write"]).code, 0);
+    assert_eq!(
+        fs::read_to_string(home.join(".codex/config.toml")).unwrap(),
+        format!(
+            "{old}\n[mcp_servers.callsheet]\ncommand = \"callsheet\"\nargs = [\"--project\", \"{project}\", \"mcp\", \
+             \"--session\", \"{project}\"]\ndefault_tools_approval_mode = \"approve\"\n"
+        )
+    );
+    assert_eq!(world.run(["mcp", "install", "--client", "copilot", "--write"]).code, 0);
+    let written = fs::read_to_string(home.join(".copilot/mcp-config.json")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&written).unwrap(),
+        json!({ "mcpServers": { "callsheet": {
+            "type": "local",
+            "command": "callsheet",
+            "args": ["--project", project, "mcp", "--session", project],
+            "tools": ["*"],
+        } } })
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_alone() {
+    let world = World::new();
+    world.write(".mcp.json", "{ // mine\n}");
+    let said = world.run(["mcp", "install", "--client", "claude", "--write"]);
+    let file = ".mcp.json";
+    assert_eq!((said.code, said.out.as_str()), (3, ""));
+    assert_eq!(
+        said.err,
+        format!(
+            "error[config/bad]: `{file}` cannot be used: key must be a string at line 1 column 3\n  \
+             = hint: it was left as it is\n"
+        )
+    );
+    assert_eq!(world.read(".mcp.json"), "{ // mine\n}");
+}
+
+#[test]
+fn a_role_that_does_not_exist_is_refused() {
+    let said = World::new().run(["mcp", "--role", "reviwer"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    assert_eq!(
+        said.err,
+        "error[usage/bad]: there is no role `reviwer`\n  = hint: did you mean `reviewer`?\n  = hint: roles that \
+         exist: architect, code-researcher, coder, designer, planner, product-manager, reviewer, web-researcher\n"
+    );
+}

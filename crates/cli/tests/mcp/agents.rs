@@ -1,0 +1,63 @@
+//! The agents' own CLIs, attached to the server and driven by a scripted model.
+
+use std::fs;
+
+use callsheet_mock::{Cli, Launch, McpServer, Room, Script, Step, on_loopback};
+use serde_json::json;
+
+/// A review comes in twice: first one that is not good, then, after the answer to it, a good one.
+fn hands_in_a_review(cli: Cli) {
+    let tool = cli.mcp_tool("submit_review");
+    let first = Step::call(&[&tool], json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once." }));
+    let findings = json!([{ "location": "src/a.rs:1", "issue": "It ends.", "recommendation": "Return it." }]);
+    let second = Step::call(
+        &[&tool],
+        json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once.", "findings": findings }),
+    );
+    let script = Script::new().on("Review it.", [first, second, Step::text("handed in")]);
+    let room = Room::new(script).unwrap();
+    let session = room.project().join("session");
+    fs::create_dir(&session).unwrap();
+    let server = McpServer {
+        command: env!("CARGO_BIN_EXE_callsheet").to_owned(),
+        args: ["mcp", "--session", &session.display().to_string(), "--role", "reviewer"]
+            .map(str::to_owned)
+            .to_vec(),
+        env: Vec::new(),
+    };
+    let ran = room.run(cli, &Launch { mcp: Some(server), ..Launch::new("Review it.") }).unwrap();
+    assert_eq!((ran.code, ran.out().trim_end()), (Some(0), "handed in"), "{}", ran.err());
+    let refused = "`findings` is missing: it is required where `verdict` is `fail`";
+    assert!(ran.turns()[1].body.to_string().contains(refused), "{:?}", ran.turns()[1]);
+    let read = |file: &str| fs::read_to_string(session.join("07_review").join(file)).unwrap();
+    assert_eq!(
+        read("review.md"),
+        "verdict: fail\n\n## Summary\n\n\"It\" ends.\n\nAt once.\n\n## Findings\n\n### Finding 1\n\n\
+         Location: src/a.rs:1\n\nIt ends.\n\nRecommendation:\n\nReturn it.\n"
+    );
+    assert_eq!(
+        read("review.yaml"),
+        "verdict: fail\nsummary: |-\n  \"It\" ends.\n\n  At once.\nfindings:\n  - location: \"src/a.rs:1\"\n    \
+         issue: It ends.\n    recommendation: Return it.\n"
+    );
+}
+
+#[test]
+fn claude_hands_in_a_review() {
+    on_loopback(&[Cli::Claude], || hands_in_a_review(Cli::Claude));
+}
+
+#[test]
+fn codex_hands_in_a_review() {
+    on_loopback(&[Cli::Codex], || hands_in_a_review(Cli::Codex));
+}
+
+#[test]
+fn gemini_hands_in_a_review() {
+    on_loopback(&[Cli::Gemini], || hands_in_a_review(Cli::Gemini));
+}
+
+#[test]
+fn copilot_hands_in_a_review() {
+    on_loopback(&[Cli::Copilot], || hands_in_a_review(Cli::Copilot));
+}

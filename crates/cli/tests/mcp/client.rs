@@ -1,0 +1,80 @@
+//! The official TypeScript SDK as a client.
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use callsheet_mock::{not_tested, npm_package};
+use serde_json::Value;
+
+const SDK: (&str, &str) = ("@modelcontextprotocol/sdk", "1.32.2");
+
+fn here(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp").join(file)
+}
+
+/// Every file below the session, as one text.
+fn session(dir: &Path) -> String {
+    let mut paths = Vec::new();
+    let mut open = vec![dir.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { open.push(path) } else { paths.push(path) }
+        }
+    }
+    paths.sort();
+    let show = |path: &std::path::PathBuf| {
+        format!("==> {}\n{}\n", path.strip_prefix(dir).unwrap().display(), fs::read_to_string(path).unwrap())
+    };
+    paths.iter().map(show).collect()
+}
+
+#[test]
+fn the_official_client_sees_everything_and_is_told_what_is_wrong() {
+    let sdk = match npm_package(SDK.0, SDK.1) {
+        Ok(home) => home,
+        Err(why) => return not_tested(&format!("{} {}: {why}", SDK.0, SDK.1)),
+    };
+    let project = tempfile::tempdir().unwrap();
+    let dir = project.path().join("session");
+    fs::create_dir(&dir).unwrap();
+    let callsheet = env!("CARGO_BIN_EXE_callsheet");
+    let mut client = Command::new("node");
+    client.arg(here("client.mjs")).args([&sdk, Path::new(callsheet), project.path()]);
+    client.env_clear().env("PATH", env::var("PATH").unwrap()).env("HOME", project.path().join("home"));
+    let output = client.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut said: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    // What a prompt says is what `compose` says, and which templates there are is the catalog's business.
+    let compose = |arguments: &[&str]| {
+        let mut command = Command::new(callsheet);
+        command.current_dir(project.path()).env("HOME", project.path().join("home")).args(arguments);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let prompt = said["prompt"]["messages"][0]["content"]["text"].take();
+    assert_eq!(prompt, compose(&["compose", "-q", "-r", "run", "--role", "coder", "Do {{it}}"]));
+    let prompts = said["prompts"].take();
+    let list = compose(&["templates", "list"]);
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let folders = ["agents/", "commands/", "identity/", "profiles/", "system/"];
+    let is_prompt = |name: &&str| folders.iter().any(|folder| name.starts_with(folder));
+    assert_eq!(prompts, Value::from(names.into_iter().filter(is_prompt).collect::<Vec<_>>()));
+
+    let text = serde_json::to_string_pretty(&said).unwrap() + "\n";
+    compare("expect.json", &text);
+    compare("expect.session", &session(&dir));
+    let preferences = project.path().join(".callsheet/prompts/agents/coder.md");
+    let remembered = "## Approved Preferences\n\n- **Always** return errors\n";
+    assert_eq!(fs::read_to_string(preferences).unwrap(), remembered);
+}
+
+/// `BLESS=1` writes the expectation anew.
+fn compare(file: &str, actual: &str) {
+    let path = here(file);
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, actual).unwrap();
+    }
+    assert_eq!(actual, fs::read_to_string(&path).unwrap(), "{file}");
+}
