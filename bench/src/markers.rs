@@ -63,7 +63,7 @@ pub(crate) fn report(report: &mut Report, rounds: usize) {
     let contract = contract();
     let asked = Asked { contract: &contract, tasks: &[], prompt: None };
     let (patterns, anywhere) = (patterns(), anywhere());
-    for (name, gap) in [("sparse (every MB)", 1_000_000), ("dense (every 4 KB)", 4_000)] {
+    for (name, gap) in [("every MB", 1_000_000), ("every 4 KB", 4_000), ("every KB", 1_000)] {
         let reply = reply(gap);
         let outcome = read(&asked, &reply, OutputFormat::Text).outcome;
         assert_eq!(outcome, Outcome::Pass, "{name}");
