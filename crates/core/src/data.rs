@@ -18,6 +18,7 @@ use crate::name::{NAME_HINT, is_name};
 use crate::recipe::{BlockSpec, Each, Level, OneOrMore, Recipe};
 use crate::request::{Layout, Request};
 use crate::source::{Root, SourceId};
+use crate::submission::unknown_slots;
 use crate::template::{Template, written};
 use crate::text::Text;
 
@@ -62,7 +63,11 @@ pub fn read_agent(id: &SourceId, text: &Text) -> Result<Agent, Failure> {
 pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
     is_short(id, text, Code::ContractBad)?;
     let codes = Codes { bad: Code::ContractBad, unknown: Code::ContractBad };
-    read(&id.to_string(), text, Notation::Toml, codes)
+    let contract: Contract = read(&id.to_string(), text, Notation::Toml, codes)?;
+    let unknown = contract.submission.as_ref().map(unknown_slots).unwrap_or_default();
+    let bad = |slot: String| Diag::error(Code::ContractBad, format!("{id}: nothing fills `{slot}`"));
+    let wrong: Vec<Diag> = unknown.into_iter().map(bad).collect();
+    if wrong.is_empty() { Ok(contract) } else { Err(Failure(wrong)) }
 }
 
 /// Reads a recipe, and sees to it that every wording stands in the file as it is.
