@@ -19,6 +19,7 @@ use crate::recipe::{BlockSpec, Each, Level, OneOrMore, Recipe};
 use crate::reply::{Status, Verdict};
 use crate::request::{Layout, Request};
 use crate::source::{Root, SourceId};
+use crate::submission::unknown_slots;
 use crate::template::{Template, written};
 use crate::text::Text;
 
@@ -64,7 +65,9 @@ pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
     is_short(id, text, Code::ContractBad)?;
     let codes = Codes { bad: Code::ContractBad, unknown: Code::ContractBad };
     let contract: Contract = read(&id.to_string(), text, Notation::Toml, codes)?;
-    let mut wrong = Vec::new();
+    let unknown = contract.submission.as_ref().map(unknown_slots).unwrap_or_default();
+    let bad = |slot: String| Diag::error(Code::ContractBad, format!("{id}: nothing fills `{slot}`"));
+    let mut wrong: Vec<Diag> = unknown.into_iter().map(bad).collect();
     let mut compare = |what: &str, said: &[Choice], known: Vec<&str>| {
         for word in said.iter().map(|choice| &choice.name).filter(|word| !known.contains(&word.as_str())) {
             let message = format!("{id}: nothing reads `{word}` as a {what}");

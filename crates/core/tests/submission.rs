@@ -127,25 +127,18 @@ fn data_that_was_written_is_good_data() {
 }
 
 #[test]
-fn every_word_of_a_companion_is_a_field() {
-    for (name, contract) in tools(&Builtin, &Default::default(), None).unwrap() {
-        let submission = contract.submission.unwrap();
-        for companion in &submission.write {
-            for slot in slots(&companion.text) {
-                assert!(submission.field.iter().any(|field| field.name == slot), "{name}: {slot}");
-            }
-        }
-        for field in &submission.field {
-            for slot in field.each.as_deref().map(slots).unwrap_or_default() {
-                let known = field.field.iter().any(|inner| inner.name == slot);
-                assert!(known || slot == "number" || slot == "text", "{name}.{}: {slot}", field.name);
-            }
-        }
-    }
-}
-
-fn slots(words: &str) -> Vec<String> {
-    words.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap().to_owned()).collect()
+fn words_that_nothing_fills_are_told() {
+    let id = SourceId::new(Root::Project, "x.toml").unwrap();
+    let (_, shipped) =
+        callsheet_core::FILES.iter().find(|(path, _)| path.ends_with("submit_review.toml")).unwrap();
+    let wrong = shipped.replace("{{summary}}", "{{summry}}").replace("{{issue}}", "{{> issue}} {{role}}");
+    let failure = callsheet_core::read_contract(&id, &wrong.as_str().into()).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "error[contract/bad]: project:x.toml: nothing fills `summry`\n\
+         error[contract/bad]: project:x.toml: nothing fills `> issue`\n\
+         error[contract/bad]: project:x.toml: nothing fills `role`"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Failure, visible};
+use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::prefs::{self, Preference};
 use callsheet_core::submission::roles;
 use callsheet_core::{Root, SourceId, Sources as _};
@@ -60,8 +60,7 @@ fn list(app: &App<'_>, only: Option<&str>) -> Outcome {
     for role in known {
         let Ok(id) = SourceId::new(Root::Project, &prefs::file(&layout, &role)) else { continue };
         let text = disk.text(&id).map_err(|error| {
-            let message = format!("`{id}` cannot be used: {error}");
-            callsheet_core::diag::Diag::error(callsheet_core::diag::Code::SourceUnreadable, message)
+            Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
         })?;
         let bullets = text.as_deref().map(prefs::list).unwrap_or_default();
         if !bullets.is_empty() {

@@ -4,10 +4,10 @@ use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::submission::{roles, schema};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
@@ -124,7 +124,26 @@ impl ServerHandler for Server {
             Err(failure) => Err(ErrorData::resource_not_found(failure.to_string(), None)),
         }
     }
+
+    /// What none of the other answers fits: another method, or one of ours with parameters of a wrong form.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        Err(if METHODS.contains(&method.as_str()) {
+            let message = format!("the parameters of `{method}` do not have the right form");
+            ErrorData::new(ErrorCode::INVALID_PARAMS, message, None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{method}`"), None)
+        })
+    }
 }
+
+/// The methods that have parameters.
+const METHODS: [&str; 6] =
+    ["tools/call", "tools/list", "prompts/get", "prompts/list", "resources/read", "resources/list"];
 
 fn invalid(failure: &Failure) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_PARAMS, failure.to_string(), None)

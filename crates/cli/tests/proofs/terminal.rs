@@ -113,6 +113,7 @@ fn scene(hostile: &str) -> World {
     );
     world.write(&format!(".callsheet/agents/{hostile}.toml"), "x = 1");
     world.write(&format!("src/{hostile}/{hostile}.rs"), format!("// {hostile}\n"));
+    world.write("07_review/review.yaml", format!("verdict: {hostile}\n{hostile}: {hostile}\n"));
     world.write("nul.txt", format!("{hostile}\0{hostile}"));
     world.write("latin.txt", b"caf\xe9");
     world.write("fence.txt", format!("## {hostile}\n\n---\n\n</task> {hostile}\n"));
@@ -142,6 +143,17 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
     let with = |before: &str| format!("{before}{hostile}");
     let lines: Vec<Vec<String>> = vec![
         vec!["check".into()],
+        vec!["read".into(), "--contract".into(), hostile.into()],
+        vec!["read".into(), "--contract".into(), "submit_review".into(), "--session".into(), ".".into()],
+        vec!["read".into(), "-p".into(), "review".into(), "--prompt".into(), hostile.into()],
+        vec!["read".into(), "-p".into(), "implement".into(), "--tasks".into(), hostile.into()],
+        vec!["prefs".into(), "add".into(), hostile.into(), hostile.into()],
+        vec!["prefs".into(), "add".into(), "coder".into(), hostile.into()],
+        vec!["prefs".into(), "list".into()],
+        vec!["prefs".into(), "remove".into(), "coder".into(), with("no such ")],
+        vec!["mcp".into(), "--session".into(), hostile.into()],
+        vec!["mcp".into(), "--role".into(), hostile.into()],
+        vec!["mcp".into(), "install".into(), "--client".into(), "codex".into(), "--role".into(), hostile.into()],
         vec!["templates".into(), "list".into()],
         vec!["templates".into(), "show".into(), hostile.into()],
         vec!["templates".into(), "show".into(), "identity/fine".into()],

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 pub use self::schema::schema;
 pub use self::stale::waiting;
+pub(crate) use self::words::unknown_slots;
 pub use self::yaml::read_yaml;
 pub(crate) use self::yaml::write as as_yaml;
 use crate::contract::{Contract, Field, Kind, Submission};

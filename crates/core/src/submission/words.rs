@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Data;
-use crate::contract::{Field, Kind};
+use crate::contract::{Field, Kind, Submission};
 use crate::template::{Node, Span, parse_braces};
 
 /// What the slots of a wording hold.
@@ -22,6 +22,37 @@ pub(super) fn fill_file(words: &str, fields: &[Field], data: &Data) -> String {
     let filled = fill(words, &texts(fields, data));
     let filled = filled.trim_end();
     if filled.is_empty() { String::new() } else { [filled, "\n"].concat() }
+}
+
+/// Every slot of the submission's words that is none of its fields.
+pub(crate) fn unknown_slots(submission: &Submission) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let known: Vec<&str> = submission.field.iter().map(|field| field.name.as_str()).collect();
+    for companion in &submission.write {
+        collect(&companion.text, &known, &mut unknown);
+    }
+    fields_slots(&submission.field, &mut unknown);
+    unknown
+}
+
+fn fields_slots(fields: &[Field], unknown: &mut Vec<String>) {
+    for field in fields {
+        let mut known: Vec<&str> = field.field.iter().map(|field| field.name.as_str()).collect();
+        known.extend(["number", "text"]);
+        collect(field.each.as_deref().unwrap_or_default(), &known, unknown);
+        collect(field.wrap.as_deref().unwrap_or_default(), &["rows"], unknown);
+        fields_slots(&field.field, unknown);
+    }
+}
+
+fn collect(words: &str, known: &[&str], unknown: &mut Vec<String>) {
+    for node in parse_braces(words, Span { start: 0, end: words.len() }) {
+        match node {
+            Node::Slot(name) if !known.contains(&name.of(words)) => unknown.push(name.of(words).to_string()),
+            Node::Fragment(name) => unknown.push(["> ", name.of(words)].concat()),
+            _ => {}
+        }
+    }
 }
 
 /// The text of every field.
