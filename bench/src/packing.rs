@@ -44,7 +44,7 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usi
         let Some(path) = path else { continue };
         let program = Program::new(&format!("{name} {}", version(path, work)), path, &tree);
         programs.push(match name {
-            "yek" => program.args(["--tree-header", "."]).out(&out(name)),
+            "yek" => program.args(["--tree-header", "--max-size", "1GB", "."]).out(&out(name)),
             "files-to-prompt" => program.arg(".").out(&out(name)),
             "code2prompt" => program.args([".", "-O"]).arg(out(name)).rounds(SLOW_ROUNDS),
             _ => program.args([".", "--quiet", "-o"]).arg(out(name)).rounds(SLOW_ROUNDS),

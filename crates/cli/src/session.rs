@@ -61,14 +61,11 @@ impl Session {
         self.carry_out(submission::submit(&self.disk, &self.layout, tool, data)?)
     }
 
-    /// Hands in the files that agents wrote for the contract `tool`; with `only`, a path in the session, that one.
-    /// Nothing is written unless all of them are good.
-    pub(crate) fn hand_in_files(&self, tool: &str, only: Option<&str>) -> Result<Vec<Done>, Failure> {
-        let mut files = waiting(&self.disk, &self.layout, tool)?;
-        files.retain(|(path, _)| only.is_none_or(|only| only == path));
+    /// Hands in the files that agents wrote for the contract `tool`. Nothing is written unless all of them are good.
+    pub(crate) fn hand_in_files(&self, tool: &str) -> Result<Vec<Done>, Failure> {
+        let files = waiting(&self.disk, &self.layout, tool)?;
         if files.is_empty() {
-            let what = only.map_or_else(|| "file".into(), |only| format!("`{only}`"));
-            let message = format!("there is no {what} in the session that hands in `{tool}`");
+            let message = format!("there is no file in the session that hands in `{tool}`");
             return Err(Diag::error(Code::InputNotFound, message).looked([self.dir.display()]).into());
         }
         let mut all = Vec::new();
@@ -264,8 +261,25 @@ mod tests {
         });
         let review_yaml = "verdict: fail\nsummary: One error.\nfindings:\n- issue: It ends.\n  recommendation: Return it.\n\
                            preferences:\n- {target_role: coder, bullet: '- Return errors'}\n";
+        let texts = [
+            "solution_overview",
+            "interfaces_and_contracts",
+            "data_models",
+            "cross_cutting_concerns",
+            "technology_choices",
+            "risks_and_mitigations",
+        ];
+        let mut architecture = json!({ "components": [{ "name": "Exporter", "responsibility": "Writes.", "interfaces": ["export()"] }] });
+        let mut architecture_yaml = String::from(
+            "components:\n- {name: Exporter, responsibility: Writes., interfaces: ['export()']}\n",
+        );
+        for text in texts {
+            architecture[text] = format!("About {text}.").into();
+            architecture_yaml += &format!("{text}: About {text}.\n");
+        }
         type Step<'a> = (&'a str, Value, &'a str, &'a str);
-        let sessions: [&[Step<'_>]; 3] = [
+        let sessions: [&[Step<'_>]; 4] = [
+            &[("submit_architecture", architecture, "02_architecting/architecture.yaml", &architecture_yaml)],
             &[("submit_plan", plan, "04_planning/plan.yaml", &plan_yaml)],
             &[
                 ("submit_subplan", subplan(1), "04_planning/plan_1.yaml", &subplan_yaml),
@@ -278,7 +292,7 @@ mod tests {
             for (tool, data, file, yaml) in steps {
                 let done = by_tool.session().hand_in(tool, data).unwrap();
                 by_file.write(file, yaml);
-                assert_eq!(by_file.session().hand_in_files(tool, None).unwrap(), [done]);
+                assert_eq!(by_file.session().hand_in_files(tool).unwrap(), [done]);
             }
             assert_eq!(by_tool.files(), by_file.files());
         }
@@ -292,7 +306,7 @@ mod tests {
         world.write("04_planning/plan_3.yaml", "index: 3\n");
         world.write("04_planning/plan_03.yaml", "nobody's");
         let before = world.files();
-        let failure = world.session().hand_in_files("submit_subplan", None).unwrap_err().to_string();
+        let failure = world.session().hand_in_files("submit_subplan").unwrap_err().to_string();
         let missing = [
             "title",
             "scope",
@@ -315,15 +329,12 @@ mod tests {
             )
         );
         assert_eq!(world.files(), before);
-        let only = world.session().hand_in_files("submit_subplan", Some("04_planning/plan_1.yaml")).unwrap();
-        let written = ["04_planning/plan_1.md", "04_planning/plan_1.yaml", "04_planning/tasks_1.md"];
-        assert_eq!(only[0].written, written);
     }
 
     #[test]
     fn a_session_without_such_a_file_is_told() {
         let world = World::new();
-        let failure = world.session().hand_in_files("submit_review", None).unwrap_err();
+        let failure = world.session().hand_in_files("submit_review").unwrap_err();
         assert_eq!(failure.0[0].message, "there is no file in the session that hands in `submit_review`");
     }
 }

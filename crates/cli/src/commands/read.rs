@@ -61,7 +61,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let library = Library::new(&disk);
     let (_, contract) = find_contract(&library, name, &layout)?;
     if contract.submission.is_some() {
-        return read_submission(app, name, args.session.as_deref(), None);
+        return read_submission(app, name, args.session.as_deref());
     }
     let agent = args.agent.as_ref().or(app.config.agent.value.as_ref()).filter(|agent| *agent != "base");
     let format = match agent {

@@ -8,15 +8,9 @@ use crate::app::App;
 use crate::failure::Outcome;
 use crate::session::{Done, Session};
 
-/// Reads what waits in the session for `contract`, or only `file`, and writes what comes of it. Fails with every
-/// mistake at once.
-pub(crate) fn read_submission(
-    app: &App<'_>,
-    contract: &str,
-    session: Option<&Path>,
-    file: Option<&str>,
-) -> Outcome {
-    let all = Session::open(app, session)?.hand_in_files(contract, file)?;
+/// Reads what waits in the session for `contract`, and writes what comes of it. Fails with every mistake at once.
+pub(crate) fn read_submission(app: &App<'_>, contract: &str, session: Option<&Path>) -> Outcome {
+    let all = Session::open(app, session)?.hand_in_files(contract)?;
     if app.print.json {
         return app.print.value(&all.iter().map(Done::to_json).collect::<Vec<Value>>().into());
     }
