@@ -37,6 +37,8 @@ macro_rules! codes {
 codes! {
     TemplateNotFound "template/not-found" "No root holds the template that a section needs.",
     TemplateFallback "template/fallback" "An agent has no template of its own for a phase; the BASE one is used.",
+    TemplateUnit "template/unit" "A template for one agent lacks an instruction unit of its BASE, or differs in one without saying so.",
+    ToolUnknown "tool/unknown" "A template names a tool that no contract describes.",
     FragmentNotFound "fragment/not-found" "A template names a fragment that no root holds.",
     FragmentTooDeep "fragment/too-deep" "Fragments stand in fragments too many levels deep.",
     FragmentCycle "fragment/cycle" "A fragment contains itself, directly or through others.",

@@ -28,6 +28,10 @@ pub struct Facts {
     pub changed: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// What the agent said of it. It is kept beside the facts, and no prompt shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub reply: Option<serde_json::Value>,
 }
 
 /// Why a run is over.

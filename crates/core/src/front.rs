@@ -33,6 +33,8 @@ pub struct Front {
     pub category: Option<String>,
     pub version: Option<String>,
     pub tags: Vec<String>,
+    /// The instruction units in which an agent's own template differs from the BASE one, on purpose.
+    pub differs: Vec<String>,
     /// `None` where the header has no such key: then nothing is declared, and nothing is undeclared.
     pub variables: Option<Vec<Variable>>,
 }
@@ -60,11 +62,14 @@ struct Header {
     version: Option<String>,
     #[serde(default)]
     tags: Vec<String>,
+    #[serde(default)]
+    differs: Vec<String>,
     variables: Option<Vec<Spanned<Declared>>>,
 }
 
 /// The keys of [`Header`].
-pub(crate) const KEYS: [&str; 6] = ["name", "description", "category", "version", "tags", "variables"];
+pub(crate) const KEYS: [&str; 7] =
+    ["name", "description", "category", "version", "tags", "differs", "variables"];
 
 enum Declared {
     Name(String),
@@ -210,6 +215,7 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
         category: header.category,
         version: header.version,
         tags: header.tags,
+        differs: header.differs,
         variables: variables.transpose()?,
     })
 }

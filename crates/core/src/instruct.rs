@@ -39,6 +39,12 @@ pub(crate) fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Ve
     Some(rows)
 }
 
+/// What the agent calls the tool of a contract.
+pub(crate) fn tool(c: &Composer<'_>, contract: &str) -> String {
+    let pattern = c.agent.tools.mcp.as_deref().unwrap_or("{tool}");
+    pattern.replace("{server}", SERVER).replace("{tool}", contract)
+}
+
 struct Wording<'w, 'c> {
     c: &'w mut Composer<'c>,
     /// The derived value.
@@ -86,9 +92,7 @@ impl Wording<'_, '_> {
                 submission::as_yaml(&example)
             }
             _ => {
-                let pattern = self.c.agent.tools.mcp.clone().unwrap_or_else(|| "{tool}".into());
-                let tool = pattern.replace("{server}", SERVER).replace("{tool}", name);
-                let tool = self.made("tool", tool);
+                let tool = self.made("tool", tool(self.c, name));
                 rows.push(Row {
                     kind: "tool",
                     fields: alloc::vec![("tool", tool), ("description", description)],

@@ -49,6 +49,7 @@ mod system;
 pub mod template;
 mod text;
 mod unified;
+mod unit;
 mod values;
 
 pub use budget::{Fitted, Step, fit};

@@ -199,6 +199,12 @@ pub struct Derive {
     /// The contracts that are shown.
     #[serde(default)]
     pub contract: Vec<String>,
+    /// What a completion hands in that neither the request nor the session says.
+    #[serde(default)]
+    pub given: BTreeMap<String, String>,
+    /// There is a completion for each sub-plan, and this field has its number.
+    #[serde(default)]
+    pub per_plan: Option<String>,
     /// How deep a directory tree goes.
     #[serde(default)]
     pub depth: Option<usize>,
@@ -234,8 +240,19 @@ pub enum Derived {
     Artifacts,
     /// The skeletons of the documents that the phase writes.
     Skeleton,
-    /// The list of tasks in the session.
+    /// The tasks of the session's `tasks.md`: those that the value `tasks` picks, or all.
     Tasks,
+    /// The topics of finished research in the session.
+    Research,
+    /// The sub-plan that the value `plan` names, with its checklist; or all of them, in the order of the
+    /// execution plan.
+    Plans,
+    /// How the work is said to be finished: by the tool of a contract, or by the file that it writes.
+    Completion,
+    /// What the last review wants fixed.
+    Findings,
+    /// The number of the review round that comes next.
+    ReviewRound,
     /// The execution rules that fit the task's depth.
     Depth,
     /// A context block that is data.

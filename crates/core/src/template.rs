@@ -18,6 +18,7 @@ use crate::front::{self, Front};
 use crate::name::{is_name, is_name_byte};
 use crate::source::SourceId;
 use crate::text::Text;
+use crate::unit::{self, Unit};
 
 /// Which spelling of a hole is live; the other one is plain text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +71,8 @@ pub struct Template {
     /// What is live in it, and in the fragments that it names.
     pub notation: Notation,
     pub nodes: Vec<Node>,
+    /// The statements in it that have an id.
+    pub(crate) units: Vec<Unit>,
 }
 
 impl Template {
@@ -80,14 +83,16 @@ impl Template {
             Notation::Braces => parse_braces(&text, body),
             Notation::Brackets => parse_brackets(&text, body, Live::All),
         };
-        Ok(Self { id, text, front, notation, nodes })
+        let units = unit::units(&text, body);
+        let nodes = if units.is_empty() { nodes } else { unit::without_marks(nodes, &units) };
+        Ok(Self { id, text, front, notation, nodes, units })
     }
 
     /// Parses a project's extension: all of it is body, and only `[[placeholder:…]]` is live.
     pub fn parse_extension(id: SourceId, text: Text) -> Self {
         let body = Span { start: 0, end: text.len() };
         let nodes = parse_brackets(&text, body, Live::Placeholders);
-        Self { id, text, front: Front::default(), notation: Notation::Brackets, nodes }
+        Self { id, text, front: Front::default(), notation: Notation::Brackets, nodes, units: Vec::new() }
     }
 
     /// Parses words that stand somewhere in a larger file, in braces. `None` where the file spells them
@@ -100,6 +105,7 @@ impl Template {
             front: Front::default(),
             notation: Notation::Braces,
             nodes,
+            units: Vec::new(),
         })
     }
 

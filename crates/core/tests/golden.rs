@@ -36,7 +36,6 @@ use serde::Deserialize;
 
 /// What only the command line says. Its own tests show it.
 const COMMAND_LINE: &[Code] = &[
-    Code::SubmissionBad,
     Code::PreferenceBad,
     Code::PromptOverWindow,
     Code::PromptOverLimit,

@@ -18,10 +18,27 @@ pub(crate) const REQUEST_FIELDS: [&str; 9] = [
 /// A kind of row and the fields that it has.
 pub(crate) type RowKind = (&'static str, &'static [&'static str]);
 
+/// The fields of a sub-plan.
+const PLAN: &[&str] = &["number", "title", "plan_file", "plan", "tasks_file", "tasks"];
+
 /// The kinds of rows that a derived value can have.
 pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
     match derived {
-        Derived::ProjectContext | Derived::Tasks => &[("file", &["content"])],
+        Derived::ProjectContext => &[("file", &["content"])],
+        Derived::Tasks => &[("file", &["content"]), ("task", &["content"])],
+        Derived::Research => &[("summary", &["path"]), ("detail", &["path"])],
+        Derived::Plans => &[
+            ("one", PLAN),
+            ("all", &["count"]),
+            ("serial", &["group"]),
+            ("parallel", &["group"]),
+            ("plan", PLAN),
+            ("delegate", &["tool"]),
+            ("alone", &[]),
+        ],
+        Derived::Completion => &[("tool", &["number", "tool", "arguments"]), ("file", &["number", "path"])],
+        Derived::Findings => &[("file", &["path", "content"])],
+        Derived::ReviewRound => &[("round", &["round"])],
         Derived::ProjectDocuments => &[("file", &["content"]), ("memory", &["content"])],
         Derived::ProjectStructure => &[
             ("dir", &["indent", "name"]),

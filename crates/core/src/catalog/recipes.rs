@@ -46,6 +46,7 @@ impl Wording<'_> {
     pub(crate) fn template(&self, recipe: &RecipeFile) -> Template {
         let nodes = if self.is_fragment() { Vec::new() } else { parse_braces(&recipe.text, self.span) };
         Template {
+            units: Vec::new(),
             id: recipe.id.clone(),
             text: recipe.text.clone(),
             front: Front::default(),

@@ -8,6 +8,8 @@ mod recipes;
 mod slots;
 mod system;
 mod text;
+mod tools;
+mod units;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -100,9 +102,11 @@ fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
         Kind::Skeleton if !catalog.reach.reaches(&file.path) => text::markers(&file.id, contents, problems),
         Kind::Skeleton | Kind::Template => {
             text::markers(&file.id, contents, problems);
+            tools::check(catalog, file, problems);
             slots::check(catalog, file, problems);
             if file.path.starts_with("templates/system/") {
                 system::parts(catalog, file, problems);
+                units::check(catalog, file, problems);
             }
         }
         Kind::Recipe => {}

@@ -4,6 +4,7 @@
 //! 1, so that the agent can correct itself. Nothing here writes a file: [`Changes`] say what to write and remove.
 
 mod fields;
+mod order;
 mod overlap;
 mod plan;
 mod schema;
@@ -18,6 +19,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
+pub(crate) use self::order::{OrderGroup, OrderPlan, order};
 pub use self::schema::schema;
 pub use self::stale::waiting;
 pub(crate) use self::words::unknown_slots;
@@ -193,7 +195,7 @@ impl Desk<'_> {
 }
 
 /// `pattern` with every `{field}` as the data has it. Only names, slugs, choices and numbers can stand in a path.
-fn path(pattern: &str, data: &Data) -> String {
+pub(crate) fn path(pattern: &str, data: &Data) -> String {
     let mut path = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {

@@ -26,12 +26,12 @@ struct Lane {
     has_rationale: bool,
 }
 
-struct Group {
+pub(super) struct Group {
     at: String,
-    id: String,
-    parallel: bool,
+    pub(super) id: String,
+    pub(super) parallel: bool,
     /// Where each reference is, and the number it gives.
-    plans: Vec<(String, u64)>,
+    pub(super) plans: Vec<(String, u64)>,
 }
 
 impl Desk<'_> {
@@ -170,7 +170,7 @@ fn number_of(file: &str, subplan: &Submission) -> Option<u64> {
 }
 
 /// `files_of` is given where groups name the sub-plans by their files, not by their numbers.
-fn groups(data: &Data, files_of: Option<&Submission>, wrong: &mut Vec<Diag>) -> Vec<Group> {
+pub(super) fn groups(data: &Data, files_of: Option<&Submission>, wrong: &mut Vec<Diag>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (nth, group) in list(data, "groups").iter().enumerate() {
         let at = format!("groups[{}]", nth + 1);

@@ -4,7 +4,12 @@
 //! derived from is `None`, so that the next rule for an unfilled slot applies; one that is rightly
 //! empty has no rows.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+mod plans;
+mod read_first;
+mod session;
+mod tasks;
+
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -20,6 +25,7 @@ use crate::source::{Limits, Root, SourceId};
 use crate::step::Rung;
 use crate::template::Template;
 use crate::text::Text;
+use crate::values::hash;
 
 pub(crate) fn derive(composer: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Block> {
     if spec.from == Derived::Extension {
@@ -56,10 +62,12 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             let file = SourceId::new(Root::Project, &request.layout.project_context).ok()?;
             alloc::vec![file_row(c, name, &file)?]
         }
-        Derived::Tasks => {
-            let file = SourceId::new(Root::Session, "tasks.md").ok()?;
-            alloc::vec![file_row(c, name, &file)?]
-        }
+        Derived::Tasks => tasks::rows(c, name)?,
+        Derived::Research => session::research(c, name),
+        Derived::Plans => plans::rows(c, name)?,
+        Derived::Completion => plans::completion(c, name, spec)?,
+        Derived::Findings => session::findings(c, name),
+        Derived::ReviewRound => session::review_round(c, name)?,
         Derived::ProjectDocuments => project_documents(c, name),
         Derived::ProjectStructure => tree(c, name, spec)?,
         Derived::Skeleton => skeletons(c)?,
@@ -106,7 +114,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             let criteria = criteria.filter(|text| !text.trim().is_empty());
             criteria.map(|text| make.row(c, "criterion", [("text", text.clone())])).collect()
         }
-        Derived::ReadFirst => read_first(c, name, limit),
+        Derived::ReadFirst => read_first::read_first(c, name, limit),
         Derived::Memories => {
             let memories = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
             memories
@@ -176,6 +184,12 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
         // Both need more than a name: the extension is a template, a data block is one of several.
         Derived::Extension | Derived::ContextData => return None,
     })
+}
+
+/// A value of the request, which counts as used.
+fn value(c: &mut Composer<'_>, key: &str) -> Option<Text> {
+    let (origin, _) = c.values.find(key, hash(key))?;
+    Some(c.origins[origin].text.clone())
 }
 
 /// Makes rows whose fields are texts of the derived value's own.
@@ -424,69 +438,4 @@ fn run_result(c: &mut Composer<'_>, make: &mut Maker<'_>) -> Option<Vec<Row>> {
         rows.push(make.row(c, "attempts", [("attempts", attempts.to_string().into())]));
     }
     Some(rows)
-}
-
-/// Names of files that lead to the others.
-const ENTRY_FILES: [&str; 14] = [
-    "readme.md",
-    "readme",
-    "index.md",
-    "00-index.md",
-    "agents.md",
-    "claude.md",
-    "architecture.md",
-    "cargo.toml",
-    "package.json",
-    "pyproject.toml",
-    "go.mod",
-    "main.rs",
-    "lib.rs",
-    "mod.rs",
-];
-
-/// The paths of the request and of its documents. Too many: entry files first, then the directories of
-/// the rest with how many are in each.
-fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<Row> {
-    let request = c.request;
-    let documents = request.documents.iter().filter(|document| document.kind != DocumentKind::Thought);
-    let given = request.read_first.iter().chain(documents.filter_map(|document| document.path.as_ref()));
-    let mut paths: Vec<String> = Vec::new();
-    for path in distinct(given) {
-        match SourceId::new(Root::Project, path) {
-            Ok(id) => {
-                let folder = if path.ends_with('/') { "/" } else { "" };
-                paths.push(format!("{}{folder}", id.path()));
-            }
-            Err(why) => {
-                let message = format!("`{path}` cannot be read first: {why}");
-                c.errors
-                    .push(Diag::error(Code::RequestBad, message).hint("paths are relative to the worktree"));
-            }
-        }
-    }
-    let mut make = Maker { name, trust: Trust::Person, lines: true };
-    if paths.len() <= limit {
-        return paths.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
-    }
-    let is_entry = |path: &String| {
-        let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-        path.ends_with('/') || ENTRY_FILES.contains(&file.as_str())
-    };
-    let (entries, others): (Vec<String>, Vec<String>) = paths.into_iter().partition(is_entry);
-    let mut rows: Vec<Row> =
-        entries.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
-    let mut folders: Vec<(String, usize)> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for path in others {
-        let folder = path.rsplit_once('/').map_or("./".to_string(), |(folder, _)| format!("{folder}/"));
-        let place = *places.entry(folder.clone()).or_insert(folders.len());
-        match folders.get_mut(place) {
-            Some((_, count)) => *count += 1,
-            None => folders.push((folder, 1)),
-        }
-    }
-    for (folder, count) in folders {
-        rows.push(make.row(c, "dir", [("path", folder.into()), ("count", count.to_string().into())]));
-    }
-    limited(c, &mut make, rows, limit)
 }

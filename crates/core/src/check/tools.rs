@@ -1,0 +1,31 @@
+//! Tools that a text names: each has to be one that is really offered.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::catalog::{Catalog, File, Kind, own_name};
+use crate::check::Problems;
+use crate::diag::{Code, Diag};
+
+/// Words between backticks that begin as our tools do (`submit_…`) and are none of them.
+pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
+    let Ok(text) = &file.text else { return };
+    let contracts = catalog.files.all().filter(|file| file.kind() == Kind::Contract);
+    let tools: Vec<&str> = contracts.map(|file| own_name(&file.path).trim_end_matches(".toml")).collect();
+    let families: Vec<&str> = tools.iter().filter_map(|name| Some(name.split_once('_')?.0)).collect();
+    let mut at = 0;
+    for (nth, words) in text.split('`').enumerate() {
+        let start = at;
+        at += words.len() + 1;
+        let is_word = words.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let family = words.split_once('_').map(|(family, _)| family);
+        if nth % 2 == 0 || !is_word || !family.is_some_and(|family| families.contains(&family)) {
+            continue;
+        }
+        if !tools.contains(&words) {
+            let error = Diag::error(Code::ToolUnknown, format!("there is no tool `{words}`"));
+            let error = error.at(&file.id, text, start..start + words.len());
+            problems.add(&file.id, error.suggest(words, tools.iter().copied()));
+        }
+    }
+}

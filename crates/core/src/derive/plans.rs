@@ -1,0 +1,164 @@
+//! Sub-plans: their texts, and how each is said to be finished.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+
+use super::session::needed;
+use super::{Maker, value};
+use crate::compose::Composer;
+use crate::contract::Kind;
+use crate::data;
+use crate::diag::{Code, Diag, Failure};
+use crate::fill::Row;
+use crate::instruct;
+use crate::prompt::Trust;
+use crate::recipe::Derive;
+use crate::submission::{self, OrderGroup, OrderPlan};
+
+/// What is wrong is told already: no slot has to complain that nothing fills it.
+const NOTHING: Option<Vec<Row>> = Some(Vec::new());
+
+/// The sub-plan that the value `plan` names; `None` where the whole plan is meant.
+fn one(c: &mut Composer<'_>) -> Result<Option<u64>, Failure> {
+    let Some(given) = value(c, "plan") else { return Ok(None) };
+    let number = given.parse().ok().filter(|number| *number > 0);
+    number.map(Some).ok_or_else(|| {
+        let message = format!("the value `plan` is `{given}`, which is no number of a sub-plan");
+        Diag::error(Code::RequestBad, message).hint("sub-plans are numbered from 1").into()
+    })
+}
+
+/// The plan is asked for by its text and by its completion; what is wrong with it is told once.
+fn told<T>(c: &mut Composer<'_>, result: Result<T, Failure>) -> Option<T> {
+    let Failure(diags) = match result {
+        Ok(fine) => return Some(fine),
+        Err(failure) => failure,
+    };
+    for diag in diags {
+        if !c.errors.contains(&diag) {
+            c.errors.push(diag);
+        }
+    }
+    None
+}
+
+pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
+    let mut make = Maker { name, trust: Trust::Agent, lines: true };
+    let asked = one(c);
+    let Some(one) = told(c, asked) else { return NOTHING };
+    if let Some(number) = one {
+        return Some(plan_row(c, &mut make, "one", number, "").into_iter().collect());
+    }
+    let order = submission::order(c.library, &c.request.layout);
+    let Some(groups) = told(c, order) else { return NOTHING };
+    let count: usize = groups.iter().map(|group| group.plans.len()).sum();
+    let mut rows = alloc::vec![make.row(c, "all", [("count", count.to_string().into())])];
+    for OrderGroup { id, parallel, plans } in groups {
+        let kind = if parallel { "parallel" } else { "serial" };
+        rows.push(make.row(c, kind, [("group", id.into())]));
+        for OrderPlan { number, name } in plans {
+            rows.extend(plan_row(c, &mut make, "plan", number, &name));
+        }
+    }
+    make.trust = Trust::Ours;
+    rows.push(match c.agent.tools.sub_agent.clone() {
+        Some(tool) => make.row(c, "delegate", [("tool", tool.into())]),
+        None => make.row(c, "alone", []),
+    });
+    Some(rows)
+}
+
+fn plan_row(
+    c: &mut Composer<'_>,
+    make: &mut Maker<'_>,
+    kind: &'static str,
+    number: u64,
+    title: &str,
+) -> Option<Row> {
+    let (plan_file, tasks_file) =
+        (format!("04_planning/plan_{number}.md"), format!("04_planning/tasks_{number}.md"));
+    // Both are looked for, so that both are told where neither is there.
+    let (plan, tasks) = (needed(c, "plan", &plan_file), needed(c, "tasks", &tasks_file));
+    let mut row = make.row(
+        c,
+        kind,
+        [
+            ("number", number.to_string().into()),
+            ("title", title.into()),
+            ("plan_file", plan_file.into()),
+            ("tasks_file", tasks_file.into()),
+        ],
+    );
+    row.fields.extend([("plan", plan?), ("tasks", tasks?)]);
+    Some(row)
+}
+
+/// One row for each time that something has to be said to be finished.
+pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
+    let contract = spec.contract.first()?;
+    let read = data::contract(c.library, contract, &c.request.layout);
+    let Some((_, contract_read)) = told(c, read) else { return NOTHING };
+    let submission = contract_read.submission?;
+    let marker = submission.write.first()?.path.clone();
+    let mut numbers = alloc::vec![None];
+    if spec.per_plan.is_some() {
+        let asked = one(c);
+        let Some(one) = told(c, asked) else { return NOTHING };
+        numbers = match one {
+            Some(number) => alloc::vec![Some(number)],
+            None => {
+                let order = submission::order(c.library, &c.request.layout);
+                let Some(groups) = told(c, order) else { return NOTHING };
+                let plans = groups.into_iter().flat_map(|group| group.plans);
+                let mut numbers: Vec<Option<u64>> = plans.map(|plan| Some(plan.number)).collect();
+                numbers.sort_unstable();
+                numbers
+            }
+        };
+    }
+    let mut rows = Vec::new();
+    for number in numbers {
+        let mut arguments = Map::new();
+        for field in submission.field.iter().filter(|field| field.kind != Kind::Preferences) {
+            let given = match number.filter(|_| spec.per_plan.as_ref() == Some(&field.name)) {
+                Some(number) => number.into(),
+                None => match spec.given.get(&field.name) {
+                    Some(given) => Value::from(given.as_str()),
+                    None => value(c, &field.name)?.as_str().into(),
+                },
+            };
+            arguments.insert(field.name.clone(), given);
+        }
+        rows.push(finished(c, name, contract, &marker, number, arguments));
+    }
+    Some(rows)
+}
+
+fn finished(
+    c: &mut Composer<'_>,
+    name: &str,
+    contract: &str,
+    marker: &str,
+    number: Option<u64>,
+    arguments: Map<String, Value>,
+) -> Row {
+    let mut make = Maker { name, trust: Trust::Ours, lines: true };
+    let number: String = number.map(|number| number.to_string()).unwrap_or_default();
+    if c.request.mcp {
+        let tool = instruct::tool(c, contract);
+        return make.row(
+            c,
+            "tool",
+            [
+                ("number", number.into()),
+                ("tool", tool.into()),
+                ("arguments", Value::Object(arguments).to_string().into()),
+            ],
+        );
+    }
+    let path = submission::path(marker, &arguments);
+    make.row(c, "file", [("number", number.into()), ("path", path.into())])
+}

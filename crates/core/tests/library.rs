@@ -1,0 +1,438 @@
+//! The shipped library on the example project: every prompt that a person can ask for, byte for byte.
+//!
+//! `library/<case>.md|xml` is what must come out; `BLESS=1 cargo test -p callsheet-core --test library` writes it
+//! anew.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[path = "support/folder.rs"]
+mod folder;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::check::check;
+use callsheet_core::prompt::From;
+use callsheet_core::render::{Rendered, render};
+use callsheet_core::request::Layout;
+use callsheet_core::{
+    Builtin, Composed, Entry, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text, compose,
+};
+use folder::Folder;
+use tempfile::TempDir;
+
+const AGENTS: [&str; 6] = ["base", "claude", "codex", "copilot", "gemini", "opencode"];
+const SESSION: &str = ".callsheet/sessions/json-export";
+const CHANGE: &str = ".callsheet/changes/json-export";
+
+/// What the library tells agents to write, or what they write beside it: it need not be there yet.
+const WRITTEN: &[&str] = &[
+    "tasks.md",
+    "IMPLEMENTATION.md",
+    "03_research/code-history/done",
+    "03_research/web-history/",
+    "03_research/web-history/done",
+    "03_research/web-history/request.md",
+    "summary.md",
+    "detail.md",
+    "04_planning/tasks.md",
+    "plan.md",
+    "execution_plan.yaml",
+    "05_design/design.md",
+    "08_completion/summary.md",
+];
+
+/// The example, with `session` as the session's root.
+struct Example {
+    dir: TempDir,
+}
+
+impl Example {
+    fn new(session: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let project = root().join("examples/tally");
+        symlink(&project, dir.path().join("project")).unwrap();
+        symlink(project.join(session), dir.path().join("session")).unwrap();
+        Self { dir }
+    }
+
+    fn sources(&self) -> Folder {
+        Folder { dir: self.dir.path().into(), shipped: vec![String::new()] }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn request(toml: &str) -> Request {
+    toml::from_str(toml).unwrap_or_else(|error| panic!("{toml}: {error}"))
+}
+
+struct Case {
+    name: String,
+    request: Request,
+    session: &'static str,
+    /// Other agents that get the same bytes.
+    same: Vec<&'static str>,
+}
+
+fn case(name: &str, session: &'static str, toml: &str) -> Case {
+    Case { name: name.into(), request: request(toml), session, same: Vec::new() }
+}
+
+/// One case for everything that has a template of its own.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for phase in
+        names("templates/system").into_iter().filter_map(|name| Some(name.strip_prefix("BASE-")?.to_owned()))
+    {
+        let own = |agent: &&str| {
+            let id = format!("templates/system/{}-{phase}.md", agent.to_uppercase());
+            Builtin.text(&SourceId::new(Root::Builtin, &id).unwrap()).unwrap().is_some()
+        };
+        let tasks = if phase == "implement" { "values = { tasks = '1.1, 3.1' }" } else { "" };
+        let toml = |agent: &str| {
+            format!(
+                "recipe = 'unified'\nagent = '{agent}'\nphase = '{phase}'\nsession = '{CHANGE}'\n\
+                 instructions = 'Totals as JSON.'\n{tasks}"
+            )
+        };
+        let mut base = case(&format!("T8-{phase}"), CHANGE, &toml("base"));
+        base.same = AGENTS.into_iter().filter(|agent| *agent != "base" && !own(agent)).collect();
+        cases.push(base);
+        for agent in AGENTS.iter().filter(|agent| **agent != "base" && own(agent)) {
+            cases.push(case(&format!("T8-{phase}-{agent}"), CHANGE, &toml(agent)));
+        }
+    }
+    for role in names("templates/agents") {
+        let values = match role.as_str() {
+            "coder" => "values = { plan = '2' }",
+            "code-researcher" | "web-researcher" => "values = { topic = 'history' }",
+            _ => "",
+        };
+        let toml =
+            format!("recipe = 'staged'\nagent = 'claude'\nrole = '{role}'\nsession = '{SESSION}'\n{values}");
+        cases.push(case(&format!("M13-{role}"), SESSION, &toml));
+        cases.push(case(&format!("M9-{role}-by-tools"), SESSION, &format!("mcp = true\n{toml}")));
+    }
+    for agent in ["claude", "copilot"] {
+        let toml = format!(
+            "recipe = 'staged'\nagent = '{agent}'\nrole = 'coder'\nsession = '{SESSION}'\nmcp = true"
+        );
+        cases.push(case(&format!("M14-whole-plan-{agent}"), SESSION, &toml));
+    }
+    for command in names("templates/commands") {
+        let toml =
+            format!("recipe = 'staged'\nagent = 'gemini'\ncommand = '{command}'\nsession = '{SESSION}'");
+        cases.push(case(&format!("M15-{command}"), SESSION, &toml));
+    }
+    for identity in names("templates/identity") {
+        let values = "values = { project_name = 'tally', workspace = '.', task_name = 'JSON', hook_name = 'nightly', \
+                      trigger = 'a push', project = 'tally' }";
+        let toml =
+            format!("recipe = 'layers'\nrole = '{identity}'\ninstructions = 'Totals as JSON.'\n{values}");
+        cases.push(case(&format!("B2-{identity}"), SESSION, &toml));
+    }
+    for (name, depth) in [("plan-structure-guide", 0), ("controlled-splitting", 1), ("execution-focus", 2)] {
+        let toml = format!(
+            "recipe = 'layers'\nrole = 'task-agent'\ninstructions = 'Totals as JSON.'\ntask = {{ depth = {depth} }}"
+        );
+        cases.push(case(&format!("B9-{name}"), SESSION, &toml));
+    }
+    for profile in names("profiles").into_iter().chain(["maintainer".into()]) {
+        let toml = format!(
+            "recipe = 'run'\nagent = 'codex'\nrole = '{profile}'\ninstructions = 'Totals as JSON.'\n\
+             read_first = ['README.md', 'tally/']\n\
+             task = {{ id = 'T-7', title = 'JSON', criteria = ['the tests pass'], write = ['tally/**'] }}"
+        );
+        cases.push(case(&format!("C4-{profile}"), SESSION, &toml));
+    }
+    cases
+}
+
+/// The names of the shipped files in a folder.
+fn names(folder: &str) -> Vec<String> {
+    let limits = Limits { depth: 1, entries: usize::MAX, ignored: true };
+    let listing = Builtin.list(&SourceId::new(Root::Builtin, folder).unwrap(), limits).unwrap().unwrap();
+    let files = listing.entries.into_iter().filter(|entry| !entry.dir);
+    files.map(|entry| entry.path.strip_suffix(".md").unwrap().to_owned()).collect()
+}
+
+fn composed(case: &Case, request: &Request) -> (Composed, Rendered) {
+    let example = Example::new(case.session);
+    let composed =
+        compose(request, &example.sources()).unwrap_or_else(|failure| panic!("{}: {failure:?}", case.name));
+    let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
+    (composed, rendered)
+}
+
+#[test]
+fn every_role_command_phase_depth_and_identity_has_its_exact_bytes() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library");
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut wrong = String::new();
+    let mut expected = BTreeSet::new();
+    for case in cases() {
+        let (composed, rendered) = composed(&case, &case.request);
+        let extension = if composed.prompt.format == callsheet_core::Format::Xml { "xml" } else { "md" };
+        let file = format!("{}.{extension}", case.name);
+        if bless {
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join(&file), &rendered.text).unwrap();
+        }
+        if fs::read_to_string(dir.join(&file)).ok().as_ref() != Some(&rendered.text) {
+            writeln!(wrong, "{file} is not what comes out (BLESS=1 writes it anew)").unwrap();
+        }
+        for agent in &case.same {
+            let request = Request { agent: Some((*agent).into()), ..case.request.clone() };
+            if self::composed(&case, &request).1.text != rendered.text {
+                writeln!(wrong, "{agent} does not get the bytes of {file}").unwrap();
+            }
+        }
+        expected.insert(file);
+    }
+    let there: BTreeSet<String> =
+        fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(there, expected, "left: the files; right: the cases");
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Words between backticks that look like a path in the worktree or the session.
+fn paths(text: &str) -> BTreeSet<&str> {
+    let words = text.split('`').enumerate().filter(|(nth, _)| nth % 2 == 1).map(|(_, words)| words);
+    let plain = |words: &&str| words.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b));
+    let known = [".md", ".yaml", ".json", ".toml"];
+    words
+        .filter(plain)
+        .filter(|words| words.contains('/') || known.iter().any(|ending| words.ends_with(ending)))
+        .collect()
+}
+
+#[test]
+fn no_prompt_refers_to_a_file_that_is_neither_in_it_nor_there() {
+    let mut wrong = BTreeMap::new();
+    let mut unused: BTreeSet<&str> = WRITTEN.iter().copied().collect();
+    for case in cases() {
+        let (composed, rendered) = composed(&case, &case.request);
+        // What files say is theirs; here it is about what we say.
+        let mut ours = rendered.text.clone();
+        for span in rendered.spans.iter().rev() {
+            let Some(piece) = span.piece else { continue };
+            if matches!(&composed.prompt.origins[piece.origin].from, From::Source(id) if id.root() != Root::Builtin)
+            {
+                ours.replace_range(span.start..span.end, "");
+            }
+        }
+        let project = root().join("examples/tally");
+        for path in paths(&ours) {
+            let there = project.join(path).exists() || project.join(case.session).join(path).exists();
+            let is_source = rendered.text.contains(&format!("path=\"{path}\""));
+            if !there && !is_source && !unused.remove(path) && !WRITTEN.contains(&path) {
+                wrong.entry(path.to_owned()).or_insert_with(Vec::new).push(case.name.clone());
+            }
+        }
+    }
+    assert_eq!(wrong, BTreeMap::new());
+    assert_eq!(unused, BTreeSet::new(), "these are in the list for nothing");
+}
+
+#[test]
+fn the_context_of_the_example_session_is_what_the_library_writes() {
+    let template =
+        Builtin.text(&SourceId::new(Root::Builtin, "templates/context.md").unwrap()).unwrap().unwrap();
+    let body = template.splitn(3, "---\n").nth(2).unwrap().trim_start_matches('\n');
+    let written = fs::read_to_string(root().join("examples/tally").join(SESSION).join("context.md")).unwrap();
+    assert_eq!(written, body.replace("[[placeholder:feature_dir]]", SESSION));
+}
+
+/// The shipped library, with one file of it changed by the project.
+struct Changed {
+    path: String,
+    text: String,
+}
+
+impl Sources for Changed {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        let own = id.root() == Root::Project && id.path() == self.path;
+        if own { Ok(Some(self.text.as_str().into())) } else { Builtin.text(id) }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        let below =
+            self.path.strip_prefix(&format!("{}/", dir.path())).filter(|_| dir.root() == Root::Project);
+        let Some(below) = below else { return Builtin.list(dir, limits) };
+        let mut listing = Listing::default();
+        let ends = below.match_indices('/').map(|(at, _)| (at, true)).chain([(below.len(), false)]);
+        for (end, dir) in ends.take(limits.depth) {
+            listing.entries.push(Entry { path: below[..end].to_owned(), dir });
+        }
+        Ok(Some(listing))
+    }
+}
+
+fn checked(path: &str, change: impl Fn(&str) -> String) -> String {
+    let shipped = Builtin.text(&SourceId::new(Root::Builtin, path).unwrap()).unwrap().unwrap();
+    let text = change(&shipped);
+    assert_ne!(text, *shipped, "{path}");
+    let problems = check(&Changed { path: format!(".callsheet/{path}"), text }, &Layout::default()).problems;
+    problems.iter().map(|problem| format!("{}: {}\n", problem.code.as_str(), problem.message)).collect()
+}
+
+#[test]
+fn check_names_what_was_done_to_the_library() {
+    let (plan, variant) = ("templates/system/BASE-plan.md", "templates/system/CODEX-challenge.md");
+    let without = |part: &'static str| {
+        move |text: &str| {
+            let lines = text.split_inclusive('\n').filter(|line| !line.contains(part));
+            lines.collect::<String>()
+        }
+    };
+    let replaced = |from: &'static str, to: &'static str| move |text: &str| text.replacen(from, to, 1);
+    let cases = [
+        (
+            checked(plan, replaced("## Workflow\n", "")),
+            "system/part: `project:.callsheet/templates/system/BASE-plan.md`: the part `## Workflow` is missing\n",
+        ),
+        (
+            checked(plan, |text| {
+                let (before, after) = text.split_once("# Identity\n").unwrap();
+                format!("{before}# Identity\n\n{}", &after[after.find("## Core").unwrap()..])
+            }),
+            "system/part: the part `# Identity` is empty\n",
+        ),
+        (
+            checked(variant, without("unit: gaps")),
+            "template/unit: `project:.callsheet/templates/system/CODEX-challenge.md` lacks units of `builtin:templates/system/BASE-challenge.md`: `gaps`\ntemplate/unit: `project:.callsheet/templates/system/CODEX-challenge.md`: `differs` names a unit `gaps`, which it does not have\n",
+        ),
+        (
+            checked(variant, |text| {
+                let end = text.find(" <!-- unit: severity").unwrap();
+                let start = text[..end].rfind("\n- ").unwrap() + 3;
+                format!("{}{}", &text[..start], &text[end + 1..])
+            }),
+            "template/unit: the unit `severity` is empty\n",
+        ),
+        (
+            checked(variant, replaced("that is a HIGH finding.", "that is a finding.")),
+            "template/unit: the unit `whole-plan` is changed: `builtin:templates/system/BASE-challenge.md` words it otherwise\n",
+        ),
+        (
+            checked(variant, replaced("## Context\n", "## Context\n\nMore. <!-- unit: more -->\n")),
+            "template/unit: the unit `more` is extra: `builtin:templates/system/BASE-challenge.md` has none of that name\n",
+        ),
+        (
+            checked(
+                "templates/agents/coder.md",
+                replaced("shared:coder-discipline", "shared:coder-disciplin"),
+            ),
+            "fragment/not-found: there is no fragment `coder-disciplin`\n",
+        ),
+        (
+            checked(
+                "templates/agents/coder.md",
+                replaced("Take one task", "Call `submit_task` and take one task"),
+            ),
+            "tool/unknown: there is no tool `submit_task`\n",
+        ),
+        (
+            checked(plan, replaced("# Identity\n", "# Identity\n\n{{AUDIENCE}}\n")),
+            "slot/unknown: nothing declares `AUDIENCE`, and nothing provides it\n",
+        ),
+        (
+            checked(plan, replaced("# Identity\n", "# Identity\n\n<review>PASS</review>\n")),
+            "marker/alone: a complete `<review>` marker stands alone\n",
+        ),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(check(&Builtin, &Layout::default()).problems, Vec::new());
+}
+
+/// The part of a coder's prompt between the research heading and what follows it.
+fn research(topics: &[(&str, &[&str])]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("session");
+    fs::create_dir_all(session.join("04_planning")).unwrap();
+    fs::write(session.join("04_planning/plan_1.md"), "A plan\n").unwrap();
+    fs::write(session.join("04_planning/tasks_1.md"), "- [ ] A task\n").unwrap();
+    for (topic, files) in topics {
+        fs::create_dir_all(session.join("03_research").join(topic)).unwrap();
+        for file in *files {
+            fs::write(session.join("03_research").join(topic).join(file), "x").unwrap();
+        }
+    }
+    let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
+    let request = request("recipe = 'staged'\nrole = 'coder'\nvalues = { plan = '1' }");
+    let prompt = render(&compose(&request, &sources).unwrap().prompt, callsheet_core::Format::Markdown, None);
+    let text = prompt.unwrap().text;
+    let from = text.find("<file path=\"05_design/design.md\">").unwrap();
+    let to = text.find("Your work is one sub-plan").unwrap();
+    text[from..to].to_owned()
+}
+
+#[test]
+fn m10_exactly_the_topics_with_done_and_summary_are_handed_over() {
+    let design = "<file path=\"05_design/design.md\">\n\n</file>\n\n";
+    let head = "Finished research, relative to the session. Read what bears on your work, the primary files first:\n\n";
+    let all = ["done", "summary.md", "detail.md"];
+    for bits in 0..8_usize {
+        let files: Vec<&str> = (0..3).filter(|bit| bits >> bit & 1 == 1).map(|bit| all[bit]).collect();
+        let rows = match bits & 0b11 {
+            0b11 if bits == 0b111 => {
+                "- `03_research/code-x/summary.md` (primary)\n- `03_research/code-x/detail.md` (additional detail)\n\n"
+            }
+            0b11 => "- `03_research/code-x/summary.md` (primary)\n\n",
+            _ => "",
+        };
+        let expected = if rows.is_empty() { design.to_owned() } else { format!("{design}{head}{rows}") };
+        assert_eq!(research(&[("code-x", &files)]), expected, "{files:?}");
+    }
+    let both: &[&str] = &["done", "summary.md"];
+    let topics = [
+        ("web-b", both),
+        ("code-a", both),
+        ("code-B", both),
+        ("code-é", both),
+        ("web-open", &["summary.md"]),
+    ];
+    let row = |topic: &str| format!("- `03_research/{topic}/summary.md` (primary)\n");
+    let rows: String = ["code-B", "code-a", "code-é", "web-b"].map(row).concat();
+    assert_eq!(research(&topics), format!("{design}{head}{rows}\n"));
+    assert_eq!(research(&[]), design);
+}
+
+#[test]
+fn c5_the_digest_holds_nothing_of_what_the_agent_said() {
+    let boast = "Flawlessly triumphant: impeccable craftsmanship, dazzling elegance, bulletproof resilience, \
+                 stupendous velocity, immaculate coverage, legendary robustness, peerless ingenuity, sublime \
+                 documentation, heroic refactoring, magnificent astonishment, undeniably victorious";
+    let words: BTreeSet<&str> = boast.split([' ', ':', ',']).filter(|word| !word.is_empty()).collect();
+    assert!(words.len() >= 20, "{}", words.len());
+    let request = request(&format!(
+        "recipe = 'run'\nrole = 'coder'\ninstructions = 'Totals as JSON.'\n\
+         task = {{ id = 'T-7', write = ['tally/**'] }}\n\
+         [previous]\nrun = '0198'\nended = 'exited'\nexit_code = 1\nattempts = 2\nchanged = ['tally/export.py']\n\
+         checks = [{{ name = 'tests', result = 'failed' }}]\n\
+         violations = [{{ path = 'README.md', reason = 'outside_write' }}]\n\
+         reply = {{ outcome = 'pass', verdict = 'PASS', text = '{boast}', problems = ['{boast}'] }}"
+    ));
+    let example = Example::new(SESSION);
+    let composed = compose(&request, &example.sources()).unwrap();
+    let text = render(&composed.prompt, callsheet_core::Format::Markdown, None).unwrap().text;
+    let said: Vec<&&str> = words.iter().filter(|word| text.contains(**word)).collect();
+    assert_eq!(said, Vec::<&&str>::new());
+    let digest =
+        &text[text.find("## Retry/Continue Digest").unwrap()..text.find("## Output Format").unwrap()];
+    assert_eq!(
+        digest,
+        "## Retry/Continue Digest\n\n- Previous run: 0198\n- It ended by itself.\n- Exit code: 1\n\
+         - Runs of this task so far: 2\n\nChecks:\n\n- `tests`: failed\n\nChanges outside the scope:\n\n\
+         - 1 in all\n- `README.md`: outside the write scope, approval pending\n\nFiles changed by that run:\n\n\
+         - `tally/export.py`\n\n"
+    );
+}

@@ -1,0 +1,1 @@
+"""Hours per project."""
