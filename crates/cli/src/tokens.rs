@@ -22,6 +22,11 @@ static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_b
 /// Counts the tokens of texts for one agent and model.
 pub(crate) struct Counter(Tokens);
 
+/// The tokens of a text by the vocabulary that is used unless a model says otherwise.
+pub(crate) fn tokens(text: &str) -> usize {
+    Counter(Tokens::default()).count(text)
+}
+
 impl Counter {
     /// The counter for those whom the prompt is composed for.
     pub(crate) fn of(composed: &Composed) -> Self {

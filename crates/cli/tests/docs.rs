@@ -2,7 +2,7 @@
 //!
 //! `BLESS=1 cargo test -p callsheet --test docs` writes what is found instead of comparing it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,8 +91,41 @@ fn console_blocks_print_what_they_say() {
         // A name of its own, so that no page depends on a random one.
         let dir = world.path().join("shop");
         fs::create_dir(&dir).unwrap();
+        let examples = Command::new("cp").arg("-R").arg(root().join("examples")).arg(world.path()).status();
+        assert!(examples.unwrap().success());
         compare(&page, &run_page(&text, &dir));
     }
+}
+
+#[test]
+fn the_list_of_templates_is_generated() {
+    let page = root().join("docs/templates.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (before, _) = text.split_once("\n## The shipped ones\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_callsheet"))
+        .args(["templates", "list", "--json"])
+        .current_dir(tempfile::tempdir().unwrap().path())
+        .output()
+        .unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut table = String::from("\n## The shipped ones\n\n| template | is | tokens | variables |\n|---|---|--:|---|\n");
+    for template in list.as_array().unwrap() {
+        let variables = template["variables"].as_array().unwrap().iter();
+        let variables: Vec<String> = variables.map(|name| format!("`{}`", name.as_str().unwrap())).collect();
+        let text = |key: &str| template[key].as_str().unwrap_or_else(|| panic!("{template} has no {key}"));
+        table.push_str(&format!(
+            "| `{}` | {} | {} | {} |\n",
+            text("path"),
+            text("description"),
+            template["tokens"],
+            variables.join(" ")
+        ));
+        assert_eq!(template["source"], format!("builtin:{}", text("file")));
+        for key in ["name", "category"] {
+            assert!(!text(key).is_empty());
+        }
+    }
+    compare(&page, &format!("{before}{table}"));
 }
 
 #[test]

@@ -109,6 +109,15 @@ impl Template {
         })
     }
 
+    /// What it says by itself, whatever goes into its holes.
+    pub(crate) fn words_of_its_own(&self) -> String {
+        let text = |node: &Node| match node {
+            Node::Text(span) => Some(span.of(&self.text)),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(text).collect()
+    }
+
     /// The names of all slots in order of appearance, those in include paths too.
     pub fn slots(&self) -> Vec<Span> {
         let mut slots = Vec::new();
@@ -124,6 +133,11 @@ impl Template {
         }
         slots
     }
+}
+
+/// The version that the header of a text gives.
+pub fn version(id: &SourceId, text: &Text) -> Option<String> {
+    front::split(id, text).ok()?.0.version
 }
 
 /// Where a TOML file holds `words` as a string without escapes; a comment that has them does not count.

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use callsheet_core::diag::visible;
 use callsheet_core::prompt::{From, Origin, Origins, Piece, Trust};
 use callsheet_core::render::{Encoding, Rendered, Span};
+use callsheet_core::template::version;
+use callsheet_core::{SourceId, Text};
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::args::Ask;
@@ -18,7 +21,8 @@ use crate::tokens::step_line;
 /// Show where each line of a prompt comes from, and why what is absent is absent
 ///
 /// Takes the same options as compose. With --json: `text`, `origins` (byte ranges that cover the text
-/// without a gap, each with its source), `absent`, `tokens` and, with --budget, `steps`.
+/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `tokens` and,
+/// with --budget, `steps`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -37,6 +41,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "format": composed.prompt.format,
             "text": rendered.text,
             "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
+            "sources": sources(origins),
             "absent": composed.absent,
             "steps": steps,
             "tokens": summary.json(),
@@ -61,6 +66,28 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     page.push_str(&format!("\n{}\n{}", app.print.paint(Paint::Bold, "Tokens"), summary.table()));
     app.print.data(page.as_bytes())?;
     Ok(0)
+}
+
+/// The files that the prompt is made of, each with its hash and the version that its header gives.
+fn sources(origins: &Origins) -> Vec<Value> {
+    let mut seen = BTreeMap::new();
+    for origin in origins {
+        if let From::Source(id) = &origin.from {
+            seen.entry(id).or_insert(&origin.text);
+        }
+    }
+    let entry = |(id, text): (&SourceId, &Text)| {
+        let mut entry = json!({ "source": id, "sha256": sha256(text.as_bytes()) });
+        if let Some(version) = version(id, text) {
+            entry["version"] = version.into();
+        }
+        entry
+    };
+    seen.into_iter().map(entry).collect()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn span_json(span: &Span, origins: &Origins) -> Value {

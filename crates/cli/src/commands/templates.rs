@@ -9,6 +9,7 @@ use similar::TextDiff;
 use crate::app::App;
 use crate::failure::{FINDING, Outcome};
 use crate::print::Paint;
+use crate::tokens::tokens;
 use crate::write::write_new;
 
 /// List, show, find, eject and compare templates
@@ -20,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List every template with its variables
+    /// List every template with the tokens of its own text and its variables
     List,
     /// Print a template as it is
     Show(Named),
@@ -62,7 +63,8 @@ fn list(app: &App<'_>) -> Outcome {
             Some(problem) => format!("cannot be used: {}", problem.message),
             None => template.variables.join(" "),
         };
-        let line = format!("{:width$}  {root} {}", visible(&template.path), visible(&about));
+        let tokens = tokens(&template.words);
+        let line = format!("{:width$}  {root} {tokens:>4}  {}", visible(&template.path), visible(&about));
         app.print.line(line.trim_end())?;
     }
     Ok(0)
@@ -71,6 +73,7 @@ fn list(app: &App<'_>) -> Outcome {
 /// What is known of a template, and why it cannot be used where that is so.
 fn info(template: &TemplateInfo) -> Value {
     let mut object = json!(template);
+    object["tokens"] = tokens(&template.words).into();
     if let Some(problem) = &template.problem {
         object["problem"] = problem.message.as_str().into();
     }

@@ -61,6 +61,9 @@ pub struct TemplateInfo {
     pub phase: Option<String>,
     /// The slots of its own text in order of appearance, each once.
     pub variables: Vec<String>,
+    /// What an agent sees of its own text.
+    #[serde(skip)]
+    pub words: String,
     /// Why it cannot be used; then there are no variables and no metadata.
     #[serde(skip)]
     pub problem: Option<Diag>,
@@ -141,6 +144,7 @@ impl Catalog {
                 }
             }
         }
+        let words = read.first().map(|template| template.words_of_its_own()).unwrap_or_default();
         let front = read.first().map(|template| template.front.clone()).unwrap_or_default();
         let system =
             path.strip_prefix("system/").and_then(|name| self.agent_and_phase(name.strip_suffix(".md")?));
@@ -152,6 +156,7 @@ impl Catalog {
             path: path.strip_suffix(".md").unwrap_or(path).to_string(),
             file: winner.path.clone(),
             source: winner.id.clone(),
+            words,
             shadowed: hidden.iter().map(|file| file.id.clone()).collect(),
             name: front.name,
             description: front.description,
