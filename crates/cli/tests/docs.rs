@@ -108,7 +108,8 @@ fn the_list_of_templates_is_generated() {
         .output()
         .unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut table = String::from("\n## The shipped ones\n\n| template | is | tokens | variables |\n|---|---|--:|---|\n");
+    let mut table =
+        String::from("\n## The shipped ones\n\n| template | is | tokens | variables |\n|---|---|--:|---|\n");
     for template in list.as_array().unwrap() {
         let variables = template["variables"].as_array().unwrap().iter();
         let variables: Vec<String> = variables.map(|name| format!("`{}`", name.as_str().unwrap())).collect();

@@ -224,6 +224,18 @@ pub enum Each {
     Kinds(BTreeMap<String, String>),
 }
 
+impl Derived {
+    /// The values of the request that it looks at.
+    pub const fn inputs(self) -> &'static [&'static str] {
+        match self {
+            Self::Tasks => &["tasks"],
+            Self::Plans | Self::Completion => &["plan"],
+            Self::Findings => &["fix_request_file"],
+            _ => &[],
+        }
+    }
+}
+
 /// The derived values: pure functions of request and sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

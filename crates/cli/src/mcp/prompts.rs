@@ -1,7 +1,10 @@
 //! The project's templates as prompts: composed by the engine, with their variables as arguments.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use callsheet_core::catalog::{TemplateInfo, templates};
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::recipe::Derive;
 use callsheet_core::render::render;
 use callsheet_core::template::{Notation, Template};
 use callsheet_core::{Request, Sources as _, Text, candidates, compose, read_recipe};
@@ -34,13 +37,16 @@ fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
     for name in &template.variables {
         let variable = front.variable(name);
         // What nobody has to give is either made by the engine or has a default.
-        let required = !derived.contains(name) && variable.is_none_or(|variable| variable.required);
+        let required = !derived.contains_key(name) && variable.is_none_or(|variable| variable.required);
         let argument = PromptArgument::new(name).with_required(required && name != INSTRUCTIONS);
         let description = variable.and_then(|variable| variable.description.clone());
         arguments.push(match description {
             Some(description) => argument.with_description(description),
             None => argument,
         });
+    }
+    for name in inputs(template, &derived) {
+        arguments.push(PromptArgument::new(name).with_required(false));
     }
     if !template.variables.iter().any(|name| name == INSTRUCTIONS) {
         arguments.push(PromptArgument::new(INSTRUCTIONS).with_required(false));
@@ -49,12 +55,19 @@ fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
 }
 
 /// The slots that the recipe fills by itself.
-fn derived(server: &Server, recipe: &str) -> Vec<String> {
+fn derived(server: &Server, recipe: &str) -> BTreeMap<String, Derive> {
     let session = &server.session;
     let places = candidates(&format!("recipes/{recipe}.toml"), &session.layout);
     let found = places.iter().find_map(|id| Some((id, session.disk.text(id).ok()??)));
     let recipe = found.and_then(|(id, text)| read_recipe(id, &text).ok());
-    recipe.map(|recipe| recipe.derive.into_keys().collect()).unwrap_or_default()
+    recipe.map(|recipe| recipe.derive).unwrap_or_default()
+}
+
+/// What the derived values of a template look at, each once.
+fn inputs(template: &TemplateInfo, derived: &BTreeMap<String, Derive>) -> BTreeSet<&'static str> {
+    let asked = template.variables.iter().filter_map(|name| derived.get(name));
+    let inputs = asked.flat_map(|derive| derive.from.inputs().iter().copied());
+    inputs.filter(|name| !template.variables.iter().any(|known| known == name)).collect()
 }
 
 pub(super) fn get(
@@ -70,6 +83,8 @@ pub(super) fn get(
         let wrong = Diag::error(Code::TemplateNotFound, format!("there is no prompt `{name}`"));
         return Err(wrong.suggest(name, known().map(|template| template.path.as_str())).into());
     };
+    let derived = derived(server, asked.recipe.as_deref().unwrap_or_default());
+    let inputs = inputs(template, &derived);
     for (key, value) in arguments {
         let Value::String(text) = value else {
             let message = format!("the argument `{key}` is no text");
@@ -78,10 +93,11 @@ pub(super) fn get(
         let text = Text::from(text.as_str());
         if key == INSTRUCTIONS {
             asked.instructions = Some(text);
-        } else if template.variables.contains(key) {
+        } else if template.variables.contains(key) || inputs.contains(key.as_str()) {
             asked.values.insert(key.as_str().into(), text);
         } else {
-            let known = template.variables.iter().map(String::as_str).chain([INSTRUCTIONS]);
+            let known = template.variables.iter().map(String::as_str);
+            let known = known.chain(inputs.iter().copied()).chain([INSTRUCTIONS]);
             let wrong = Diag::error(Code::RequestUnknownKey, format!("`{name}` has no argument `{key}`"));
             let all: Vec<&str> = known.clone().collect();
             let wrong = wrong.suggest(key, known).hint(format!("arguments that exist: {}", all.join(", ")));

@@ -42,7 +42,7 @@ fn musts(recipe: &str) -> Vec<String> {
         "layers" => vec![task, "The type `Voucher` is done".into()],
         "unified" => vec![task, "Prices are whole cents; a sum is rounded once, at its end.".into()],
         "staged" => {
-            let plan = fs::read_to_string(ladders().join("project/session/04_planning/plan.md")).unwrap();
+            let plan = fs::read_to_string(ladders().join("project/session/04_planning/plan_1.md")).unwrap();
             vec!["Begin with the first task.".into(), plan]
         }
         _ => {

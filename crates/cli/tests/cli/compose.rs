@@ -34,7 +34,11 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
     skeletons.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{phase}-")));
     let skeletons: Vec<String> =
         skeletons.into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    shipped(&format!("templates/system/{template}.md"))
+    // No agent sees the marks of instruction units.
+    let without_mark = |line: &str| format!("{}\n", line.split(" <!-- unit:").next().unwrap_or_default());
+    let text: String =
+        shipped(&format!("templates/system/{template}.md")).lines().map(without_mark).collect();
+    text.trim_end()
         .replace("{{PROJECT_CONTEXT}}", "Context not provided")
         .replace("{{PROJECT_STRUCTURE}}", "<project-structure>\n(no files yet)\n</project-structure>")
         .replace(

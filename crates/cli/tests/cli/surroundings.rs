@@ -213,6 +213,7 @@ fn a_template_that_cannot_be_used_says_why_as_data_too() {
             "file": "templates/identity/me.md",
             "source": "project:.callsheet/templates/identity/me.md",
             "shadowed": [],
+            "tokens": 0,
             "variables": [],
             "problem": "`project:.callsheet/templates/identity/me.md` cannot be used: byte 0xE9 at offset 3 is not UTF-8",
         })
@@ -236,6 +237,7 @@ fn t7_each_template_yields_its_metadata() {
             "file": "templates/system/CLAUDE-plan.md",
             "source": "project:.callsheet/templates/system/CLAUDE-plan.md",
             "shadowed": [],
+            "tokens": 5,
             "name": "mine",
             "category": "system",
             "version": "3",

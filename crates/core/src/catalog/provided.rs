@@ -19,7 +19,7 @@ pub(crate) const REQUEST_FIELDS: [&str; 9] = [
 pub(crate) type RowKind = (&'static str, &'static [&'static str]);
 
 /// The fields of a sub-plan.
-const PLAN: &[&str] = &["number", "title", "plan_file", "plan", "tasks_file", "tasks"];
+const PLAN: &[&str] = &["number", "title", "plan_file", "plan_text", "tasks_file", "tasks_text"];
 
 /// The kinds of rows that a derived value can have.
 pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {

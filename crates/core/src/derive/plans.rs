@@ -92,7 +92,7 @@ fn plan_row(
             ("tasks_file", tasks_file.into()),
         ],
     );
-    row.fields.extend([("plan", plan?), ("tasks", tasks?)]);
+    row.fields.extend([("plan_text", plan?), ("tasks_text", tasks?)]);
     Some(row)
 }
 

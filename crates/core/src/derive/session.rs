@@ -102,15 +102,14 @@ pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     if let Some(path) = named {
         return needed(c, "findings", &path).map(|content| row(c, &path, content)).into_iter().collect();
     }
-    let entries = listing(c, REVIEW, 1).entries;
-    let has_request =
-        entries.iter().any(|entry| !entry.dir && FIX_REQUEST.ends_with(&format!("/{}", entry.path)));
-    if has_request {
+    let there = SourceId::new(Root::Session, FIX_REQUEST).map(|id| lookup::read(c.library.sources, &id));
+    if !matches!(there, Ok(Ok(None))) {
         return needed(c, "findings", FIX_REQUEST)
             .map(|content| row(c, FIX_REQUEST, content))
             .into_iter()
             .collect();
     }
+    let entries = listing(c, REVIEW, 1).entries;
     let mut rows = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.dir && is_review(&entry.path)) {
         let path = format!("{REVIEW}/{}", entry.path);
@@ -150,7 +149,7 @@ pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>>
         Ok(state) => state,
         Err(error) => {
             let message = format!("`state.json` is no JSON: {error}");
-            c.errors.push(Diag::error(Code::SourceUnreadable, message).looked([&id]));
+            c.talk.push(Diag::warning(Code::SourceUnreadable, message).looked([&id]));
             return None;
         }
     };

@@ -37,6 +37,9 @@ pub enum Subject<'s> {
     Recipe(&'s str),
 }
 
+/// The value that names a sub-plan.
+const PLAN: &str = "plan";
+
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub seed: u64,
@@ -152,10 +155,12 @@ impl Run<'_> {
         for name in &choice.slots {
             request.values.insert(name.as_str().into(), Input::Value(name.clone()).plain().into());
         }
+        // The session has one sub-plan: its files say whatever is put there, its number is a number.
+        request.values.insert(PLAN.into(), "1".into());
         let made = self.made(choice, None, &request)?;
         let used = request.values.iter().zip(&made.composed.used).filter(|(_, used)| **used);
         request.values = used.map(|((name, text), _)| (name.clone(), text.clone())).collect();
-        let names: Vec<Text> = request.values.keys().cloned().collect();
+        let names: Vec<Text> = request.values.keys().filter(|name| name.as_str() != PLAN).cloned().collect();
         let values = names.iter().map(|name| Input::Value(name.to_string()));
         let fields = (0..FIELDS.len()).filter(|_| !choice.is_template).map(Input::Field);
         let mut trials = Vec::new();
