@@ -88,6 +88,7 @@ macro_rules! events {
     ($($variant:ident $kind:literal $meaning:literal,)*) => {
         /// What a record says.
         #[derive(Clone, Debug, PartialEq)]
+        #[expect(clippy::large_enum_variant, reason = "an event is made once and written at once")]
         pub enum Event { $(#[doc = $meaning] $variant($variant),)* }
 
         impl Event {

@@ -43,7 +43,7 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
     assert_eq!((keep_all.runs, keep_all.seq), (vec![], None));
     let blobs = ledger.verify_all(true).unwrap().blobs;
     let rule = Retention { days: None, last: Some(1) };
-    assert_eq!(ledger.expired(rule).unwrap(), [first.composed.run.id.clone()]);
+    assert_eq!(ledger.expired(rule).unwrap(), vec![first.composed.run.id.clone()]);
     let swept = ledger.sweep(rule).unwrap();
     // Its own file, its request and its snapshot.
     assert_eq!(

@@ -25,8 +25,10 @@ pub(crate) enum Type {
     Bytes,
 }
 
-/// Every table with its key, and every column.
-pub(crate) const TABLES: &[(&str, &str, &[(&str, Type)])] = &[
+/// A table, its key, and its columns.
+type Table = (&'static str, &'static str, &'static [(&'static str, Type)]);
+
+pub(crate) const TABLES: &[Table] = &[
     ("migrations", "number", &[("number", Type::Int), ("name", Type::Text), ("sha256", Type::Text)]),
     (
         "blobs",

@@ -122,8 +122,8 @@ pub(crate) fn runs_are_listed_and_found(world: &World) {
     let both = vec![second.clone(), first.clone()];
     let is = |text: &str| Some(text.to_owned());
     assert_eq!(list(&mut ledger, Filter::default()), both);
-    assert_eq!(list(&mut ledger, Filter { limit: 1, ..Filter::default() }), [second.clone()]);
-    assert_eq!(list(&mut ledger, Filter { verdict: is("PASS"), ..Filter::default() }), [first.clone()]);
+    assert_eq!(list(&mut ledger, Filter { limit: 1, ..Filter::default() }), vec![second.clone()]);
+    assert_eq!(list(&mut ledger, Filter { verdict: is("PASS"), ..Filter::default() }), vec![first.clone()]);
     assert_eq!(
         list(
             &mut ledger,
