@@ -21,6 +21,8 @@ pub(crate) struct App<'p> {
     pub(crate) project_named: bool,
     pub(crate) user: Option<PathBuf>,
     pub(crate) config: Config,
+    /// The ledger that was named.
+    pub(crate) ledger: Option<String>,
 }
 
 impl<'p> App<'p> {
@@ -34,7 +36,15 @@ impl<'p> App<'p> {
         };
         let user = user_dir();
         let config = Config::load(&project, user.as_deref())?;
-        Ok(Self { print, here, project, project_named: global.project.is_some(), user, config })
+        Ok(Self {
+            print,
+            here,
+            project,
+            project_named: global.project.is_some(),
+            user,
+            config,
+            ledger: global.ledger.clone(),
+        })
     }
 
     /// The same surroundings in another project.
@@ -48,6 +58,7 @@ impl<'p> App<'p> {
             project_named: true,
             user: self.user.clone(),
             config,
+            ledger: self.ledger.clone(),
         })
     }
 

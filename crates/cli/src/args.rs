@@ -32,6 +32,9 @@ pub(crate) struct Global {
     /// The project [default: the nearest folder above with .callsheet, else with .git, else this one]
     #[arg(short = 'C', long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) project: Option<PathBuf>,
+    /// The ledger: a file, or postgres://USER@HOST/DATABASE [default: .callsheet/ledger.db of the project]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) ledger: Option<String>,
     /// Print JSON, errors too
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -59,6 +62,14 @@ pub(crate) enum Command {
     Init,
     Compose(commands::compose::Args),
     Explain(commands::explain::Args),
+    Log(commands::log::Args),
+    Show(commands::show::Args),
+    Diff(commands::diff::Args),
+    Verify(commands::verify::Args),
+    Export(commands::export::Args),
+    Import(commands::import::Args),
+    Watch(commands::watch::Args),
+    Gc(commands::gc::Args),
     Read(commands::read::Args),
     /// Find every problem of the project's and the built-in files in one go
     ///

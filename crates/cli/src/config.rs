@@ -20,6 +20,8 @@ pub(crate) struct ConfigFile {
     pub(crate) agent: Option<String>,
     /// The role where none is asked for.
     pub(crate) role: Option<String>,
+    /// Where runs are recorded: a file, or postgres://… Not taken from a project's configuration.
+    pub(crate) ledger: Option<String>,
     /// The largest file that is read, in bytes.
     pub(crate) max_file_bytes: Option<u64>,
     /// Where a project that has its own folders keeps things.
@@ -50,6 +52,7 @@ pub(crate) struct Config {
     pub(crate) recipe: Setting<Option<String>>,
     pub(crate) agent: Setting<Option<String>>,
     pub(crate) role: Setting<Option<String>>,
+    pub(crate) ledger: Setting<Option<String>>,
     pub(crate) max_file_bytes: Setting<u64>,
     pub(crate) templates: Setting<Vec<String>>,
     pub(crate) prompts: Setting<String>,
@@ -82,6 +85,7 @@ impl Config {
             recipe: first_option(&layers, |file| file.recipe.clone()),
             agent: first_option(&layers, |file| file.agent.clone()),
             role: first_option(&layers, |file| file.role.clone()),
+            ledger: first_option(&layers, |file| file.ledger.clone()),
             max_file_bytes: first(&layers, |file| file.max_file_bytes, DEFAULT_MAX_FILE_BYTES),
             templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
@@ -107,12 +111,24 @@ impl Config {
             ("recipe", self.recipe.value.clone().into(), &self.recipe.from),
             ("agent", self.agent.value.clone().into(), &self.agent.from),
             ("role", self.role.value.clone().into(), &self.role.from),
+            ("ledger", self.ledger.value.as_deref().map(without_password).into(), &self.ledger.from),
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
             ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),
         ]
     }
+}
+
+/// A URL as it may be shown.
+fn without_password(url: &str) -> String {
+    let hidden = || {
+        let (scheme, rest) = url.split_once("://")?;
+        let (user, host) = rest.rsplit_once('@')?;
+        let (user, _) = user.split_once(':')?;
+        Some(format!("{scheme}://{user}:…@{host}"))
+    };
+    hidden().unwrap_or_else(|| url.into())
 }
 
 fn first<T>(
@@ -170,6 +186,7 @@ fn environment() -> Result<ConfigFile, Failure> {
         recipe: var("CALLSHEET_RECIPE"),
         agent: var("CALLSHEET_AGENT"),
         role: var("CALLSHEET_ROLE"),
+        ledger: var("CALLSHEET_LEDGER"),
         max_file_bytes,
         layout: LayoutFile { project_context: var("CALLSHEET_PROJECT_CONTEXT"), ..LayoutFile::default() },
     };

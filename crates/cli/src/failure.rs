@@ -16,7 +16,8 @@ pub(crate) fn exit_code(failure: &Failure) -> u8 {
     failure.0.first().map_or(70, |diag| of(diag.code))
 }
 
-fn of(code: Code) -> u8 {
+/// The exit code of a diagnostic.
+pub(crate) fn of(code: Code) -> u8 {
     match code {
         Code::UsageBad
         | Code::RequestBad
@@ -27,8 +28,15 @@ fn of(code: Code) -> u8 {
         | Code::ApiIncomplete
         | Code::PreferenceBad
         | Code::PromptBad => USAGE,
-        Code::SubmissionBad => FINDING,
-        Code::DocumentNotFound | Code::InputNotFound => 4,
+        Code::SubmissionBad | Code::VerifyMismatch => FINDING,
+        Code::DocumentNotFound
+        | Code::InputNotFound
+        | Code::LedgerNotThere
+        | Code::RunNotFound
+        | Code::RunAmbiguous => 4,
+        Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
+        Code::LedgerUntrusted => 10,
+        Code::VerifyEngine => 11,
         Code::OutputFailed => 70,
         _ => 3,
     }

@@ -6,9 +6,11 @@ mod commands;
 mod config;
 mod failure;
 mod inputs;
+mod ledger;
 mod mcp;
 mod pack;
 mod print;
+mod record;
 mod session;
 mod tokens;
 mod usage;
@@ -46,6 +48,14 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Init => commands::init::run(&app),
         Command::Compose(args) => commands::compose::run(&app, args, given),
         Command::Explain(args) => commands::explain::run(&app, args, given),
+        Command::Log(args) => commands::log::run(&app, args),
+        Command::Show(args) => commands::show::run(&app, args),
+        Command::Diff(args) => commands::diff::run(&app, args),
+        Command::Verify(args) => commands::verify::run(&app, args),
+        Command::Export(args) => commands::export::run(&app, args),
+        Command::Import(args) => commands::import::run(&app, args),
+        Command::Watch(args) => commands::watch::run(&app, args),
+        Command::Gc(args) => commands::gc::run(&app, args),
         Command::Read(args) => commands::read::run(&app, args),
         Command::Check => commands::check::run(&app),
         Command::Fuzz(args) => commands::fuzz::run(&app, args),

@@ -92,6 +92,11 @@ impl Print {
         }
     }
 
+    /// Standard output for what is too much to be held at once.
+    pub(crate) fn writer(&self) -> impl Write {
+        io::stdout().lock()
+    }
+
     pub(crate) fn line(&self, line: &str) -> Result<(), Failure> {
         self.data(format!("{line}\n").as_bytes())
     }

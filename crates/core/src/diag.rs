@@ -96,6 +96,16 @@ codes! {
     DetailUnused "detail/unused" "A detail was chosen for a path that no document has.",
     OutputFailed "output/failed" "What was asked for could not be written.",
     UsageBad "usage/bad" "The command line makes no sense.",
+    LedgerNotThere "ledger/not-there" "There is no ledger at the place that was asked for.",
+    LedgerLocked "ledger/locked" "Somebody else is writing to the ledger, and does not end.",
+    LedgerDamaged "ledger/damaged" "Something in a ledger or an export is not what it was when it was written.",
+    LedgerNewer "ledger/newer" "A newer version of callsheet has written to the ledger.",
+    LedgerFailed "ledger/failed" "The ledger could not be opened, read or written: no room, no connection, no permission.",
+    LedgerUntrusted "ledger/untrusted" "The configuration of a project names a ledger.",
+    RunNotFound "run/not-found" "No run has this id.",
+    RunAmbiguous "run/ambiguous" "Several runs have an id that begins like this.",
+    VerifyMismatch "verify/mismatch" "A recorded prompt is not what its request and its sources give.",
+    VerifyEngine "verify/engine" "A recorded prompt was made by another version of the engine.",
     OverrideRefused "override/refused" "A file overrides what is controlled by the pipeline.",
 }
 

@@ -38,6 +38,7 @@ mod origin;
 pub mod prefs;
 pub mod prompt;
 pub mod recipe;
+pub mod record;
 pub mod render;
 pub mod reply;
 pub mod request;
@@ -61,7 +62,7 @@ pub use data::{
     read_agent, read_contract, read_recipe, read_request,
 };
 pub use detail::{Detail, LeftOut, NoText, outline};
-pub use fact::Facts;
+pub use fact::{Ended, Facts};
 pub use lookup::{Library, candidates, names_in};
 pub use name::is_name;
 pub use prompt::{Format, Prompt};

@@ -48,8 +48,18 @@ const COMMAND_LINE: &[Code] = &[
     Code::InputNotFound,
     Code::InputOutside,
     Code::InputUnreadable,
+    Code::LedgerDamaged,
+    Code::LedgerFailed,
+    Code::LedgerLocked,
+    Code::LedgerNewer,
+    Code::LedgerNotThere,
+    Code::LedgerUntrusted,
     Code::OutputFailed,
+    Code::RunAmbiguous,
+    Code::RunNotFound,
     Code::UsageBad,
+    Code::VerifyEngine,
+    Code::VerifyMismatch,
 ];
 
 #[derive(Deserialize)]

@@ -20,6 +20,7 @@
 //! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests in which
 //!   something else starts the CLI, or in which it is not headless.
 //! * [`on_loopback`] runs a test where nothing can leave the machine.
+//! * [`Postgres`] is a database server of a test's own.
 //!
 //! What a machine cannot do is said in a line that begins with `NOT TESTED` (see [`not_tested`]).
 
@@ -27,6 +28,7 @@ mod cli;
 mod http;
 mod install;
 mod loopback;
+mod postgres;
 mod process;
 mod protocol;
 mod room;
@@ -36,6 +38,7 @@ mod server;
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
 pub use install::npm_package;
 pub use loopback::{is_isolated, not_tested, on_loopback};
+pub use postgres::Postgres;
 pub use process::Ran;
 pub use room::Room;
 pub use script::{Call, Failure, Script, Step, Turn};

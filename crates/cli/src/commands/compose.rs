@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Diag, Failure};
 use callsheet_core::render::{Rendered, render};
-use callsheet_core::{Composed, Step, compose, fit};
+use callsheet_core::{Composed, Recorder, Sources, Step, compose, fit};
 use callsheet_run::Prefetched;
 use clap::ArgMatches;
 use serde_json::json;
@@ -14,6 +14,7 @@ use crate::args::Ask;
 use crate::failure::Outcome;
 use crate::inputs::{Order, RequestFile};
 use crate::print::diag_json;
+use crate::record::Made;
 use crate::tokens::{Counter, Summary};
 use crate::write::write_out;
 
@@ -35,26 +36,38 @@ pub(crate) struct Args {
     /// Print how many tokens the prompt has, by section and in all, instead of the prompt
     #[arg(long, conflicts_with = "out")]
     count: bool,
+    /// Record the prompt and everything that it was made of in the ledger; the run's id goes to standard error
+    #[arg(long, conflicts_with = "count")]
+    record: bool,
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let finished = finish(app, &args.ask, given)?;
+    let then = if args.record { Then::Record } else { Then::Forget };
+    let finished = finish(app, &args.ask, given, then)?;
     if args.count {
         return count(app, finished);
     }
-    let Finished { composed, rendered, talk, .. } = finished;
+    let Finished { composed, rendered, talk, made, .. } = finished;
     app.print.talk(&talk);
+    let run = made.map(|made| made.record(&composed, &rendered, &talk, None)).transpose()?;
+    if let Some(run) = &run {
+        app.print.say(&format!("run {run}"));
+    }
     let out = args.out.as_deref().filter(|out| !is_standard_output(out));
     if let Some(out) = out {
         write_out(&app.here.join(out), rendered.text.as_bytes())?;
     }
     if app.print.json {
-        return app.print.value(&json!({
+        let mut object = json!({
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
             "text": rendered.text,
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
-        }));
+        });
+        if let Some(run) = &run {
+            object["run"] = json!(run);
+        }
+        return app.print.value(&object);
     }
     if out.is_none() {
         app.print.data(rendered.text.as_bytes())?;
@@ -95,6 +108,16 @@ pub(crate) struct Finished {
     pub(crate) steps: Vec<Step>,
     /// How many tokens it has, where that was counted to fit a budget.
     tokens: Option<usize>,
+    /// What a record is made of, where there is to be one.
+    pub(crate) made: Option<Made>,
+}
+
+/// What becomes of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    Forget,
+    /// It is recorded, so every source that it looks at is kept.
+    Record,
 }
 
 impl Finished {
@@ -108,16 +131,28 @@ impl Finished {
     }
 }
 
-pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Result<Finished, Failure> {
+pub(crate) fn finish(
+    app: &App<'_>,
+    ask: &Ask,
+    given: Option<&ArgMatches>,
+    then: Then,
+) -> Result<Finished, Failure> {
     let file = RequestFile::read(app, ask)?;
     let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
     let app = elsewhere.as_ref().unwrap_or(app);
     let order = Order::new(app, ask, given, file)?;
-    let sources = Prefetched { inner: app.disk(order.session), texts: order.texts };
+    let ledger = (then == Then::Record).then(|| app.create_ledger()).transpose()?;
+    let disk = Prefetched { inner: app.disk(order.session), texts: order.texts };
+    let recorder = ledger.is_some().then(|| Recorder::new(&disk));
+    let sources: &dyn Sources = match &recorder {
+        Some(recorder) => recorder,
+        None => &disk,
+    };
     let api = ask.api.map(|api| api.0);
+    let mut request = order.request;
     let (composed, rendered, steps, tokens) = match ask.budget {
         None => {
-            let composed = compose(&order.request, &sources)?;
+            let composed = compose(&request, sources)?;
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;
             (composed, rendered, Vec::new(), None)
         }
@@ -126,7 +161,8 @@ pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Re
             let mut count = |composed: &Composed, text: &str| {
                 counter.get_or_insert_with(|| Counter::of(composed)).count(text)
             };
-            let fitted = fit(&order.request, &sources, api, budget, &mut count)?;
+            let fitted = fit(&request, sources, api, budget, &mut count)?;
+            request = fitted.request;
             (fitted.composed, fitted.rendered, fitted.steps, Some(fitted.tokens))
         }
     };
@@ -134,6 +170,8 @@ pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Re
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
     talk.extend(composed.agent.over_limits(&rendered.text));
     talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
-    leave((order.request, sources));
-    Ok(Finished { composed, rendered, talk, steps, tokens })
+    let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
+    let made = ledger.map(|ledger| Made { request: request.clone(), snapshot, api, ledger });
+    leave((request, disk));
+    Ok(Finished { composed, rendered, talk, steps, tokens, made })
 }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::args::Ask;
-use crate::commands::compose::{Finished, finish};
+use crate::commands::compose::{Finished, Then, finish};
 use crate::failure::Outcome;
 use crate::print::{Paint, Print, diag_json};
 use crate::tokens::step_line;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let mut finished = finish(app, &args.ask, given)?;
+    let mut finished = finish(app, &args.ask, given, Then::Forget)?;
     let summary = finished.summary();
     let Finished { composed, rendered, talk, steps, .. } = finished;
     app.print.talk(&talk);

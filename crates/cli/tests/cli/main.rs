@@ -7,6 +7,8 @@ mod compose;
 mod errors;
 mod explain;
 mod fuzz;
+mod ledger;
+mod ledger_views;
 mod mcp_install;
 mod mcp_wire;
 mod pack;

@@ -5,10 +5,10 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 
 use memchr::{memchr, memchr_iter, memchr2, memmem};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a range of the finished text is spelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
     Plain,
@@ -25,6 +25,18 @@ const CLOSE: &str = "]]>";
 const CARRIAGE_RETURN: &str = "&#13;";
 
 impl Encoding {
+    /// `text` in this encoding, where nothing stands before it that matters.
+    pub(crate) fn write(self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len() + 16);
+        match self {
+            Self::Plain => out.push_str(text),
+            Self::Cdata => cdata(text, &mut 0, &mut out),
+            Self::Attr => attribute(text, &mut out),
+            Self::Json => json(text, &mut out),
+        }
+        out
+    }
+
     /// The text that was encoded; `None` if `text` is not of this encoding.
     pub fn undo(self, text: &str) -> Option<Cow<'_, str>> {
         match self {

@@ -1,0 +1,178 @@
+//! `callsheet diff`: what changed from one recorded prompt to another, and because of what.
+
+use std::collections::BTreeMap;
+
+use callsheet_core::diag::{Failure, visible};
+use callsheet_core::record::{Assembly, Composed, Placed, spans_of};
+use callsheet_store::Ledger;
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use crate::app::App;
+use crate::failure::Outcome;
+use crate::ledger::{failure, find};
+use crate::print::Paint;
+
+/// Compare the prompts of two recorded runs, section by section, with the origin of each change
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A run's id, the beginning of one, or last
+    from: String,
+    /// The run to compare it with
+    to: String,
+}
+
+/// A recorded prompt, put together.
+struct Side {
+    composed: Composed,
+    text: String,
+    placed: Vec<Placed>,
+    /// Which versions of an origin are in it.
+    versions: BTreeMap<String, Vec<String>>,
+}
+
+impl Side {
+    fn new(ledger: &mut Ledger, name: &str) -> Result<Self, Failure> {
+        let run = find(ledger, name)?.run.id;
+        let composed = ledger.composed(&run).map_err(failure)?;
+        let (text, placed) = ledger.with_blobs(|blob| spans_of(&composed, blob)).map_err(failure)?;
+        let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for origin in &composed.output.origins {
+            versions.entry(origin.label()).or_default().push(origin.version.clone());
+        }
+        Ok(Self { composed, text, placed, versions })
+    }
+
+    fn output(&self) -> &Assembly {
+        &self.composed.output
+    }
+
+    fn section(&self, name: &str) -> Option<(usize, &str)> {
+        let (_, start, end) = self.output().sections.iter().find(|(known, ..)| known == name)?;
+        Some((*start, self.text.get(*start..*end)?))
+    }
+
+    /// What the line from `start` to `end` was taken from, without the engine's own.
+    fn origins(&self, start: usize, end: usize) -> impl Iterator<Item = String> {
+        let first = self.placed.partition_point(|span| span.end <= start);
+        let touching = self.placed[first..].iter().take_while(move |span| span.start < end.max(start + 1));
+        let numbers = touching.filter_map(|span| span.origin);
+        numbers.filter_map(|number| Some(self.output().origins.get(number as usize)?.label()))
+    }
+}
+
+/// One line that is in one of them only.
+struct Change {
+    insert: bool,
+    line: String,
+    origin: Option<String>,
+    why: &'static str,
+}
+
+/// The differences of one section; none where it is the same.
+fn compare(name: &str, from: &Side, to: &Side) -> Vec<Change> {
+    let (old_start, old) = from.section(name).unwrap_or_default();
+    let (new_start, new) = to.section(name).unwrap_or_default();
+    changes((old_start, old, from), (new_start, new, to))
+}
+
+fn changes(
+    (old_start, old, from): (usize, &str, &Side),
+    (new_start, new, to): (usize, &str, &Side),
+) -> Vec<Change> {
+    if old == new {
+        return Vec::new();
+    }
+    let (mut old_at, mut new_at) = (old_start, new_start);
+    let mut changes = Vec::new();
+    for change in TextDiff::from_lines(old, new).iter_all_changes() {
+        let line = change.value();
+        let (insert, side, other, at) = match change.tag() {
+            ChangeTag::Equal => {
+                old_at += line.len();
+                new_at += line.len();
+                continue;
+            }
+            ChangeTag::Delete => (false, from, to, &mut old_at),
+            ChangeTag::Insert => (true, to, from, &mut new_at),
+        };
+        let text = line.trim_end_matches('\n');
+        let why = |label: String| match (side.versions.get(&label), other.versions.get(&label)) {
+            (_, None) if insert => (Some(label), "new"),
+            (_, None) => (Some(label), "gone"),
+            (own, others) if own != others => (Some(label), "changed"),
+            _ => (Some(label), "moved"),
+        };
+        // A line may hold several; one that is the same in both is the last to blame.
+        let causes: Vec<_> = side.origins(*at, *at + text.len()).map(why).collect();
+        let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
+        let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
+        *at += line.len();
+        changes.push(Change { insert, line: text.to_owned(), origin, why });
+    }
+    changes
+}
+
+fn because(change: &Change) -> String {
+    let label = change.origin.as_deref().unwrap_or_default();
+    match change.why {
+        "engine" => "what callsheet itself puts around it changed".into(),
+        "changed" => format!("because {label} changed"),
+        "new" => format!("because {label} is new"),
+        "gone" => format!("because {label} is gone"),
+        _ => format!("{label} is the same, but is shown elsewhere or in another part"),
+    }
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let (from, to) = (Side::new(&mut ledger, &args.from)?, Side::new(&mut ledger, &args.to)?);
+    let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
+    let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
+    names.extend(new);
+    let mut sections: Vec<(&str, Vec<Change>)> =
+        names.into_iter().map(|name| (name.as_str(), compare(name, &from, &to))).collect();
+    sections.retain(|(_, changes)| !changes.is_empty());
+    if sections.is_empty() && from.text != to.text {
+        sections.push(("between the sections", changes((0, &from.text, &from), (0, &to.text, &to))));
+    }
+    if app.print.json {
+        return app.print.value(&json!({
+            "from": from.composed.run.id,
+            "to": to.composed.run.id,
+            "same": from.text == to.text,
+            "sections": sections.iter().map(section_json).collect::<Vec<_>>(),
+        }));
+    }
+    let mut page = String::new();
+    for (name, changes) in &sections {
+        page.push_str(&format!("{}\n", app.print.paint(Paint::Bold, &visible(name))));
+        let mut last = String::new();
+        for change in changes {
+            let because = because(change);
+            if because != last {
+                page.push_str(&format!("  {}\n", app.print.paint(Paint::Cyan, &visible(&because))));
+                last = because;
+            }
+            let (sign, paint) = if change.insert { ('+', Paint::Green) } else { ('-', Paint::Red) };
+            let line = format!("{sign} {}", visible(&change.line));
+            page.push_str(&format!("{}\n", app.print.paint(paint, &line)));
+        }
+    }
+    app.print.data(page.as_bytes())?;
+    if sections.is_empty() {
+        app.print.say("the same bytes");
+    }
+    Ok(0)
+}
+
+fn section_json((name, changes): &(&str, Vec<Change>)) -> Value {
+    let changes: Vec<Value> = changes
+        .iter()
+        .map(|change| {
+            let op = if change.insert { "insert" } else { "delete" };
+            json!({ "op": op, "line": change.line, "origin": change.origin, "why": change.why })
+        })
+        .collect();
+    json!({ "section": name, "changes": changes })
+}

@@ -1,0 +1,91 @@
+//! `callsheet export`: a file that proves itself, without the ledger that it came from.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_store::{Error, Ledger, Scope, export, statement};
+use tempfile::NamedTempFile;
+
+use crate::app::App;
+use crate::failure::Outcome;
+use crate::ledger::{failure, find};
+
+/// Write recorded runs with everything that they need into one file, one JSON object per line
+///
+/// `verify --file` proves it on any machine, `import` adds it to another ledger.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A run's id, the beginning of one, or last
+    #[arg(required_unless_present = "all")]
+    run: Option<String>,
+    /// The whole ledger
+    #[arg(long, conflicts_with = "run")]
+    all: bool,
+    /// Write to a file, which only its owner can read, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The prompt's digest and what it was made of as an in-toto statement instead; without any text
+    #[arg(long, conflicts_with = "all")]
+    in_toto: bool,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let scope = match &args.run {
+        Some(name) => Scope::Run(find(&mut ledger, name)?.run.id),
+        None => Scope::All,
+    };
+    match args.out.as_deref().filter(|out| *out != Path::new("-")) {
+        Some(out) => {
+            let out = app.here.join(out);
+            let folder = out.parent().unwrap_or(Path::new("."));
+            let mut file = NamedTempFile::new_in(folder).map_err(|error| unwritten(&error))?;
+            let mut buffer = BufWriter::new(file.as_file_mut());
+            write(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(failure)?;
+            drop(buffer);
+            file.as_file().sync_all().map_err(|error| unwritten(&error))?;
+            file.persist(&out).map_err(|error| unwritten(&error.error))?;
+        }
+        None => {
+            let mut out = UntilRead(app.print.writer());
+            write(&mut ledger, &scope, args.in_toto, &mut out).map_err(failure)?;
+        }
+    }
+    Ok(0)
+}
+
+fn write(ledger: &mut Ledger, scope: &Scope, in_toto: bool, out: &mut dyn Write) -> Result<(), Error> {
+    match scope {
+        Scope::Run(run) if in_toto => {
+            let text = format!("{}\n", statement(ledger, run)?);
+            out.write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .map_err(|error| Error::Failed(error.to_string()))
+        }
+        scope => export(ledger, scope, out),
+    }
+}
+
+/// A reader that has seen enough is no failure.
+struct UntilRead<W>(W);
+
+impl<W: Write> Write for UntilRead<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            done => done,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done,
+        }
+    }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Diag::error(Code::OutputFailed, format!("the export could not be written: {error}")).into()
+}

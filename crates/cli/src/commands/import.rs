@@ -1,0 +1,34 @@
+//! `callsheet import`: add an export to the ledger.
+
+use callsheet_store::{Imported, import};
+use serde_json::json;
+
+use crate::app::App;
+use crate::commands::verify::open;
+use crate::failure::Outcome;
+use crate::ledger::failure;
+
+/// Add what an export holds to the ledger
+///
+/// Everything in the file is checked first; where anything is wrong nothing is added. Runs that are there already are
+/// left alone. An empty ledger that gets a whole one has the same numbers and the same chain: so a ledger moves from
+/// SQLite to PostgreSQL and back.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What `export` wrote; - reads standard input
+    file: String,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut file = open(app, &args.file)?;
+    let done = import(&mut app.create_ledger()?, &mut *file).map_err(failure)?;
+    if app.print.json {
+        return app.print.value(&json!({
+            "runs": done.runs, "records": done.records, "known": done.known, "same_chain": done.same_chain,
+        }));
+    }
+    let chain = if done.same_chain { ", with the same chain" } else { "" };
+    let Imported { runs, records, known, .. } = done;
+    app.print.line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
+    Ok(0)
+}

@@ -1,0 +1,254 @@
+//! `callsheet show`: one recorded run.
+
+use callsheet_core::diag::{Failure, visible};
+use callsheet_core::record::{Composed, Stream, request_of, source_versions, spans_of};
+use callsheet_store::{Ledger, RunRow};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::commands::log::row_json;
+use crate::failure::Outcome;
+use crate::ledger::{failure, find};
+use crate::print::{Paint, Print};
+
+/// Show a recorded run
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A run's id, the beginning of one, or last
+    run: String,
+    /// Print the prompt, exactly as it was handed over
+    #[arg(long, conflicts_with_all = ["origins", "records", "stream"])]
+    prompt: bool,
+    /// Print the prompt with the origin of every line
+    #[arg(long, conflicts_with_all = ["records", "stream"])]
+    origins: bool,
+    /// Print the run's records
+    #[arg(long, conflicts_with = "stream")]
+    records: bool,
+    /// Print what the agent printed; the prompt is meta
+    #[arg(long, value_name = "STREAM")]
+    stream: Option<StreamArg>,
+    /// Only the last lines of the stream
+    #[arg(long, value_name = "N", requires = "stream")]
+    tail: Option<usize>,
+    /// Only lines of the stream from this number on
+    #[arg(long, value_name = "LINE", requires = "stream", default_value_t = 1)]
+    since: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StreamArg {
+    Meta,
+    Stdout,
+    Stderr,
+}
+
+impl StreamArg {
+    const fn stream(self) -> Stream {
+        match self {
+            Self::Meta => Stream::Meta,
+            Self::Stdout => Stream::Stdout,
+            Self::Stderr => Stream::Stderr,
+        }
+    }
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let row = find(&mut ledger, &args.run)?;
+    if let Some(stream) = args.stream {
+        return log(app, &mut ledger, &row, stream.stream(), args);
+    }
+    if args.records {
+        return records(app, &mut ledger, &row);
+    }
+    if args.prompt {
+        let text = ledger.prompt(&row.run.id).map_err(failure)?;
+        if app.print.json {
+            return app.print.value(&json!({ "run": row.run.id, "text": text }));
+        }
+        app.print.data(text.as_bytes())?;
+        return Ok(0);
+    }
+    let composed = ledger.composed(&row.run.id).map_err(failure)?;
+    if args.origins {
+        return origins(app, &mut ledger, &composed);
+    }
+    summary(app, &mut ledger, &row, &composed)
+}
+
+fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed) -> Outcome {
+    let sources = ledger.with_blobs(|blob| source_versions(composed, blob)).map_err(failure)?;
+    let records = ledger.records_of(&row.run.id).map_err(failure)?;
+    if app.print.json {
+        let request = ledger.with_blobs(|blob| request_of(composed, blob)).map_err(failure)?;
+        let mut object = row_json(row);
+        object["engine"] = composed.engine.into();
+        object["request"] = json!(request);
+        object["sources"] = json!(sources);
+        object["prompt"] = json!({
+            "sha256": composed.output.sha256,
+            "bytes": composed.output.bytes,
+            "format": composed.output.format,
+            "api": composed.api,
+        });
+        object["warnings"] = json!(composed.warnings);
+        object["records"] = records.len().into();
+        return app.print.value(&object);
+    }
+    let print = app.print;
+    let mut page = String::new();
+    let mut field = |name: &str, value: &str| {
+        page.push_str(&format!("{:10}{}\n", format!("{name}:"), visible(value)));
+    };
+    let run = &row.run;
+    field("run", run.id.as_str());
+    field("started", &run.started);
+    let maybe = [
+        ("parent", run.parent.as_ref().map(|id| id.as_str())),
+        ("task", run.task.as_deref()),
+        ("agent", run.agent.as_deref()),
+        ("phase", run.phase.as_deref()),
+        ("role", run.role.as_deref()),
+        ("recipe", Some(run.recipe.as_str())),
+        ("ended", row.ended.as_deref()),
+        ("verdict", row.verdict.as_deref()),
+    ];
+    for (name, value) in maybe {
+        if let Some(value) = value {
+            field(name, value);
+        }
+    }
+    field("prompt", &format!("{} bytes, SHA-256 {}", composed.output.bytes, composed.output.sha256));
+    field("engine", &composed.engine.to_string());
+    field("records", &records.len().to_string());
+    page.push_str(&format!("\n{}\n", print.paint(Paint::Bold, "Made of")));
+    for origin in &composed.output.origins {
+        page.push_str(&format!(
+            "  {}  {} ({})\n",
+            origin.version,
+            visible(&origin.label()),
+            origin.trust.name()
+        ));
+    }
+    if !composed.warnings.is_empty() {
+        page.push_str(&format!("\n{}\n", print.paint(Paint::Bold, "Warnings")));
+    }
+    for warning in &composed.warnings {
+        page.push_str(&format!("  [{}] {}\n", visible(&warning.code), visible(&warning.message)));
+    }
+    print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+fn records(app: &App<'_>, ledger: &mut Ledger, row: &RunRow) -> Outcome {
+    let records = ledger.records_of(&row.run.id).map_err(failure)?;
+    if app.print.json {
+        let records: Result<Vec<Value>, Failure> = records.iter().map(record_json).collect();
+        return app.print.value(&json!({ "run": row.run.id, "records": records? }));
+    }
+    let mut page = String::new();
+    for record in records {
+        page.push_str(&format!("{:>6}  {}  {}\n", record.seq, visible(&record.at), visible(&record.kind)));
+    }
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+/// A record as JSON, with what it says in `data`.
+pub(crate) fn record_json(record: &callsheet_store::Record) -> Result<Value, Failure> {
+    let wrong = |error: serde_json::Error| {
+        failure(callsheet_store::Error::Damaged(format!("record {}: {error}", record.seq)))
+    };
+    let data: Option<Value> =
+        record.payload.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?;
+    Ok(json!({
+        "seq": record.seq,
+        "at": record.at,
+        "kind": record.kind,
+        "run": record.run,
+        "flow": record.flow,
+        "data": data,
+        "payload_sha256": record.payload_sha256,
+        "chain": record.chain,
+    }))
+}
+
+fn log(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, stream: Stream, args: &Args) -> Outcome {
+    let log = ledger.log(&row.run.id, stream, args.since, args.tail).map_err(failure)?;
+    if app.print.json {
+        let first = log.lines.first().map_or(args.since, |line| line.number);
+        let lines: Vec<Value> = log
+            .lines
+            .iter()
+            .map(|line| json!({ "line": line.number, "at": line.at, "stream": stream, "data": line.data }))
+            .collect();
+        return app.print.value(&json!({
+            "run": row.run.id,
+            "lines": lines,
+            "total_lines": log.total,
+            "has_more": first > args.since,
+            "cut": log.cut,
+        }));
+    }
+    // What an agent printed may be anything, and this may be a terminal.
+    let page: String = log.lines.iter().map(|line| format!("{}\n", visible(&line.data))).collect();
+    app.print.data(page.as_bytes())?;
+    if log.cut {
+        app.print.say("more was printed than is kept");
+    }
+    Ok(0)
+}
+
+fn origins(app: &App<'_>, ledger: &mut Ledger, composed: &Composed) -> Outcome {
+    let (text, placed) = ledger.with_blobs(|blob| spans_of(composed, blob)).map_err(failure)?;
+    let of = |number: u32| composed.output.origins.get(number as usize);
+    if app.print.json {
+        let origins: Vec<Value> = placed
+            .iter()
+            .map(|span| {
+                let mut object = json!({ "start": span.start, "end": span.end });
+                match span.origin.and_then(of) {
+                    None => object["label"] = "engine".into(),
+                    Some(origin) => {
+                        object["label"] = origin.label().into();
+                        object["trust"] = json!(origin.trust);
+                        object["version"] = origin.version.as_str().into();
+                        object["line"] = json!(span.line);
+                    }
+                }
+                object
+            })
+            .collect();
+        return app.print.value(&json!({ "run": composed.run.id, "text": text, "origins": origins }));
+    }
+    let mut page = String::new();
+    let mut last = None;
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let end = start + line.trim_end_matches('\n').len();
+        let first = placed.partition_point(|span| span.end <= start);
+        let touching = placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
+        let mut from: Vec<u32> = touching.filter_map(|span| span.origin).collect();
+        from.dedup();
+        if last.as_ref() != Some(&from) {
+            page.push_str(&heading(app.print, &from, composed));
+            last = Some(from);
+        }
+        page.push_str(&format!("      │ {}\n", visible(&text[start..end])));
+        start += line.len();
+    }
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+fn heading(print: &Print, from: &[u32], composed: &Composed) -> String {
+    let label = |number: &u32| {
+        let origin = composed.output.origins.get(*number as usize)?;
+        Some(format!("{} ({}, {})", visible(&origin.label()), origin.trust.name(), origin.version))
+    };
+    let labels: Vec<String> = from.iter().filter_map(label).collect();
+    let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };
+    format!("── {}\n", print.paint(Paint::Cyan, &labels))
+}

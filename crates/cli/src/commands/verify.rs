@@ -1,0 +1,123 @@
+//! `callsheet verify`: prove that recorded prompts are what their requests and sources give.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::Digest;
+use callsheet_store::{Checked, Head, Ledger, Problem, Verified, read_export};
+use serde_json::json;
+
+use crate::app::App;
+use crate::failure::{Outcome, of, usage};
+use crate::inputs::unreadable;
+use crate::ledger::{failure, find};
+use crate::print::diag_json;
+
+/// Compose recorded prompts again from what was kept, and compare every byte
+///
+/// Exits with 8 where something in the ledger was changed or is gone, else with 1 where a prompt differs, else with 11
+/// where another version of the engine made one.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "all", "file", "head"])))]
+pub(crate) struct Args {
+    /// Runs by their ids, the beginnings of them, or last
+    #[arg(conflicts_with_all = ["all", "file"])]
+    run: Vec<String>,
+    /// Every run, and the chain of all records
+    #[arg(long, conflicts_with = "file")]
+    all: bool,
+    /// An export instead of a ledger; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    file: Option<String>,
+    /// With --all or --file: every text that is kept too, and the database itself
+    #[arg(long)]
+    read_data: bool,
+    /// A head that was told before: the ledger must still lead to it
+    #[arg(long, value_name = "SEQ:CHAIN", conflicts_with = "file")]
+    head: Option<String>,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let wanted = args.head.as_deref().map(parse_head).transpose()?;
+    let mut ledger = match &args.file {
+        Some(file) => read_export(&mut *open(app, file)?).map_err(failure)?,
+        None => app.open_ledger()?,
+    };
+    let mut checked = check(&mut ledger, args)?;
+    if let Some(wanted) = wanted
+        && !ledger.has_link(&wanted).map_err(failure)?
+    {
+        let what = "it does not lead to this head any more".into();
+        let place = format!("head {}:{}", wanted.seq, wanted.chain);
+        checked.problems.push(Problem { result: Verified::Damaged, place, what });
+    }
+    tell(app, &checked)
+}
+
+fn check(ledger: &mut Ledger, args: &Args) -> Result<Checked, Failure> {
+    if args.all || args.file.is_some() {
+        return ledger.verify_all(args.read_data).map_err(failure);
+    }
+    let mut runs = Vec::new();
+    for name in &args.run {
+        runs.push(find(ledger, name)?.run.id);
+    }
+    ledger.verify(&runs).map_err(failure)
+}
+
+/// A file that was named, or standard input.
+pub(crate) fn open(app: &App<'_>, file: &str) -> Result<Box<dyn BufRead>, Failure> {
+    if file == "-" {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let path = app.here.join(file);
+    match File::open(&path) {
+        Ok(found) => Ok(Box::new(BufReader::new(found))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(crate::inputs::not_found(file, &path)),
+        Err(error) => Err(unreadable(file, &callsheet_core::SourceError::Unreadable(error.to_string()))),
+    }
+}
+
+fn parse_head(text: &str) -> Result<Head, Failure> {
+    let parsed = text
+        .split_once(':')
+        .and_then(|(seq, chain)| Some(Head { seq: seq.parse().ok()?, chain: Digest::parse(chain)? }));
+    Ok(parsed.ok_or_else(|| usage(format!("`{text}` is not SEQ:CHAIN")))?)
+}
+
+fn diag(problem: &Problem) -> Diag {
+    let code = match problem.result {
+        Verified::Damaged => Code::LedgerDamaged,
+        Verified::Differs => Code::VerifyMismatch,
+        Verified::OtherEngine => Code::VerifyEngine,
+    };
+    Diag::error(code, problem.to_string())
+}
+
+fn tell(app: &App<'_>, checked: &Checked) -> Outcome {
+    let problems: Vec<Diag> = checked.problems.iter().map(diag).collect();
+    let worst =
+        checked.worst().and_then(|worst| checked.problems.iter().find(|problem| problem.result == worst));
+    let exit = worst.map_or(0, |problem| of(diag(problem).code));
+    let Checked { records, runs, blobs, head, .. } = checked;
+    if app.print.json {
+        app.print.value(&json!({
+            "records": records,
+            "runs": runs,
+            "blobs": blobs,
+            "head": { "seq": head.seq, "chain": head.chain },
+            "problems": problems.iter().map(diag_json).collect::<Vec<_>>(),
+        }))?;
+        return Ok(exit);
+    }
+    for problem in &problems {
+        app.print.line(&app.print.diag_for_stdout(problem))?;
+    }
+    if problems.is_empty() {
+        app.print.line(&format!("prompts composed again, the same bytes: {runs}"))?;
+        app.print.line(&format!("records in order: {records}"))?;
+        app.print.line(&format!("head {}:{}", head.seq, head.chain))?;
+    }
+    Ok(exit)
+}

@@ -1,0 +1,67 @@
+//! `callsheet watch`: records as they are appended, by whomever.
+
+use std::io::{self, Write};
+use std::thread;
+use std::time::Duration;
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_store::{Error, Ledger};
+
+use crate::app::App;
+use crate::commands::show::record_json;
+use crate::failure::Outcome;
+use crate::ledger::failure;
+
+/// Print records as they are appended, one JSON object per line, until interrupted
+///
+/// Every record is printed once, in the order of its number, whichever process appends it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Begin behind this number; 0 is the first record [default: what is new]
+    #[arg(long, value_name = "SEQ")]
+    since: Option<u64>,
+}
+
+/// A person does not notice it, and it costs next to nothing.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let (mut ledger, was_there) = wait(app)?;
+    let mut last = match args.since {
+        Some(since) => since,
+        None if was_there => ledger.head().map_err(failure)?.seq,
+        None => 0,
+    };
+    loop {
+        let records = ledger.records_after(last, 256).map_err(failure)?;
+        if records.is_empty() {
+            thread::sleep(PAUSE);
+        }
+        for record in records {
+            last = record.seq;
+            let line = format!("{}\n", record_json(&record)?);
+            let mut out = app.print.writer();
+            match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+                done => done.map_err(|error| unwritten(&error))?,
+            }
+        }
+    }
+}
+
+/// The ledger, as soon as there is one, and whether it was there from the start.
+fn wait(app: &App<'_>) -> Result<(Ledger, bool), Failure> {
+    let place = app.place()?;
+    let mut was_there = true;
+    loop {
+        match Ledger::open(&place) {
+            Err(Error::NotThere(_)) => thread::sleep(PAUSE),
+            opened => return Ok((opened.map_err(failure)?, was_there)),
+        }
+        was_there = false;
+    }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Diag::error(Code::OutputFailed, format!("standard output: {error}")).into()
+}

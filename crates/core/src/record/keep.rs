@@ -1,0 +1,207 @@
+//! Keeping: from a finished prompt to its record, and the texts that the record points at.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::digest::{Digest, sha256};
+use super::{Assembly, Composed, OriginNote, Part, Run, Warning, json};
+use crate::ENGINE_VERSION;
+use crate::compose;
+use crate::diag::{Diag, Severity};
+use crate::prompt::{From, Origin, Prompt};
+use crate::render::{Api, Encoding, Rendered};
+use crate::request::Request;
+use crate::source::{Limits, Snapshot, SourceId};
+use crate::text::Text;
+
+/// A record, and every text that it needs. A text that was kept before has the same digest and is kept once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    pub composed: Composed,
+    pub blobs: BTreeMap<Digest, Text>,
+}
+
+/// From this many bytes on a text is kept by itself, so that the next prompt that holds it can point at it too.
+pub(super) const LONG: usize = 512;
+
+/// A snapshot with digests in place of texts.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    pub(super) texts: BTreeMap<SourceId, Option<Digest>>,
+    pub(super) lists: Vec<(SourceId, Limits, Option<Digest>)>,
+}
+
+/// What is to be recorded of `rendered`, which was made of `request` and `snapshot` by way of `composed`.
+pub fn keep(
+    run: Run,
+    request: &Request,
+    snapshot: &Snapshot,
+    (composed, rendered, api): (&compose::Composed, &Rendered, Option<Api>),
+    talk: &[Diag],
+) -> Result<Kept, String> {
+    let mut keeper = Keeper { blobs: BTreeMap::new() };
+    let mut manifest = Manifest::default();
+    for (id, text) in &snapshot.texts {
+        manifest.texts.insert(id.clone(), text.as_ref().map(|text| keeper.text(text)));
+    }
+    for (dir, limits, listing) in &snapshot.lists {
+        let listing = listing.as_ref().map(json).transpose()?;
+        manifest.lists.push((dir.clone(), *limits, listing.map(|listing| keeper.text(&listing.into()))));
+    }
+    let request = keeper.request(request)?;
+    let output = keeper.output(&composed.prompt, rendered, snapshot, &manifest);
+    let told = talk.iter().filter(|diag| diag.severity > Severity::Note);
+    let warnings =
+        told.map(|diag| Warning { code: diag.code.to_string(), message: diag.message.clone() }).collect();
+    let snapshot = keeper.text(&json(&manifest)?.into());
+    let composed = Composed { run, engine: ENGINE_VERSION, request, snapshot, api, output, warnings };
+    Ok(Kept { composed, blobs: keeper.blobs })
+}
+
+struct Keeper {
+    blobs: BTreeMap<Digest, Text>,
+}
+
+impl Keeper {
+    fn text(&mut self, text: &Text) -> Digest {
+        let digest = sha256(&[text.as_bytes()]);
+        self.blobs.entry(digest).or_insert_with(|| text.clone());
+        digest
+    }
+
+    fn request(&mut self, request: &Request) -> Result<Digest, String> {
+        let mut value = serde_json::to_value(request).map_err(|error| error.to_string())?;
+        self.lift(&mut value);
+        Ok(self.text(&json(&value)?.into()))
+    }
+
+    /// Puts `{"$blob": DIGEST}` in the place of long strings. What looks like that already is wrapped.
+    fn lift(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) if text.len() >= LONG => {
+                let digest = self.text(&core::mem::take(text).into());
+                *value = object(BLOB, digest.to_string().into());
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.lift(value)),
+            Value::Object(map) => {
+                map.values_mut().for_each(|value| self.lift(value));
+                if map.keys().any(|key| key == BLOB || key == AS_IT_IS) {
+                    *value = object(AS_IT_IS, value.take());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn output(
+        &mut self,
+        prompt: &Prompt,
+        rendered: &Rendered,
+        snapshot: &Snapshot,
+        manifest: &Manifest,
+    ) -> Assembly {
+        let text = &rendered.text;
+        let mut origins: Vec<OriginNote> = Vec::new();
+        // The number of an origin of the prompt here, and whether its text is kept.
+        let mut known: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
+        let mut parts = Vec::with_capacity(rendered.spans.len());
+        for span in &rendered.spans {
+            let written = &text[span.start..span.end];
+            let Some(piece) = span.piece else {
+                engine(&mut parts, written);
+                continue;
+            };
+            let origin = &prompt.origins[piece.origin];
+            let (number, kept) = *known.entry(piece.origin).or_insert_with(|| {
+                let note = self.note(origin, snapshot, manifest);
+                let kept = note.source.is_some() || note.text.is_some();
+                origins.push(note);
+                (origins.len() as u32 - 1, kept)
+            });
+            let from = &origin.text[piece.start..piece.end];
+            parts.push(if kept && from == written {
+                Part::Slice(number, piece.start, piece.end)
+            } else if kept && span.encoding != Encoding::Plain && span.encoding.write(from) == written {
+                Part::Encoded(number, piece.start, piece.end, span.encoding)
+            } else {
+                Part::Literal(number, written.to_owned())
+            });
+        }
+        let places = rendered.places(prompt);
+        let sections = prompt
+            .sections
+            .iter()
+            .zip(places)
+            .map(|(section, placed)| (section.name.clone(), placed.section.start, placed.section.end));
+        Assembly {
+            sha256: sha256(&[text.as_bytes()]),
+            bytes: text.len(),
+            format: prompt.format,
+            sections: sections.collect(),
+            origins,
+            parts,
+        }
+    }
+
+    fn note(&mut self, origin: &Origin, snapshot: &Snapshot, manifest: &Manifest) -> OriginNote {
+        if let From::Source(id) = &origin.from
+            && snapshot.texts.get(id).is_some_and(|text| text.as_ref() == Some(&origin.text))
+            && let Some(Some(digest)) = manifest.texts.get(id)
+        {
+            let (source, version) = (Some(id.clone()), digest.short());
+            return OriginNote { source, label: None, trust: origin.trust, text: None, version };
+        }
+        let long = origin.text.len() >= LONG;
+        let digest = if long { self.text(&origin.text) } else { sha256(&[origin.text.as_bytes()]) };
+        let label = Some(origin.label());
+        let text = long.then_some(digest);
+        OriginNote { source: None, label, trust: origin.trust, text, version: digest.short() }
+    }
+}
+
+/// The engine's own bytes are one part however they were written.
+fn engine(parts: &mut Vec<Part>, written: &str) {
+    match parts.last_mut() {
+        Some(Part::Engine(text)) => text.push_str(written),
+        _ => parts.push(Part::Engine(written.to_owned())),
+    }
+}
+
+const BLOB: &str = "$blob";
+const AS_IT_IS: &str = "$as_it_is";
+
+fn object(key: &str, value: Value) -> Value {
+    let mut map = Map::new();
+    map.insert(key.into(), value);
+    map.into()
+}
+
+/// The other way: long strings come back. Answers with the digest of one that `blob` does not have.
+pub(super) fn unlift(
+    value: &mut Value,
+    blob: &mut dyn FnMut(Digest) -> Option<Text>,
+) -> Result<(), Option<Digest>> {
+    match value {
+        Value::Array(values) => values.iter_mut().try_for_each(|value| unlift(value, blob)),
+        Value::Object(map) => {
+            if let Some(digest) = map.get(BLOB) {
+                let digest = digest.as_str().and_then(Digest::parse).ok_or(None)?;
+                *value = Value::String(blob(digest).ok_or(Some(digest))?.as_str().into());
+                return Ok(());
+            }
+            if let Some(inner) = map.get_mut(AS_IT_IS) {
+                *value = inner.take();
+                let Value::Object(map) = value else { return Err(None) };
+                return map.values_mut().try_for_each(|value| unlift(value, blob));
+            }
+            map.values_mut().try_for_each(|value| unlift(value, blob))
+        }
+        _ => Ok(()),
+    }
+}

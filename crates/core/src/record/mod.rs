@@ -1,0 +1,342 @@
+//! Records: what the ledger keeps of a run, as data.
+//!
+//! A record is never changed. What belongs to a prompt is in its `composed` record: digests of the request and of the
+//! snapshot, and the finished text as ranges of texts that are kept once ([`Assembly`]). Where records are kept, and
+//! when one was made, is the business of `callsheet-store`.
+
+mod chain;
+mod digest;
+mod keep;
+mod replay;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use chain::Link;
+pub use digest::{Digest, sha256};
+pub use keep::{Kept, keep};
+pub use replay::{Finding, Lost, Placed, blobs_of, request_of, source_versions, spans_of, text_of, verify};
+
+use crate::fact::{Ended, Facts};
+use crate::origin::Trust;
+use crate::prompt::Format;
+use crate::render::{Api, Encoding};
+use crate::source::SourceId;
+use crate::text::Text;
+
+/// Which run or flow: a UUID in its usual spelling.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Id(String);
+
+impl Id {
+    pub fn parse(text: &str) -> Option<Self> {
+        let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+        let fits = |(at, byte): (usize, u8)| match dash(at) {
+            true => byte == b'-',
+            false => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        };
+        (text.len() == 36 && text.bytes().enumerate().all(fits)).then(|| Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| alloc::format!("`{text}` is not an id"))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One attempt. What a prompt was made for in few words, so that runs can be listed and found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    pub id: Id,
+    /// The run that this one retries or continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Id>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    pub recipe: String,
+    /// UTC, as in `2026-01-31T12:00:00.000000Z`.
+    pub started: String,
+}
+
+macro_rules! events {
+    ($($variant:ident $kind:literal $meaning:literal,)*) => {
+        /// What a record says.
+        #[derive(Clone, Debug, PartialEq)]
+        #[expect(clippy::large_enum_variant, reason = "an event is made once and written at once")]
+        pub enum Event { $(#[doc = $meaning] $variant($variant),)* }
+
+        impl Event {
+            /// Every kind, with what a record of it says.
+            pub const KINDS: &[(&'static str, &'static str)] = &[$(($kind, $meaning),)*];
+
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $kind,)* }
+            }
+
+            /// As JSON: what is hashed and kept.
+            pub fn payload(&self) -> Result<String, String> {
+                match self { $(Self::$variant(event) => json(event),)* }
+            }
+
+            pub fn read(kind: &str, payload: &str) -> Result<Self, String> {
+                match kind {
+                    $($kind => read(payload).map(Self::$variant),)*
+                    kind => Err(alloc::format!("`{kind}` is no kind of record")),
+                }
+            }
+        }
+    };
+}
+
+events! {
+    Composed "composed" "A prompt was composed: what of, and what came out.",
+    Delivered "delivered" "The prompt went to the agent, and how far that is known.",
+    Output "output" "Lines that the agent printed.",
+    Exit "exit" "The run is over.",
+    Observed "observed" "What was found afterwards: checks, changed files, violations.",
+    Replied "replied" "What the agent says of its work.",
+    Decided "decided" "A person or a flow decided something.",
+    Removed "removed" "What retention took away.",
+}
+
+pub(crate) fn json(value: &impl Serialize) -> Result<String, String> {
+    serde_json::to_string(value).map_err(|error| error.to_string())
+}
+
+fn read<T: DeserializeOwned>(payload: &str) -> Result<T, String> {
+    serde_json::from_str(payload).map_err(|error| error.to_string())
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Composed {
+    pub run: Run,
+    /// [`ENGINE_VERSION`](crate::ENGINE_VERSION) of the engine that composed it.
+    pub engine: u32,
+    pub request: Digest,
+    pub snapshot: Digest,
+    /// The body of a request to this API was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
+    pub output: Assembly,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Warning {
+    pub code: String,
+    pub message: String,
+}
+
+/// A finished text as a list of parts: put one after the other they are the text, and nothing has to be composed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assembly {
+    pub sha256: Digest,
+    pub bytes: usize,
+    pub format: Format,
+    /// What the parts are taken from.
+    pub origins: Vec<OriginNote>,
+    pub parts: Vec<Part>,
+    /// Each section's name and where it stands in the text.
+    pub sections: Vec<(String, usize, usize)>,
+}
+
+/// An origin of a text. A file's text is found through the snapshot, a long text of another kind by its own digest;
+/// of a short one the parts hold all that is needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OriginNote {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceId>,
+    /// What people call it, where it is no source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    pub trust: Trust,
+    /// The text, where it is kept by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Digest>,
+    /// How the SHA-256 of the text begins: which version of a file or value it was.
+    pub version: String,
+}
+
+impl OriginNote {
+    pub fn label(&self) -> String {
+        match (&self.source, &self.label) {
+            (Some(source), _) => source.to_string(),
+            (None, label) => label.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// A part of a finished text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Part {
+    /// Separators, tags and notices of the engine.
+    Engine(String),
+    /// Bytes `start..end` of an origin's text.
+    Slice(u32, usize, usize),
+    /// The same, written in an encoding.
+    Encoded(u32, usize, usize, Encoding),
+    /// A short text of an origin, as it is written.
+    Literal(u32, String),
+}
+
+impl Part {
+    pub const fn origin(&self) -> Option<u32> {
+        match self {
+            Self::Engine(_) => None,
+            Self::Slice(origin, ..) | Self::Encoded(origin, ..) | Self::Literal(origin, _) => Some(*origin),
+        }
+    }
+}
+
+/// How far a prompt is known to have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Receipt {
+    /// The agent's process is there.
+    Spawned,
+    /// The agent said that it begins.
+    Accepted,
+    /// The prompt's text or digest was seen in the agent's own transcript.
+    Echoed,
+    /// The agent used its first tool.
+    Acting,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delivered {
+    pub receipt: Receipt,
+    /// What shows it. There is no receipt without evidence.
+    pub evidence: Text,
+}
+
+/// What a line of the run's log belongs to. The prompt is `meta`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    Meta,
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// The most bytes of text that one record of output holds.
+pub const OUTPUT_BYTES: usize = 64 << 10;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    pub stream: Stream,
+    /// The number of the first line in its stream, from 1.
+    pub line: u64,
+    /// Whole lines, except where the agent stopped in the middle of one.
+    pub text: Text,
+    /// More was printed here than is kept.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub cut: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exit {
+    pub ended: Ended,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observed {
+    pub facts: Facts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_before: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_after: Option<String>,
+    /// The worktree had changes that no commit has when the run began.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub dirty: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replied {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// The whole reply as it was read.
+    pub reply: Value,
+}
+
+/// Who decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    Person,
+    Flow,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decided {
+    pub by: By,
+    /// What was decided about, such as a path or a phase.
+    pub what: String,
+    pub decision: String,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub detail: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    /// The rule that took them.
+    pub why: String,
+    /// Their records stay as links of the chain; what the records said is gone.
+    pub runs: Vec<Id>,
+    pub records: u64,
+    pub blobs: u64,
+    /// What the blobs took on disk.
+    pub bytes: u64,
+}

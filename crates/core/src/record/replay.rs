@@ -1,0 +1,278 @@
+//! Replaying: from a record and the texts that were kept to the prompt, by putting parts together and by composing again.
+//!
+//! `blob` answers with a text by its digest, or with nothing where the text is gone or is not what its digest says.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::digest::{Digest, sha256};
+use super::keep::{Manifest, unlift};
+use super::{Composed, Part};
+use crate::ENGINE_VERSION;
+use crate::compose::compose;
+use crate::diag::Failure;
+use crate::render::render;
+use crate::request::Request;
+use crate::source::{Snapshot, SourceId};
+use crate::text::Text;
+
+type Blobs<'b> = &'b mut dyn FnMut(Digest) -> Option<Text>;
+
+/// Something that a record needs and that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    pub what: String,
+    /// The blob, where it is one that is gone or damaged.
+    pub digest: Option<Digest>,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.digest {
+            Some(digest) => write!(f, "{}: blob {digest} is gone or damaged", self.what),
+            None => write!(f, "{}: it cannot be read", self.what),
+        }
+    }
+}
+
+/// What composing again has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The same bytes.
+    Same,
+    /// Another version of the engine made it; this one may write other bytes, and does not judge.
+    OtherEngine(u32),
+    Differs {
+        /// The first input that is not what the record says, where one can be named.
+        input: Option<String>,
+        why: String,
+    },
+}
+
+fn differs(input: Option<String>, why: impl Into<String>) -> Finding {
+    Finding::Differs { input, why: why.into() }
+}
+
+/// Composes again from the request and the snapshot of `record`, and compares the bytes.
+pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
+    let manifest = manifest(record, blob)?;
+    for origin in &record.output.origins {
+        let digest = match &origin.source {
+            Some(source) => manifest.texts.get(source).copied().flatten(),
+            None => origin.text,
+        };
+        let agrees = digest.is_none_or(|digest| digest.short() == origin.version);
+        if !agrees || origin.source.is_some() && digest.is_none() {
+            let why = "its text is not the version that the prompt was made of";
+            return Ok(differs(Some(origin.label()), why));
+        }
+    }
+    let recorded = assemble(record, &manifest, blob)?;
+    if sha256(&[recorded.as_bytes()]) != record.output.sha256 || recorded.len() != record.output.bytes {
+        let why = format!("its parts do not make the text with the SHA-256 {}", record.output.sha256);
+        return Ok(differs(None, why));
+    }
+    let request = request_of(record, blob)?;
+    if let Some(field) = other_run(record, &request) {
+        return Ok(differs(Some(field), "the request says something else"));
+    }
+    let snapshot = snapshot(&manifest, blob)?;
+    if record.engine != ENGINE_VERSION {
+        return Ok(Finding::OtherEngine(record.engine));
+    }
+    let again = compose(&request, &snapshot).and_then(|composed| {
+        let rendered = render(&composed.prompt, record.output.format, record.api)?;
+        Ok((composed, rendered.text))
+    });
+    Ok(match again {
+        Err(Failure(diags)) => {
+            let first = diags.first().map(ToString::to_string).unwrap_or_default();
+            differs(None, format!("it cannot be composed again: {first}"))
+        }
+        Ok((composed, _)) if composed.prompt.recipe != record.run.recipe => {
+            differs(Some("run recipe".into()), "the request says something else")
+        }
+        Ok((_, text)) if text != recorded => {
+            let at = text.bytes().zip(recorded.bytes()).take_while(|(a, b)| a == b).count();
+            let input = origin_at(record, at, &manifest, blob)?;
+            differs(input, format!("composed again, the text differs from byte {at} on"))
+        }
+        Ok(_) => Finding::Same,
+    })
+}
+
+/// A column of the run that the request contradicts.
+fn other_run(record: &Composed, request: &Request) -> Option<String> {
+    let (run, task) = (&record.run, request.task.as_ref().and_then(|task| task.id.as_deref()));
+    let fields = [
+        ("task", run.task.as_deref(), task),
+        ("agent", run.agent.as_deref(), request.agent.as_deref()),
+        ("phase", run.phase.as_deref(), request.phase.as_deref()),
+        ("role", run.role.as_deref(), request.role.as_deref()),
+    ];
+    fields.into_iter().find(|(_, run, request)| run != request).map(|(name, ..)| format!("run {name}"))
+}
+
+/// The finished text, put together without composing. Whether it is the right one, its digest says.
+pub fn text_of(record: &Composed, blob: Blobs<'_>) -> Result<String, Lost> {
+    let manifest = manifest(record, blob)?;
+    assemble(record, &manifest, blob)
+}
+
+pub fn request_of(record: &Composed, blob: Blobs<'_>) -> Result<Request, Lost> {
+    let lost = |digest| Lost { what: "the request".into(), digest };
+    let mut value: Value = read(record.request, "the request", blob)?;
+    unlift(&mut value, blob).map_err(lost)?;
+    serde_json::from_value(value).map_err(|_| lost(None))
+}
+
+/// Every source that was looked at, present or absent, with the digest of its text.
+pub fn source_versions(
+    record: &Composed,
+    blob: Blobs<'_>,
+) -> Result<BTreeMap<SourceId, Option<Digest>>, Lost> {
+    Ok(manifest(record, blob)?.texts)
+}
+
+/// Every blob that `record` needs.
+pub fn blobs_of(record: &Composed, blob: Blobs<'_>) -> Result<BTreeSet<Digest>, Lost> {
+    let manifest = manifest(record, blob)?;
+    let mut needed = BTreeSet::from([record.request, record.snapshot]);
+    needed.extend(record.output.origins.iter().filter_map(|origin| origin.text));
+    needed.extend(manifest.texts.values().flatten());
+    needed.extend(manifest.lists.iter().filter_map(|(_, _, listing)| *listing));
+    let mut request: Value = read(record.request, "the request", blob)?;
+    let mut noted = |digest| {
+        needed.insert(digest);
+        Some(Text::default())
+    };
+    unlift(&mut request, &mut noted).map_err(|_| Lost { what: "the request".into(), digest: None })?;
+    Ok(needed)
+}
+
+fn read<T: DeserializeOwned>(digest: Digest, what: &str, blob: Blobs<'_>) -> Result<T, Lost> {
+    let lost = |digest| Lost { what: what.into(), digest };
+    let text = blob(digest).ok_or_else(|| lost(Some(digest)))?;
+    serde_json::from_str(&text).map_err(|_| lost(None))
+}
+
+fn manifest(record: &Composed, blob: Blobs<'_>) -> Result<Manifest, Lost> {
+    read(record.snapshot, "the snapshot", blob)
+}
+
+fn snapshot(manifest: &Manifest, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
+    let mut snapshot = Snapshot::default();
+    for (id, digest) in &manifest.texts {
+        let lost = |digest| Lost { what: id.to_string(), digest: Some(digest) };
+        let text = digest.map(|digest| blob(digest).ok_or_else(|| lost(digest))).transpose()?;
+        snapshot.texts.insert(id.clone(), text);
+    }
+    for (dir, limits, digest) in &manifest.lists {
+        let what = format!("the listing of {dir}");
+        let listing = digest.map(|digest| read(digest, &what, blob)).transpose()?;
+        snapshot.lists.push((dir.clone(), *limits, listing));
+    }
+    Ok(snapshot)
+}
+
+/// The texts of the origins, each read once and only if a part points into it.
+struct Pieces<'r> {
+    record: &'r Composed,
+    manifest: &'r Manifest,
+    texts: BTreeMap<u32, Text>,
+}
+
+impl Pieces<'_> {
+    fn write(&mut self, part: &Part, blob: Blobs<'_>, out: &mut String) -> Result<(), Lost> {
+        match part {
+            Part::Engine(text) | Part::Literal(_, text) => out.push_str(text),
+            Part::Slice(origin, start, end) => out.push_str(self.slice(*origin, *start, *end, blob)?),
+            Part::Encoded(origin, start, end, encoding) => {
+                let written = encoding.write(self.slice(*origin, *start, *end, blob)?);
+                out.push_str(&written);
+            }
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, number: u32, start: usize, end: usize, blob: Blobs<'_>) -> Result<&str, Lost> {
+        let lost = |what: String, digest| Lost { what, digest };
+        let nameless = || lost(format!("origin {number}"), None);
+        let origin = self.record.output.origins.get(number as usize).ok_or_else(nameless)?;
+        if !self.texts.contains_key(&number) {
+            let of_source = |source| self.manifest.texts.get(source).copied().flatten();
+            let digest = origin.text.or_else(|| origin.source.as_ref().and_then(of_source));
+            let digest = digest.ok_or_else(|| lost(origin.label(), None))?;
+            let text = blob(digest).ok_or_else(|| lost(origin.label(), Some(digest)))?;
+            self.texts.insert(number, text);
+        }
+        let text = self.texts.get(&number).ok_or_else(nameless)?;
+        text.get(start..end).ok_or_else(|| lost(origin.label(), None))
+    }
+}
+
+fn assemble(record: &Composed, manifest: &Manifest, blob: Blobs<'_>) -> Result<String, Lost> {
+    let mut pieces = Pieces { record, manifest, texts: BTreeMap::new() };
+    let mut text = String::new();
+    for part in &record.output.parts {
+        pieces.write(part, blob, &mut text)?;
+    }
+    Ok(text)
+}
+
+/// What the text at byte `at` was taken from.
+fn origin_at(
+    record: &Composed,
+    at: usize,
+    manifest: &Manifest,
+    blob: Blobs<'_>,
+) -> Result<Option<String>, Lost> {
+    let mut pieces = Pieces { record, manifest, texts: BTreeMap::new() };
+    let mut text = String::new();
+    for part in &record.output.parts {
+        pieces.write(part, blob, &mut text)?;
+        if text.len() > at {
+            let origin = part.origin().and_then(|origin| record.output.origins.get(origin as usize));
+            return Ok(origin.map(super::OriginNote::label));
+        }
+    }
+    Ok(None)
+}
+
+/// Where each part of the finished text stands, with the number of its origin and where it begins in that one's text.
+pub fn spans_of(record: &Composed, blob: Blobs<'_>) -> Result<(String, Vec<Placed>), Lost> {
+    let manifest = manifest(record, blob)?;
+    let mut pieces = Pieces { record, manifest: &manifest, texts: BTreeMap::new() };
+    let mut text = String::new();
+    let mut placed = Vec::with_capacity(record.output.parts.len());
+    for part in &record.output.parts {
+        let start = text.len();
+        pieces.write(part, blob, &mut text)?;
+        let line = match part {
+            Part::Slice(origin, from, _) | Part::Encoded(origin, from, ..) => {
+                let before = pieces.texts.get(origin).and_then(|text| text.get(..*from));
+                before.map(|before| before.matches('\n').count() + 1)
+            }
+            Part::Engine(_) | Part::Literal(..) => None,
+        };
+        placed.push(Placed { start, end: text.len(), origin: part.origin(), line });
+    }
+    Ok((text, placed))
+}
+
+/// A range of a finished text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    pub start: usize,
+    pub end: usize,
+    /// `None`: the engine's own.
+    pub origin: Option<u32>,
+    /// The line of the origin's text that it begins in, where that text is kept.
+    pub line: Option<usize>,
+}

@@ -1,0 +1,127 @@
+//! What is recorded of a prompt gives the prompt again: put together, and composed anew.
+//!
+//! 2,000 cases; 100,000 with `CALLSHEET_LONG=1`.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[path = "support/hostile.rs"]
+mod hostile;
+#[expect(dead_code, reason = "shared with the other laws")]
+#[path = "support/markdown.rs"]
+mod markdown;
+#[expect(dead_code, reason = "shared with the other laws")]
+#[path = "support/world.rs"]
+mod world;
+
+use callsheet_core::record::{
+    Digest, Event, Finding, Id, Kept, Lost, Part, Run, blobs_of, keep, request_of, sha256, spans_of, text_of,
+    verify,
+};
+use callsheet_core::render::{Api, render};
+use callsheet_core::{Format, Recorder, Request, Text, compose};
+use proptest::prelude::*;
+use world::{Scenario, scenario};
+
+fn run(request: &Request, recipe: &str) -> Run {
+    Run {
+        id: Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap(),
+        parent: None,
+        task: request.task.as_ref().and_then(|task| task.id.as_ref()).map(ToString::to_string),
+        agent: request.agent.clone(),
+        phase: request.phase.clone(),
+        role: request.role.clone(),
+        recipe: recipe.into(),
+        started: "2026-01-31T12:00:00.000000Z".into(),
+    }
+}
+
+/// What is kept of a prompt, and its text; nothing where the format cannot carry it.
+fn kept(scenario: &Scenario, format: Format) -> Option<(Request, Kept, String)> {
+    let request = Request { format: Some(format), ..scenario.request() };
+    let sources = Recorder::new(scenario.world());
+    let composed = compose(&request, &sources).unwrap_or_else(|failure| panic!("{failure}"));
+    let rendered = render(&composed.prompt, format, None).ok()?;
+    let run = run(&request, &composed.prompt.recipe);
+    let kept =
+        keep(run, &request, &sources.finish(), (&composed, &rendered, None::<Api>), &composed.talk).unwrap();
+    Some((request, kept, rendered.text))
+}
+
+fn config() -> ProptestConfig {
+    let long = std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1");
+    let cases = if long { 100_000 } else { 2_000 };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_record_gives_its_prompt_again(scenario in scenario(), at in 0..3_usize) {
+        let format = [Format::Markdown, Format::Xml, Format::Json][at];
+        if let Some((request, kept, text)) = kept(&scenario, format) {
+            let mut blob = |digest| kept.blobs.get(&digest).cloned();
+            prop_assert_eq!(&text_of(&kept.composed, &mut blob).unwrap(), &text);
+            prop_assert_eq!(request_of(&kept.composed, &mut blob).unwrap(), request);
+            prop_assert_eq!(verify(&kept.composed, &mut blob), Ok(Finding::Same));
+            let (whole, placed) = spans_of(&kept.composed, &mut blob).unwrap();
+            prop_assert_eq!(whole, text);
+            prop_assert!(placed.windows(2).all(|two| two[0].end == two[1].start));
+            let needed = blobs_of(&kept.composed, &mut blob).unwrap();
+            prop_assert_eq!(needed, kept.blobs.keys().copied().collect());
+            let event = Event::Composed(kept.composed);
+            prop_assert_eq!(Event::read("composed", &event.payload().unwrap()), Ok(event));
+        }
+    }
+}
+
+/// A prompt with long texts, and with data that looks like what stands for one.
+fn long_and_alike() -> (Request, Kept, String) {
+    let long = "A long value, given by a person.\n".repeat(40);
+    let looks_like = serde_json::json!({ "$blob": "x", "n": { "$as_it_is": { "$blob": 1 } }, "long": long });
+    let request: Request = serde_json::from_value(serde_json::json!({
+        "recipe": "layers",
+        "role": "supervisor",
+        "instructions": long,
+        "tools": [looks_like],
+        "context": [{ "name": "hook", "data": looks_like }],
+    }))
+    .unwrap();
+    let sources = Recorder::new(callsheet_core::Builtin);
+    let composed = compose(&request, &sources).unwrap();
+    let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
+    let run = run(&request, "layers");
+    let kept = keep(run, &request, &sources.finish(), (&composed, &rendered, None), &[]).unwrap();
+    (request, kept, long)
+}
+
+#[test]
+fn long_texts_are_kept_once_and_look_alikes_stay_what_they_are() {
+    let (request, kept, long) = long_and_alike();
+    let mut blob = |digest| kept.blobs.get(&digest).cloned();
+    assert_eq!(request_of(&kept.composed, &mut blob).unwrap(), request);
+    assert_eq!(verify(&kept.composed, &mut blob), Ok(Finding::Same));
+    let digest = sha256(&[long.as_bytes()]);
+    assert_eq!(kept.blobs.get(&digest).map(Text::as_str), Some(long.as_str()));
+    assert!(
+        kept.composed
+            .output
+            .parts
+            .iter()
+            .all(|part| !matches!(part, Part::Literal(_, text) if text.len() > 512))
+    );
+}
+
+#[test]
+fn what_cannot_be_had_is_named() {
+    let (_, kept, _) = long_and_alike();
+    for missing in kept.blobs.keys() {
+        let found = verify(&kept.composed, &mut |digest: Digest| {
+            kept.blobs.get(&digest).filter(|_| digest != *missing).cloned()
+        });
+        assert!(
+            matches!(&found, Err(Lost { digest, .. }) if *digest == Some(*missing)),
+            "{missing}: {found:?}"
+        );
+    }
+}

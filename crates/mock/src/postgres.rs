@@ -1,0 +1,141 @@
+//! A PostgreSQL server of a test's own: made by `initdb`, on a free port, gone when it is dropped.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+#[derive(Debug)]
+pub struct Postgres {
+    programs: PathBuf,
+    dir: TempDir,
+    port: u16,
+    /// Whom the server runs as, where we are somebody whom it refuses to run as.
+    user: Option<(u32, u32)>,
+}
+
+impl Postgres {
+    /// A server that runs, or why there is none.
+    pub fn start() -> Result<Self, String> {
+        let programs = programs().ok_or("PostgreSQL is not installed")?;
+        let said = |error: io::Error| error.to_string();
+        let dir = tempfile::Builder::new().prefix("callsheet-pg").tempdir().map_err(said)?;
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).map_err(said)?;
+        let user = unprivileged();
+        if let Some((user, group)) = user {
+            chown(dir.path(), Some(user), Some(group)).map_err(said)?;
+        }
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(said)?.port();
+        let server = Self { programs, dir, port, user };
+        let data = server.data();
+        let options =
+            ["-U", "callsheet", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"];
+        server.run(server.command("initdb").args(options).arg(&data))?;
+        server.resume()?;
+        Ok(server)
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://callsheet@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// A database of its own on this server.
+    pub fn database(&self, name: &str) -> Result<String, String> {
+        let port = self.port.to_string();
+        let place = ["-h", "127.0.0.1", "-p", &port, "-U", "callsheet"];
+        self.run(self.command("createdb").args(place).arg(name))?;
+        Ok(format!("postgres://callsheet@127.0.0.1:{}/{name}", self.port))
+    }
+
+    /// Starts it again.
+    pub fn resume(&self) -> Result<(), String> {
+        let options =
+            format!("-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories=''", self.port);
+        let log = self.dir.path().join("log");
+        self.run(
+            self.command("pg_ctl")
+                .arg("-D")
+                .arg(self.data())
+                .arg("-l")
+                .arg(log)
+                .args(["-w", "-o", &options, "start"]),
+        )
+    }
+
+    /// Stops it as a power cut would.
+    pub fn crash(&self) -> Result<(), String> {
+        self.run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-w", "-m", "immediate", "stop"]))
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        if let Some((user, group)) = self.user {
+            command.gid(group).uid(user);
+        }
+        command
+    }
+
+    fn run(&self, command: &mut Command) -> Result<(), String> {
+        // The server keeps what it is started with open, so nothing of ours may be a pipe.
+        let said = self.dir.path().join("said");
+        let file = fs::File::create(&said).map_err(|error| error.to_string())?;
+        let both = file.try_clone().map_err(|error| error.to_string())?;
+        let status = command.stdout(file).stderr(both).status().map_err(|error| error.to_string())?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: {}",
+                command.get_program().display(),
+                fs::read_to_string(said).unwrap_or_default()
+            )),
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // A server that is down already is what was wanted.
+        drop(self.crash());
+    }
+}
+
+/// The folder of the newest server that is installed.
+fn programs() -> Option<PathBuf> {
+    let version = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let mut installed: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    installed.sort_by_key(|path| version(path));
+    let on_path = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect::<Vec<_>>())
+        .unwrap_or_default();
+    let folders = installed.into_iter().rev().map(|path| path.join("bin")).chain(on_path);
+    folders.into_iter().find(|folder| folder.join("initdb").is_file() && folder.join("pg_ctl").is_file())
+}
+
+/// PostgreSQL does not run as root: then as its own user or, without one, as nobody.
+fn unprivileged() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    of("postgres").or_else(|| of("nobody")).or(Some((65534, 65534)))
+}

@@ -1,0 +1,503 @@
+//! Databases: the only file that names a driver.
+//!
+//! Both engines take the same statements, with `$1`, `$2` … in order of their first appearance. What differs is here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use callsheet_core::record::Digest;
+use postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use postgres::{Client, NoTls, Statement};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::error::Error;
+use crate::migrate::Migration;
+
+/// Which database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// An open database.
+pub(crate) enum Db {
+    Sqlite(Connection),
+    Postgres(Box<Postgres>),
+}
+
+pub(crate) struct Postgres {
+    url: String,
+    client: Client,
+    prepared: BTreeMap<&'static str, Statement>,
+    in_transaction: bool,
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A URL may hold a password.
+        write!(f, "{:?}", self.engine())
+    }
+}
+
+/// A value that goes into a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Param<'p> {
+    Null,
+    Int(i64),
+    Text(&'p str),
+    Bytes(&'p [u8]),
+}
+
+impl<'p> Param<'p> {
+    pub(crate) fn maybe(text: Option<&'p str>) -> Self {
+        text.map_or(Self::Null, Self::Text)
+    }
+}
+
+/// A value that comes out.
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// Of a type that no column has.
+    Other,
+}
+
+/// A row, taken apart from left to right. A value that is not of its column's type is damage, and named.
+#[derive(Debug)]
+pub(crate) struct Row(std::vec::IntoIter<Value>);
+
+impl Row {
+    pub(crate) fn int(&mut self, column: &str) -> Result<i64, Error> {
+        match self.0.next() {
+            Some(Value::Int(number)) => Ok(number),
+            _ => Err(Error::damaged(format!("{column} is not a number"))),
+        }
+    }
+
+    pub(crate) fn maybe_int(&mut self, column: &str) -> Result<Option<i64>, Error> {
+        match self.0.next() {
+            Some(Value::Null) => Ok(None),
+            Some(Value::Int(number)) => Ok(Some(number)),
+            _ => Err(Error::damaged(format!("{column} is not a number"))),
+        }
+    }
+
+    pub(crate) fn text(&mut self, column: &str) -> Result<String, Error> {
+        self.maybe_text(column)?.ok_or_else(|| Error::damaged(format!("{column} is not a text")))
+    }
+
+    pub(crate) fn maybe_text(&mut self, column: &str) -> Result<Option<String>, Error> {
+        match self.0.next() {
+            Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            _ => Err(Error::damaged(format!("{column} is not a text"))),
+        }
+    }
+
+    pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, Error> {
+        self.maybe_bytes(column)?.ok_or_else(|| Error::damaged(format!("{column} is not there")))
+    }
+
+    pub(crate) fn maybe_bytes(&mut self, column: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.0.next() {
+            Some(Value::Null) => Ok(None),
+            Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
+            _ => Err(Error::damaged(format!("{column} is not a byte string"))),
+        }
+    }
+
+    pub(crate) fn digest(&mut self, column: &str) -> Result<Digest, Error> {
+        let bytes = self.bytes(column)?;
+        bytes.try_into().map(Digest).map_err(|_| Error::damaged(format!("{column} is not a SHA-256")))
+    }
+}
+
+/// Older ones can lose what was written when a write-ahead log is reset.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// How long a writer waits for another one.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn old_enough(version: i32) -> Result<(), Error> {
+    if version >= OLDEST_SQLITE {
+        return Ok(());
+    }
+    let spelled = |n: i32| format!("{}.{}.{}", n / 1_000_000, n / 1000 % 1000, n % 1000);
+    let (found, oldest) = (spelled(version), spelled(OLDEST_SQLITE));
+    Err(Error::Failed(format!("SQLite {found} can corrupt a write-ahead log; {oldest} or newer is needed")))
+}
+
+impl Db {
+    pub(crate) fn memory() -> Result<Self, Error> {
+        old_enough(rusqlite::version_number())?;
+        Ok(Self::Sqlite(Connection::open_in_memory()?))
+    }
+
+    /// Opens a file, which is made if `create` says so. Nobody but its owner can read it, whatever the umask is.
+    pub(crate) fn sqlite(path: &Path, create: bool) -> Result<Self, Error> {
+        old_enough(rusqlite::version_number())?;
+        let path = private_file(path, create)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let connection = Connection::open_with_flags(&path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        let mut db = Self::Sqlite(connection);
+        // A database that came with a cloned repository must not run anything of its own.
+        db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = FULL")?;
+        // Changing the mode does not wait for others by itself.
+        let start = Instant::now();
+        loop {
+            match db.batch("PRAGMA journal_mode = WAL") {
+                Err(Error::Locked) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                done => break done?,
+            }
+        }
+        Ok(db)
+    }
+
+    pub(crate) fn postgres(url: &str) -> Result<Self, Error> {
+        let client = connect(url)?;
+        let (url, prepared) = (url.to_owned(), BTreeMap::new());
+        Ok(Self::Postgres(Box::new(Postgres { url, client, prepared, in_transaction: false })))
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        match self {
+            Self::Sqlite(_) => Engine::Sqlite,
+            Self::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
+            }
+            Self::Postgres(postgres) => {
+                let (client, statement) = postgres.ready(sql)?;
+                Ok(client.execute(&statement, &bound(params))?)
+            }
+        }
+    }
+
+    pub(crate) fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                let width = statement.column_count();
+                let mut rows = statement.query(rusqlite::params_from_iter(params))?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let values: Result<Vec<Value>, _> =
+                        (0..width).map(|at| row.get_ref(at).map(of_sqlite)).collect();
+                    found.push(Row(values?.into_iter()));
+                }
+                Ok(found)
+            }
+            Self::Postgres(postgres) => {
+                let (client, statement) = postgres.ready(sql)?;
+                let rows = client.query(&statement, &bound(params))?;
+                rows.iter().map(|row| Ok(Row(of_postgres(row)?.into_iter()))).collect()
+            }
+        }
+    }
+
+    /// Statements without parameters or answers.
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Self::Postgres(postgres) => Ok(postgres.open()?.batch_execute(sql)?),
+        }
+    }
+
+    /// Does `work` as a whole or not at all, while nobody else writes.
+    pub(crate) fn alone<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        match self {
+            Self::Sqlite(_) => self.batch("BEGIN IMMEDIATE")?,
+            Self::Postgres(_) => self.batch("BEGIN")?,
+        }
+        self.set_in_transaction(true);
+        let done = match self {
+            Self::Sqlite(_) => Ok(()),
+            // Held until the end of the transaction, so that numbers are given in the order of the commits.
+            Self::Postgres(_) => self.batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
+        };
+        let done = done.and_then(|()| work(self)).and_then(|value| {
+            self.batch("COMMIT")?;
+            Ok(value)
+        });
+        if done.is_err() {
+            // The transaction may be gone already, and the connection with it; then nothing was written.
+            let _ = self.batch("ROLLBACK");
+        }
+        self.set_in_transaction(false);
+        done
+    }
+
+    fn set_in_transaction(&mut self, now: bool) {
+        if let Self::Postgres(postgres) = self {
+            postgres.in_transaction = now;
+        }
+    }
+
+    pub(crate) fn has_schema(&mut self) -> Result<bool, Error> {
+        let sql = match self {
+            Self::Sqlite(_) => "SELECT 1 FROM sqlite_schema LIMIT 1",
+            Self::Postgres(_) => {
+                "SELECT 1::bigint FROM information_schema.tables WHERE table_schema = current_schema() LIMIT 1"
+            }
+        };
+        Ok(!self.query(sql, &[])?.is_empty())
+    }
+
+    /// Whether the schema is ours and nothing else: a trigger or a view in a file that somebody else made would run
+    /// when we write.
+    pub(crate) fn check_schema(&mut self, known: &[Migration]) -> Result<(), Error> {
+        if self.engine() == Engine::Postgres {
+            return Ok(());
+        }
+        let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
+        let mut wanted: BTreeSet<&str> = known
+            .iter()
+            .flat_map(|migration| migration.sql.split(";\n"))
+            .filter(|sql| !sql.is_empty())
+            .collect();
+        for mut row in rows {
+            let (name, sql) = (row.text("sqlite_schema.name")?, row.maybe_text("sqlite_schema.sql")?);
+            if !sql.is_some_and(|sql| wanted.remove(sql.as_str())) {
+                return Err(Error::damaged(format!("`{name}` in its schema is not callsheet's")));
+            }
+        }
+        match wanted.first() {
+            Some(missing) => Err(Error::damaged(format!(
+                "its schema lacks `{}`",
+                missing.lines().next().unwrap_or_default()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Which of these blobs are there.
+    pub(crate) fn known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, Error> {
+        match self {
+            Self::Sqlite(_) => {
+                let mut known = BTreeSet::new();
+                for digest in digests {
+                    let sql = "SELECT 1 FROM blobs WHERE sha256 = $1";
+                    if !self.query(sql, &[Param::Bytes(&digest.0)])?.is_empty() {
+                        known.insert(*digest);
+                    }
+                }
+                Ok(known)
+            }
+            // One question for all of them: each would be a journey over the network.
+            Self::Postgres(postgres) => {
+                let (client, statement) =
+                    postgres.ready("SELECT sha256 FROM blobs WHERE sha256 = ANY($1)")?;
+                let all: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
+                let rows = client.query(&statement, &[&all])?;
+                rows.iter()
+                    .map(|row| {
+                        let bytes: Vec<u8> = row.try_get(0)?;
+                        bytes
+                            .try_into()
+                            .map(Digest)
+                            .map_err(|_| Error::damaged("blobs.sha256 is not a SHA-256"))
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// What the database itself finds wrong with its pages and indices.
+    pub(crate) fn integrity(&mut self) -> Result<Vec<String>, Error> {
+        if self.engine() == Engine::Postgres {
+            return Ok(Vec::new());
+        }
+        let rows = self.query("PRAGMA integrity_check", &[])?;
+        let lines: Result<Vec<String>, Error> =
+            rows.into_iter().map(|mut row| row.text("integrity_check")).collect();
+        Ok(lines?.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// Gives room that removed content took back to the file system.
+    pub(crate) fn shrink(&mut self) -> Result<(), Error> {
+        match self.engine() {
+            Engine::Sqlite => self.batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"),
+            // One by one: several statements at once would be a transaction, and that cannot be one.
+            Engine::Postgres => self.batch("VACUUM blobs").and_then(|()| self.batch("VACUUM records")),
+        }
+    }
+}
+
+/// The real path of a file that only its owner can read.
+fn private_file(path: &Path, create: bool) -> Result<PathBuf, Error> {
+    let failed = |error: std::io::Error| Error::Failed(format!("`{}`: {error}", path.display()));
+    if !create && path.symlink_metadata().is_err() {
+        return Err(Error::NotThere(path.display().to_string()));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if create && !folder.exists() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    if create {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let found = path.symlink_metadata().map_err(failed)?;
+    if !found.is_file() {
+        return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
+    }
+    if found.permissions().mode() & 0o777 != 0o600 {
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+    }
+    path.canonicalize().map_err(failed)
+}
+
+/// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
+const WRITERS: u32 = 7_161_947;
+
+fn connect(url: &str) -> Result<Client, Error> {
+    let mut client = Client::connect(url, NoTls)?;
+    client.batch_execute(
+        "SET synchronous_commit = on; SET lock_timeout = '20s'; SET search_path = callsheet",
+    )?;
+    // Who may only write to a ledger that others made has no right to make one.
+    if client.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[])?.is_empty() {
+        // Two at once would stumble over each other without the lock.
+        client.batch_execute(&format!(
+            "BEGIN; SELECT pg_advisory_xact_lock({WRITERS}); CREATE SCHEMA IF NOT EXISTS callsheet; COMMIT"
+        ))?;
+    }
+    Ok(client)
+}
+
+impl Postgres {
+    /// A connection that is not closed; in the middle of a transaction there is no second one.
+    fn open(&mut self) -> Result<&mut Client, Error> {
+        if self.client.is_closed() && !self.in_transaction {
+            self.client = connect(&self.url)?;
+            self.prepared.clear();
+        }
+        Ok(&mut self.client)
+    }
+
+    fn ready(&mut self, sql: &'static str) -> Result<(&mut Client, Statement), Error> {
+        self.open()?;
+        let statement = match self.prepared.get(sql) {
+            Some(statement) => statement.clone(),
+            None => {
+                let statement = self.client.prepare(sql)?;
+                self.prepared.insert(sql, statement.clone());
+                statement
+            }
+        };
+        Ok((&mut self.client, statement))
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            Some(ErrorCode::DiskFull) => Self::Failed("the disk is full; nothing was written".into()),
+            _ => Self::Failed(format!("SQLite: {error}")),
+        }
+    }
+}
+
+impl From<postgres::Error> for Error {
+    fn from(error: postgres::Error) -> Self {
+        use postgres::error::SqlState;
+        match error.code() {
+            Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => Self::Locked,
+            Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+                Self::Damaged(error.to_string())
+            }
+            _ => {
+                let cause =
+                    std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Self::Failed(format!("PostgreSQL: {error}{cause}"))
+            }
+        }
+    }
+}
+
+impl rusqlite::ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) => number.to_sql(ty, out),
+            Self::Text(text) => text.to_sql(ty, out),
+            Self::Bytes(bytes) => bytes.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::BYTEA].contains(ty)
+    }
+
+    to_sql_checked!();
+}
+
+fn bound<'p>(params: &'p [Param<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
+    params.iter().map(|param| param as &(dyn ToSql + Sync)).collect()
+}
+
+fn of_sqlite(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Text(text) => String::from_utf8(text.to_vec()).map_or(Value::Other, Value::Text),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+        ValueRef::Real(_) => Value::Other,
+    }
+}
+
+fn of_postgres(row: &postgres::Row) -> Result<Vec<Value>, Error> {
+    let value = |at: usize| -> Result<Value, Error> {
+        let ty = row.columns()[at].type_();
+        Ok(if *ty == Type::INT8 {
+            row.try_get::<_, Option<i64>>(at)?.map_or(Value::Null, Value::Int)
+        } else if *ty == Type::TEXT {
+            row.try_get::<_, Option<String>>(at)?.map_or(Value::Null, Value::Text)
+        } else if *ty == Type::BYTEA {
+            row.try_get::<_, Option<Vec<u8>>>(at)?.map_or(Value::Null, Value::Bytes)
+        } else {
+            Value::Other
+        })
+    };
+    (0..row.len()).map(value).collect()
+}

@@ -1,0 +1,48 @@
+//! What can be wrong with a ledger.
+
+use std::fmt;
+
+use callsheet_core::record::Id;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// There is no ledger here.
+    NotThere(String),
+    /// Somebody else writes, for longer than we wait.
+    Locked,
+    /// Something is not what it was when it was written.
+    Damaged(String),
+    /// A newer version of callsheet has written to it.
+    Newer { found: i64, known: i64 },
+    /// It could not be opened, read or written: no room, no connection, no permission.
+    Failed(String),
+    /// No run has this id.
+    NoRun(String),
+    /// Several runs have an id that begins like this.
+    ManyRuns(String, Vec<Id>),
+}
+
+impl Error {
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::Damaged(what.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThere(place) => write!(f, "there is no ledger at {place}"),
+            Self::Locked => f.write_str("the ledger is locked: somebody else is writing to it"),
+            Self::Damaged(what) => write!(f, "the ledger is damaged: {what}"),
+            Self::Newer { found, known } => write!(
+                f,
+                "the ledger has schema {found}, and this callsheet knows schemas up to {known}: a newer one wrote to it"
+            ),
+            Self::Failed(why) => f.write_str(why),
+            Self::NoRun(name) => write!(f, "no run is called `{name}`"),
+            Self::ManyRuns(name, _) => write!(f, "several runs have an id that begins with `{name}`"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,321 @@
+//! The ledger: opening it, and appending to it.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use callsheet_core::Text;
+use callsheet_core::record::{Composed, Digest, Event, Id, Kept, Link, sha256};
+
+use crate::clock::now;
+use crate::db::{Db, Engine, Param};
+use crate::error::Error;
+use crate::migrate::migrate;
+
+/// Where a ledger is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A URL; it may hold a password, so it is never shown.
+    Postgres(String),
+    /// Gone when it is closed.
+    Memory,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "{}", path.display()),
+            Self::Postgres(_) => f.write_str("PostgreSQL"),
+            Self::Memory => f.write_str("memory"),
+        }
+    }
+}
+
+/// The last number that was given, and the link that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub seq: u64,
+    pub chain: Digest,
+}
+
+/// An open ledger.
+pub struct Ledger {
+    pub(crate) db: Db,
+    zip: zstd::bulk::Compressor<'static>,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ledger({:?})", self.db)
+    }
+}
+
+/// A record that is about to be appended.
+pub(crate) struct Draft<'d> {
+    pub(crate) run: Option<&'d Id>,
+    pub(crate) flow: Option<&'d Id>,
+    pub(crate) kind: &'d str,
+    pub(crate) at: &'d str,
+    /// The payload and its digest; of one that retention took, the digest is left.
+    pub(crate) payload: Option<&'d str>,
+    pub(crate) sha256: Digest,
+}
+
+/// Higher levels take many times as long for a few percent.
+const LEVEL: i32 = 3;
+
+/// No text is longer than this: a file of this size could not be read in the first place.
+const MOST_BYTES: u64 = 1 << 32;
+
+impl Ledger {
+    /// Opens a ledger, or makes one where there is none.
+    pub fn create(place: &Place) -> Result<Self, Error> {
+        Self::new(match place {
+            Place::Sqlite(path) => Db::sqlite(path, true)?,
+            Place::Postgres(url) => Db::postgres(url)?,
+            Place::Memory => Db::memory()?,
+        })
+    }
+
+    /// Opens a ledger that is there.
+    pub fn open(place: &Place) -> Result<Self, Error> {
+        match place {
+            Place::Sqlite(path) => Self::new(Db::sqlite(path, false)?),
+            place => Self::create(place),
+        }
+    }
+
+    fn new(mut db: Db) -> Result<Self, Error> {
+        migrate(&mut db)?;
+        let zip =
+            zstd::bulk::Compressor::new(LEVEL).map_err(|error| Error::Failed(format!("zstd: {error}")))?;
+        Ok(Self { db, zip })
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.db.engine()
+    }
+
+    /// Keeps a prompt: its texts, its run and its record, all of them or none. Answers with the record's number.
+    pub fn compose(&mut self, kept: &Kept) -> Result<u64, Error> {
+        let event = Event::Composed(kept.composed.clone());
+        self.put(Some(&kept.composed.run.id), None, &event, &kept.blobs)
+    }
+
+    /// Appends what happened in a run or a flow. Answers with the record's number.
+    pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, Error> {
+        self.put(run, flow, event, &BTreeMap::new())
+    }
+
+    fn put(
+        &mut self,
+        run: Option<&Id>,
+        flow: Option<&Id>,
+        event: &Event,
+        blobs: &BTreeMap<Digest, Text>,
+    ) -> Result<u64, Error> {
+        let payload = event.payload().map_err(Error::Failed)?;
+        let sha256 = sha256(&[payload.as_bytes()]);
+        let zipped = self.zip_unknown(blobs)?;
+        let Self { db, zip } = self;
+        db.alone(|db| {
+            put_blobs(db, zip, blobs, zipped)?;
+            // Inside of the transaction, so that times are in the order of the numbers.
+            let at = now();
+            let draft = Draft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
+            let seq = append(db, zip, &draft)?;
+            index(db, seq, run, event)?;
+            Ok(seq)
+        })
+    }
+
+    /// Compresses what is not there yet, before anybody has to wait for us.
+    pub(crate) fn zip_unknown(
+        &mut self,
+        blobs: &BTreeMap<Digest, Text>,
+    ) -> Result<BTreeMap<Digest, Vec<u8>>, Error> {
+        let digests: Vec<Digest> = blobs.keys().copied().collect();
+        let known = if digests.is_empty() { Default::default() } else { self.db.known_blobs(&digests)? };
+        let unknown = blobs.iter().filter(|(digest, _)| !known.contains(digest));
+        unknown.map(|(digest, text)| Ok((*digest, zipped(&mut self.zip, text.as_bytes())?))).collect()
+    }
+
+    /// Does `work` in one transaction.
+    pub(crate) fn alone<T>(
+        &mut self,
+        work: impl FnOnce(&mut Db, &mut zstd::bulk::Compressor<'static>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Self { db, zip } = self;
+        db.alone(|db| work(db, zip))
+    }
+
+    pub fn head(&mut self) -> Result<Head, Error> {
+        head(&mut self.db)
+    }
+
+    /// A text by its digest, or nothing where there is none. One that is not what its digest says is damage.
+    pub fn blob(&mut self, digest: Digest) -> Result<Option<Text>, Error> {
+        blob(&mut self.db, digest)
+    }
+
+    /// The prompt of a run.
+    pub fn composed(&mut self, run: &Id) -> Result<Composed, Error> {
+        for record in self.records_of(run)? {
+            if record.kind == "composed" {
+                let seq = record.seq;
+                return match record.event()? {
+                    Some(Event::Composed(composed)) => Ok(composed),
+                    _ => Err(Error::damaged(format!("record {seq}: its payload is gone"))),
+                };
+            }
+        }
+        Err(Error::damaged(format!("run {run} has no record of its prompt")))
+    }
+}
+
+pub(crate) fn blob(db: &mut Db, digest: Digest) -> Result<Option<Text>, Error> {
+    let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
+    let Some(mut row) = db.query(sql, &[Param::Bytes(&digest.0)])?.into_iter().next() else {
+        return Ok(None);
+    };
+    let place = format!("blob {digest}");
+    let wrong = |why: String| Error::damaged(format!("{place}: {why}"));
+    let size = row.int(&format!("{place}: size"))?;
+    let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
+    let size = u64::try_from(size).ok().filter(|size| *size <= MOST_BYTES);
+    let size = size.ok_or_else(|| wrong("its size is no size".into()))?;
+    let text = unzip(&bytes, packed, size).map_err(wrong)?;
+    if text.len() as u64 != size {
+        return Err(wrong("it has another size".into()));
+    }
+    if sha256(&[text.as_bytes()]) != digest {
+        return Err(wrong("its text has another SHA-256".into()));
+    }
+    Ok(Some(text.into()))
+}
+
+pub(crate) fn head(db: &mut Db) -> Result<Head, Error> {
+    let rows = db.query("SELECT seq, chain FROM head", &[])?;
+    let mut row = rows.into_iter().next().ok_or_else(|| Error::damaged("its head is gone"))?;
+    Ok(Head { seq: number(row.int("head.seq")?), chain: row.digest("head.chain")? })
+}
+
+/// Numbers come from us and are never negative; one that was tampered with is none that follows another.
+pub(crate) fn number(number: i64) -> u64 {
+    number.unsigned_abs()
+}
+
+pub(crate) fn zipped(zip: &mut zstd::bulk::Compressor<'static>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    zip.compress(bytes).map_err(|error| Error::Failed(format!("zstd: {error}")))
+}
+
+/// The first bytes of the SHA-256 of packed bytes, as a number. A changed byte is found even where unpacking would not
+/// notice it.
+pub(crate) fn packed(bytes: &[u8]) -> i64 {
+    let Digest([a, b, c, d, e, f, g, h, ..]) = sha256(&[bytes]);
+    i64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// No more than `most` bytes are unpacked, and one more to tell that there are more.
+pub(crate) fn unzip(bytes: &[u8], check: i64, most: u64) -> Result<String, String> {
+    if packed(bytes) != check {
+        return Err("its packed bytes have another SHA-256".into());
+    }
+    let mut text = Vec::new();
+    let unzip = zstd::stream::read::Decoder::new(bytes);
+    let unpacked = unzip.and_then(|unzip| unzip.take(most + 1).read_to_end(&mut text));
+    unpacked.map_err(|error| format!("it cannot be unpacked: {error}"))?;
+    String::from_utf8(text).map_err(|_| "it is not UTF-8".into())
+}
+
+/// Blobs that are not there yet. `zipped` may lack one that retention took in the meantime.
+pub(crate) fn put_blobs(
+    db: &mut Db,
+    zip: &mut zstd::bulk::Compressor<'static>,
+    blobs: &BTreeMap<Digest, Text>,
+    mut ready: BTreeMap<Digest, Vec<u8>>,
+) -> Result<(), Error> {
+    if blobs.is_empty() {
+        return Ok(());
+    }
+    let known = db.known_blobs(&blobs.keys().copied().collect::<Vec<_>>())?;
+    for (digest, text) in blobs.iter().filter(|(digest, _)| !known.contains(digest)) {
+        let bytes = match ready.remove(digest) {
+            Some(bytes) => bytes,
+            None => zipped(zip, text.as_bytes())?,
+        };
+        let (size, packed) = (Param::Int(text.len() as i64), Param::Int(packed(&bytes)));
+        let row = [Param::Bytes(&digest.0), size, Param::Bytes(&bytes), packed];
+        db.execute("INSERT INTO blobs (sha256, size, zstd, packed) VALUES ($1, $2, $3, $4)", &row)?;
+    }
+    Ok(())
+}
+
+/// Appends a record, and moves the head.
+pub(crate) fn append(
+    db: &mut Db,
+    zip: &mut zstd::bulk::Compressor<'static>,
+    draft: &Draft<'_>,
+) -> Result<u64, Error> {
+    let head = head(db)?;
+    let seq = head.seq + 1;
+    let (run, flow) = (draft.run.map(Id::as_str), draft.flow.map(Id::as_str));
+    let link = Link { seq, run, flow, kind: draft.kind, at: draft.at, payload: draft.sha256 };
+    let chain = link.after(&head.chain);
+    let payload = draft.payload.map(|payload| zipped(zip, payload.as_bytes())).transpose()?;
+    let row = [
+        Param::Int(seq as i64),
+        Param::maybe(run),
+        Param::maybe(flow),
+        Param::Text(draft.kind),
+        Param::Text(draft.at),
+        payload.as_deref().map_or(Param::Null, Param::Bytes),
+        payload.as_deref().map_or(Param::Null, |payload| Param::Int(packed(payload))),
+        Param::Bytes(&draft.sha256.0),
+        Param::Bytes(&chain.0),
+    ];
+    db.execute(
+        "INSERT INTO records (seq, run, flow, kind, at, payload, packed, payload_sha256, chain)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        &row,
+    )?;
+    db.execute("UPDATE head SET seq = $1, chain = $2", &[Param::Int(seq as i64), Param::Bytes(&chain.0)])?;
+    Ok(seq)
+}
+
+/// What a record changes in the list of runs.
+pub(crate) fn index(db: &mut Db, seq: u64, run: Option<&Id>, event: &Event) -> Result<(), Error> {
+    let Some(run) = run else { return Ok(()) };
+    let set = |db: &mut Db, sql, value: &str| {
+        db.execute(sql, &[Param::Text(value), Param::Text(run.as_str())]).map(drop)
+    };
+    match event {
+        Event::Composed(Composed { run, .. }) => {
+            let row = [
+                Param::Int(seq as i64),
+                Param::Text(run.id.as_str()),
+                Param::maybe(run.parent.as_ref().map(Id::as_str)),
+                Param::maybe(run.task.as_deref()),
+                Param::maybe(run.agent.as_deref()),
+                Param::maybe(run.phase.as_deref()),
+                Param::maybe(run.role.as_deref()),
+                Param::Text(&run.recipe),
+                Param::Text(&run.started),
+            ];
+            db.execute(
+                "INSERT INTO runs (seq, id, parent, task, agent, phase, role, recipe, started)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                &row,
+            )
+            .map(drop)
+        }
+        Event::Exit(exit) => set(db, "UPDATE runs SET ended = $1 WHERE id = $2", exit.ended.name()),
+        Event::Replied(replied) => match &replied.verdict {
+            Some(verdict) => set(db, "UPDATE runs SET verdict = $1 WHERE id = $2", verdict),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,25 @@
+//! callsheet-store: the ledger, an append-only record of runs, on SQLite or PostgreSQL.
+//!
+//! Texts are kept once, by their SHA-256. Records have one sequence and one chain of digests over the whole ledger,
+//! which grow in the transaction of each append: who sees number 8 has seen 7. What a record says is typed in
+//! [`callsheet_core::record`]; nothing here composes a prompt, except to prove that one is what it was.
+
+mod clock;
+mod db;
+mod error;
+mod export;
+mod gc;
+mod ledger;
+mod migrate;
+mod read;
+mod verify;
+
+pub use clock::{new_id, now};
+pub use db::Engine;
+pub use error::Error;
+pub use export::{Imported, Scope, export, import, read_export, statement};
+pub use gc::{Retention, Swept};
+pub use ledger::{Head, Ledger, Place};
+pub use migrate::{Migration, migrations};
+pub use read::{Filter, Line, Log, Record, RunRow};
+pub use verify::{Checked, Problem, Result as Verified};

@@ -1,0 +1,82 @@
+//! Migrations: how the tables come to be what they are. They are embedded, checked by their digests, and only go forward.
+
+use callsheet_core::record::sha256;
+
+use crate::db::{Db, Engine, Param};
+use crate::error::Error;
+
+/// A step of the schema: its number is its place in the list, from 1.
+#[derive(Debug)]
+pub struct Migration {
+    pub name: &'static str,
+    pub sql: &'static str,
+}
+
+const SQLITE: &[Migration] =
+    &[Migration { name: "ledger", sql: include_str!("../migrations/sqlite/0001_ledger.sql") }];
+const POSTGRES: &[Migration] =
+    &[Migration { name: "ledger", sql: include_str!("../migrations/postgres/0001_ledger.sql") }];
+
+/// The migrations of an engine, in order.
+pub const fn migrations(engine: Engine) -> &'static [Migration] {
+    match engine {
+        Engine::Sqlite => SQLITE,
+        Engine::Postgres => POSTGRES,
+    }
+}
+
+/// Brings the schema up to date, or says why it cannot be used.
+pub(crate) fn migrate(db: &mut Db) -> Result<(), Error> {
+    let known = migrations(db.engine());
+    let applied = |db: &mut Db| if db.has_schema()? { applied(db) } else { Ok(Vec::new()) };
+    let first = applied(db)?;
+    check(&first, known)?;
+    if first.len() < known.len() {
+        db.alone(|db| {
+            // Another process may have been faster.
+            let done = applied(db)?;
+            check(&done, known)?;
+            for (at, migration) in known.iter().enumerate().skip(done.len()) {
+                db.batch(migration.sql)?;
+                let digest = sha256(&[migration.sql.as_bytes()]).to_string();
+                let row =
+                    [Param::Int(at as i64 + 1), Param::Text(migration.name), Param::Text(digest.as_str())];
+                db.execute("INSERT INTO migrations (number, name, sha256) VALUES ($1, $2, $3)", &row)?;
+            }
+            if done.is_empty() {
+                let row = [Param::Bytes(&[0; 32])];
+                db.execute("INSERT INTO head (one, seq, chain) VALUES (1, 0, $1)", &row)?;
+            }
+            Ok(())
+        })?;
+    }
+    db.check_schema(known)
+}
+
+type Applied = (i64, String, String);
+
+fn applied(db: &mut Db) -> Result<Vec<Applied>, Error> {
+    let rows = db.query("SELECT number, name, sha256 FROM migrations ORDER BY number", &[])?;
+    rows.into_iter()
+        .map(|mut row| {
+            Ok((row.int("migrations.number")?, row.text("migrations.name")?, row.text("migrations.sha256")?))
+        })
+        .collect()
+}
+
+fn check(applied: &[Applied], known: &[Migration]) -> Result<(), Error> {
+    let newest = applied.last().map_or(0, |(number, ..)| *number);
+    if newest > known.len() as i64 {
+        return Err(Error::Newer { found: newest, known: known.len() as i64 });
+    }
+    for (at, (number, name, sha)) in applied.iter().enumerate() {
+        let migration = &known[at];
+        let same = sha256(&[migration.sql.as_bytes()]).to_string() == *sha && migration.name == name;
+        if *number != at as i64 + 1 || !same {
+            return Err(Error::damaged(format!(
+                "migration {number} (`{name}`) is not the one that was applied"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Reading: lists of runs, records, and the log of a run.
+
+use callsheet_core::record::{Digest, Event, Id, Link, Run, Stream, text_of};
+
+use crate::db::{Db, Param, Row};
+use crate::error::Error;
+use crate::ledger::{Ledger, number, unzip};
+
+/// A record as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub seq: u64,
+    pub run: Option<String>,
+    pub flow: Option<String>,
+    pub kind: String,
+    pub at: String,
+    /// JSON; `None` where retention took it.
+    pub payload: Option<String>,
+    pub payload_sha256: Digest,
+    pub chain: Digest,
+}
+
+impl Record {
+    /// What it says, or nothing where that was removed.
+    pub fn event(&self) -> Result<Option<Event>, Error> {
+        let read = |payload: &String| {
+            Event::read(&self.kind, payload)
+                .map_err(|why| Error::damaged(format!("record {}: {why}", self.seq)))
+        };
+        self.payload.as_ref().map(read).transpose()
+    }
+
+    pub fn link(&self) -> Link<'_> {
+        Link {
+            seq: self.seq,
+            run: self.run.as_deref(),
+            flow: self.flow.as_deref(),
+            kind: &self.kind,
+            at: &self.at,
+            payload: self.payload_sha256,
+        }
+    }
+}
+
+/// A row of the list of runs. It is made of records, and `verify` makes it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// The number of the run's first record.
+    pub seq: u64,
+    pub run: Run,
+    pub ended: Option<String>,
+    pub verdict: Option<String>,
+}
+
+/// Which runs to list, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub agent: Option<String>,
+    pub phase: Option<String>,
+    pub task: Option<String>,
+    pub verdict: Option<String>,
+    /// Times, or how they begin.
+    pub since: Option<String>,
+    pub until: Option<String>,
+    pub limit: usize,
+}
+
+/// A line of a run's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub number: u64,
+    pub at: String,
+    pub data: String,
+}
+
+/// Some lines of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    pub lines: Vec<Line>,
+    /// Lines of the stream in all.
+    pub total: u64,
+    /// More was printed than is kept.
+    pub cut: bool,
+}
+
+impl Ledger {
+    pub fn runs(&mut self, filter: &Filter) -> Result<Vec<RunRow>, Error> {
+        runs(&mut self.db, filter)
+    }
+
+    /// The run with this id, with an id that begins like this, or the `last` one.
+    pub fn find(&mut self, name: &str) -> Result<RunRow, Error> {
+        if name == "last" {
+            let rows = self.runs(&Filter { limit: 1, ..Filter::default() })?;
+            return rows.into_iter().next().ok_or_else(|| Error::NoRun(name.into()));
+        }
+        let is_prefix = !name.is_empty() && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+        if !is_prefix {
+            return Err(Error::NoRun(name.into()));
+        }
+        let first = name.to_ascii_lowercase();
+        let after = format!("{first}~");
+        let rows = self.db.query(
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict FROM runs
+             WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11",
+            &[Param::Text(&first), Param::Text(&after)],
+        )?;
+        let mut rows: Vec<RunRow> = rows.into_iter().map(run_row).collect::<Result<_, _>>()?;
+        match rows.len() {
+            0 => Err(Error::NoRun(name.into())),
+            1 => Ok(rows.remove(0)),
+            _ => Err(Error::ManyRuns(name.into(), rows.into_iter().map(|row| row.run.id).collect())),
+        }
+    }
+
+    pub fn records_of(&mut self, run: &Id) -> Result<Vec<Record>, Error> {
+        let rows = self.db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE run = $1 ORDER BY seq",
+            &[Param::Text(run.as_str())],
+        )?;
+        rows.into_iter().map(record).collect()
+    }
+
+    pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<Record>, Error> {
+        let rows = self.db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE flow = $1 ORDER BY seq",
+            &[Param::Text(flow.as_str())],
+        )?;
+        rows.into_iter().map(record).collect()
+    }
+
+    /// At most `limit` records with a number above `seq`, in order.
+    pub fn records_after(&mut self, seq: u64, limit: usize) -> Result<Vec<Record>, Error> {
+        records_after(&mut self.db, seq, limit)
+    }
+
+    /// The finished prompt of a run, put together and checked.
+    pub fn prompt(&mut self, run: &Id) -> Result<String, Error> {
+        let composed = self.composed(run)?;
+        let text = self.with_blobs(|blob| text_of(&composed, blob))?;
+        match callsheet_core::record::sha256(&[text.as_bytes()]) == composed.output.sha256 {
+            true => Ok(text),
+            false => Err(Error::damaged(format!("the prompt of run {run} has another SHA-256"))),
+        }
+    }
+
+    /// The lines of a stream: the last `tail` of those from line `since` on. The prompt is `meta`.
+    pub fn log(&mut self, run: &Id, stream: Stream, since: u64, tail: Option<usize>) -> Result<Log, Error> {
+        let mut log = Log { lines: Vec::new(), total: 0, cut: false };
+        let mut add = |at: &str, first: u64, text: &str| {
+            let lines = text.split_inclusive('\n').zip(first..);
+            for (line, number) in lines {
+                log.total = log.total.max(number);
+                if number >= since {
+                    let data = line.strip_suffix('\n').unwrap_or(line).to_owned();
+                    log.lines.push(Line { number, at: at.to_owned(), data });
+                }
+            }
+        };
+        let mut cut = false;
+        for record in self.records_of(run)? {
+            match record.event()? {
+                Some(Event::Output(output)) if output.stream == stream => {
+                    add(&record.at, output.line, &output.text);
+                    cut |= output.cut;
+                }
+                Some(Event::Composed(_)) if stream == Stream::Meta => add(&record.at, 1, &self.prompt(run)?),
+                _ => {}
+            }
+        }
+        log.cut = cut;
+        let skip = tail.map_or(0, |tail| log.lines.len().saturating_sub(tail));
+        log.lines.drain(..skip);
+        Ok(log)
+    }
+
+    /// Lets `work` ask for blobs; what is wrong with one is told instead of what `work` makes of it.
+    pub fn with_blobs<T>(
+        &mut self,
+        work: impl FnOnce(
+            &mut dyn FnMut(Digest) -> Option<callsheet_core::Text>,
+        ) -> Result<T, callsheet_core::record::Lost>,
+    ) -> Result<T, Error> {
+        let mut wrong = None;
+        let done = work(&mut |digest| match self.blob(digest) {
+            Ok(text) => text,
+            Err(error) => {
+                wrong = Some(error);
+                None
+            }
+        });
+        match (done, wrong) {
+            (Ok(done), _) => Ok(done),
+            (Err(lost), Some(Error::Damaged(_)) | None) => Err(Error::damaged(lost.to_string())),
+            (Err(_), Some(error)) => Err(error),
+        }
+    }
+}
+
+pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
+    // A longer text that begins the same way sorts behind it, so a day is before every time of that day.
+    let until = filter.until.as_ref().map(|until| format!("{until}~"));
+    let wanted = [
+        Param::maybe(filter.agent.as_deref()),
+        Param::maybe(filter.phase.as_deref()),
+        Param::maybe(filter.task.as_deref()),
+        Param::maybe(filter.verdict.as_deref()),
+        Param::maybe(filter.since.as_deref()),
+        Param::maybe(until.as_deref()),
+        Param::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX)),
+    ];
+    let rows = db.query(
+        "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict FROM runs
+         WHERE (CAST($1 AS TEXT) IS NULL OR agent = $1) AND (CAST($2 AS TEXT) IS NULL OR phase = $2)
+           AND (CAST($3 AS TEXT) IS NULL OR task = $3) AND (CAST($4 AS TEXT) IS NULL OR verdict = $4)
+           AND (CAST($5 AS TEXT) IS NULL OR started >= $5) AND (CAST($6 AS TEXT) IS NULL OR started <= $6)
+         ORDER BY seq DESC LIMIT $7",
+        &wanted,
+    )?;
+    rows.into_iter().map(run_row).collect()
+}
+
+pub(crate) fn records_after(db: &mut Db, seq: u64, limit: usize) -> Result<Vec<Record>, Error> {
+    let rows = db.query(
+        "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+         WHERE seq > $1 ORDER BY seq LIMIT $2",
+        &[Param::Int(seq as i64), Param::Int(limit as i64)],
+    )?;
+    rows.into_iter().map(record).collect()
+}
+
+pub(crate) fn run_row(mut row: Row) -> Result<RunRow, Error> {
+    let seq = number(row.int("runs.seq")?);
+    let place = |column: &str| format!("runs.{column} of {seq}");
+    let id = |text: Option<String>, column| match text.as_deref().map(Id::parse) {
+        None => Ok(None),
+        Some(Some(id)) => Ok(Some(id)),
+        Some(None) => Err(Error::damaged(format!("{} is not an id", place(column)))),
+    };
+    let own = row.text(&place("id"))?;
+    let own = id(Some(own), "id")?.ok_or_else(|| Error::damaged(place("id")))?;
+    let parent = row.maybe_text(&place("parent"))?;
+    Ok(RunRow {
+        seq,
+        run: Run {
+            id: own,
+            parent: id(parent, "parent")?,
+            task: row.maybe_text(&place("task"))?,
+            agent: row.maybe_text(&place("agent"))?,
+            phase: row.maybe_text(&place("phase"))?,
+            role: row.maybe_text(&place("role"))?,
+            recipe: row.text(&place("recipe"))?,
+            started: row.text(&place("started"))?,
+        },
+        ended: row.maybe_text(&place("ended"))?,
+        verdict: row.maybe_text(&place("verdict"))?,
+    })
+}
+
+fn record(mut row: Row) -> Result<Record, Error> {
+    let seq = number(row.int("records.seq")?);
+    let place = |column: &str| format!("records.{column} of {seq}");
+    let (run, flow) = (row.maybe_text(&place("run"))?, row.maybe_text(&place("flow"))?);
+    let (kind, at) = (row.text(&place("kind"))?, row.text(&place("at"))?);
+    let (zipped, packed) = (row.maybe_bytes(&place("payload"))?, row.maybe_int(&place("packed"))?);
+    let payload = match (zipped, packed) {
+        (None, None) => None,
+        (Some(zipped), Some(packed)) => {
+            let payload = unzip(&zipped, packed, MOST_PAYLOAD);
+            Some(payload.map_err(|why| Error::damaged(format!("{}: {why}", place("payload"))))?)
+        }
+        _ => return Err(Error::damaged(format!("{} is not there", place("payload")))),
+    };
+    let (payload_sha256, chain) = (row.digest(&place("payload_sha256"))?, row.digest(&place("chain"))?);
+    Ok(Record { seq, run, flow, kind, at, payload, payload_sha256, chain })
+}
+
+/// Far above the record of any prompt or output.
+const MOST_PAYLOAD: u64 = 1 << 30;

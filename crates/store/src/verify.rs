@@ -1,0 +1,338 @@
+//! Verifying: the chain, the list of runs, the texts, and every prompt composed again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify};
+
+use crate::db::Param;
+use crate::error::Error;
+use crate::ledger::{Head, Ledger};
+use crate::read::{Record, RunRow, run_row};
+
+/// What kind of trouble it is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Result {
+    /// Something in the ledger was changed, or is gone.
+    Damaged,
+    /// A prompt is not what its request and its sources give.
+    Differs,
+    /// Made by another version of the engine, and so not composed again.
+    OtherEngine,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub result: Result,
+    /// A record, a run, a blob.
+    pub place: String,
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    pub records: u64,
+    /// Runs whose prompts were composed again, or would have been.
+    pub runs: usize,
+    pub blobs: usize,
+    pub problems: Vec<Problem>,
+    pub head: Head,
+}
+
+impl Checked {
+    /// The worst that was found.
+    pub fn worst(&self) -> Option<Result> {
+        self.problems.iter().map(|problem| problem.result).min()
+    }
+
+    fn add(&mut self, result: Result, place: impl Into<String>, what: impl Into<String>) {
+        self.problems.push(Problem { result, place: place.into(), what: what.into() });
+    }
+
+    /// Damage is a finding; anything else ends the search.
+    fn found<T>(
+        &mut self,
+        place: &str,
+        done: std::result::Result<T, Error>,
+    ) -> std::result::Result<Option<T>, Error> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(Error::Damaged(what)) => {
+                self.add(Result::Damaged, place, what);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How many records are read at once.
+const PAGE: usize = 256;
+
+impl Ledger {
+    /// Checks the prompts of some runs, with their records and their texts.
+    pub fn verify(&mut self, runs: &[Id]) -> std::result::Result<Checked, Error> {
+        let mut checked = self.nothing_checked()?;
+        for run in runs {
+            let records = self.records_of(run);
+            for record in checked.found(&format!("run {run}"), records)?.unwrap_or_default() {
+                let before = self.link_before(record.seq)?;
+                check_link(&record, before.as_ref(), &mut checked);
+                checked.records += 1;
+                if let Some(Some(Event::Composed(composed))) =
+                    checked.found(&place(record.seq), record.event())?
+                {
+                    self.verify_prompt(&composed, &mut checked)?;
+                }
+            }
+        }
+        Ok(checked)
+    }
+
+    /// Checks everything; with `read_data` also texts that no prompt needs, and the pages of the database.
+    pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<Checked, Error> {
+        let mut checked = self.nothing_checked()?;
+        let mut walk = Walk::default();
+        let mut last = Head { seq: 0, chain: Digest::ZERO };
+        loop {
+            let page = match self.records_after(last.seq, PAGE) {
+                // One by one, so that what is whole is looked at too.
+                Err(Error::Damaged(_)) => self.records_after(last.seq, 1),
+                page => page,
+            };
+            let Some(page) = checked.found(&place(last.seq + 1), page)? else {
+                // What the damaged one said is not known, and the next is tied to the link that it has.
+                last.seq += 1;
+                match self.link_before(last.seq + 1)? {
+                    Some(chain) => last.chain = chain,
+                    None => break,
+                }
+                continue;
+            };
+            if page.is_empty() {
+                break;
+            }
+            for record in page {
+                for missing in last.seq + 1..record.seq {
+                    checked.add(Result::Damaged, place(missing), "it is gone");
+                }
+                check_link(&record, Some(&last.chain), &mut checked);
+                last = Head { seq: record.seq, chain: record.chain };
+                checked.records += 1;
+                if let Some(event) = checked.found(&place(record.seq), record.event())? {
+                    if let Some(Event::Composed(composed)) = &event {
+                        self.verify_prompt(composed, &mut checked)?;
+                    }
+                    walk.see(&record, event, &mut checked);
+                }
+            }
+        }
+        if last != checked.head {
+            let what = format!("it says {}, the last record is {}", checked.head.seq, last.seq);
+            checked.add(Result::Damaged, "head", what);
+        }
+        walk.check_removed(&mut checked);
+        self.verify_runs(walk.runs, &mut checked)?;
+        if read_data {
+            self.verify_blobs(&mut checked)?;
+            for line in self.db.integrity()? {
+                checked.add(Result::Damaged, "database", line);
+            }
+        }
+        Ok(checked)
+    }
+
+    fn nothing_checked(&mut self) -> std::result::Result<Checked, Error> {
+        Ok(Checked { records: 0, runs: 0, blobs: 0, problems: Vec::new(), head: self.head()? })
+    }
+
+    /// The link that a record is tied to.
+    pub fn link_before(&mut self, seq: u64) -> std::result::Result<Option<Digest>, Error> {
+        if seq <= 1 {
+            return Ok(Some(Digest::ZERO));
+        }
+        let rows =
+            self.db.query("SELECT chain FROM records WHERE seq = $1", &[Param::Int(seq as i64 - 1)])?;
+        rows.into_iter()
+            .next()
+            .map(|mut row| row.digest(&format!("records.chain of {}", seq - 1)))
+            .transpose()
+    }
+
+    /// Whether a record that somebody kept the link of is still tied to it.
+    pub fn has_link(&mut self, head: &Head) -> std::result::Result<bool, Error> {
+        Ok(self.link_before(head.seq + 1)? == Some(head.chain))
+    }
+
+    fn verify_prompt(
+        &mut self,
+        composed: &callsheet_core::record::Composed,
+        checked: &mut Checked,
+    ) -> std::result::Result<(), Error> {
+        checked.runs += 1;
+        let place = format!("run {}", composed.run.id);
+        let finding = self.with_blobs(|blob| verify(composed, blob));
+        match checked.found(&place, finding)? {
+            Some(Finding::Differs { input, why }) => {
+                let what = input.map_or(why.clone(), |input| format!("{input}: {why}"));
+                checked.add(Result::Differs, place, what);
+            }
+            Some(Finding::OtherEngine(engine)) => {
+                let what = format!(
+                    "it was made by version {engine} of the engine, this is {}",
+                    callsheet_core::ENGINE_VERSION
+                );
+                checked.add(Result::OtherEngine, place, what);
+            }
+            Some(Finding::Same) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Compares the list of runs with what the records make of it.
+    fn verify_runs(
+        &mut self,
+        mut wanted: BTreeMap<u64, RunRow>,
+        checked: &mut Checked,
+    ) -> std::result::Result<(), Error> {
+        let rows = self.db.query(
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict FROM runs ORDER BY seq",
+            &[],
+        )?;
+        for row in rows {
+            let Some(found) = checked.found("runs", run_row(row))? else { continue };
+            match wanted.remove(&found.seq) {
+                Some(row) if row == found => {}
+                Some(row) => {
+                    let what =
+                        format!("its row does not say what its records say: {}", other_column(&row, &found));
+                    checked.add(Result::Damaged, format!("run {}", row.run.id), what);
+                }
+                None => {
+                    checked.add(Result::Damaged, format!("run {}", found.run.id), "no record is about it")
+                }
+            }
+        }
+        for row in wanted.into_values() {
+            checked.add(Result::Damaged, format!("run {}", row.run.id), "it is not in the list of runs");
+        }
+        Ok(())
+    }
+
+    fn verify_blobs(&mut self, checked: &mut Checked) -> std::result::Result<(), Error> {
+        let rows = self.db.query("SELECT sha256 FROM blobs ORDER BY sha256", &[])?;
+        for mut row in rows {
+            let Some(digest) = checked.found("blobs", row.digest("blobs.sha256"))? else { continue };
+            checked.blobs += 1;
+            let blob = self.blob(digest);
+            checked.found("blobs", blob)?;
+        }
+        // A prompt that needs a text tells of it too; once is enough.
+        let mut seen = BTreeSet::new();
+        checked.problems.retain(|problem| seen.insert(problem.to_string()));
+        Ok(())
+    }
+}
+
+fn place(seq: u64) -> String {
+    format!("record {seq}")
+}
+
+fn check_link(record: &Record, before: Option<&Digest>, checked: &mut Checked) {
+    let place = place(record.seq);
+    if let Some(payload) = &record.payload
+        && sha256(&[payload.as_bytes()]) != record.payload_sha256
+    {
+        checked.add(Result::Damaged, place.as_str(), "its payload has another SHA-256");
+    }
+    match before {
+        None => checked.add(Result::Damaged, place, "the record before it is gone"),
+        Some(before) if record.link().after(before) != record.chain => {
+            checked.add(Result::Damaged, place, "its link in the chain is broken");
+        }
+        Some(_) => {}
+    }
+}
+
+/// The first column in which two rows differ.
+fn other_column(wanted: &RunRow, found: &RunRow) -> String {
+    fn columns(row: &RunRow) -> [(&'static str, Option<&str>); 10] {
+        let Run { id, parent, task, agent, phase, role, recipe, started } = &row.run;
+        [
+            ("id", Some(id.as_str())),
+            ("parent", parent.as_ref().map(Id::as_str)),
+            ("task", task.as_deref()),
+            ("agent", agent.as_deref()),
+            ("phase", phase.as_deref()),
+            ("role", role.as_deref()),
+            ("recipe", Some(recipe)),
+            ("started", Some(started)),
+            ("ended", row.ended.as_deref()),
+            ("verdict", row.verdict.as_deref()),
+        ]
+    }
+    let differs = columns(wanted).into_iter().zip(columns(found)).find(|(a, b)| a != b);
+    differs.map_or("seq", |((name, _), _)| name).into()
+}
+
+/// What all records together say.
+#[derive(Default)]
+struct Walk {
+    /// The list of runs as it should be, by the number of their first record.
+    runs: BTreeMap<u64, RunRow>,
+    by_id: BTreeMap<String, u64>,
+    /// Records without a payload.
+    empty: Vec<(u64, Option<String>)>,
+    removed: BTreeSet<String>,
+}
+
+impl Walk {
+    fn see(&mut self, record: &Record, event: Option<Event>, checked: &mut Checked) {
+        let of_run = record.run.as_ref().and_then(|run| self.by_id.get(run));
+        let row = of_run.and_then(|seq| self.runs.get_mut(seq));
+        match event {
+            None => self.empty.push((record.seq, record.run.clone())),
+            Some(Event::Composed(composed)) => {
+                if record.run.as_deref() != Some(composed.run.id.as_str()) {
+                    checked.add(Result::Damaged, place(record.seq), "it is about another run than it says");
+                }
+                self.by_id.insert(composed.run.id.to_string(), record.seq);
+                let row = RunRow { seq: record.seq, run: composed.run, ended: None, verdict: None };
+                self.runs.insert(record.seq, row);
+            }
+            Some(Event::Exit(exit)) => {
+                if let Some(row) = row {
+                    row.ended = Some(exit.ended.name().into());
+                }
+            }
+            Some(Event::Replied(replied)) => {
+                if let (Some(row), Some(verdict)) = (row, replied.verdict) {
+                    row.verdict = Some(verdict);
+                }
+            }
+            Some(Event::Removed(removed)) => {
+                self.removed.extend(removed.runs.iter().map(ToString::to_string));
+            }
+            Some(Event::Delivered(_) | Event::Output(_) | Event::Observed(_) | Event::Decided(_)) => {}
+        }
+    }
+
+    fn check_removed(&self, checked: &mut Checked) {
+        for (seq, run) in &self.empty {
+            if !run.as_ref().is_some_and(|run| self.removed.contains(run)) {
+                checked.add(
+                    Result::Damaged,
+                    place(*seq),
+                    "its payload is gone, and no record says that it was removed",
+                );
+            }
+        }
+    }
+}

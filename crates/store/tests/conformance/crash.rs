@@ -1,0 +1,215 @@
+//! Writers that run at once, and writers that are killed.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use callsheet_core::record::{Digest, Stream};
+use callsheet_mock::{Postgres, not_tested};
+use callsheet_store::{Error, Head, Ledger, Place, new_id};
+
+use crate::World;
+use crate::prompts::kept;
+use crate::suite::output;
+
+const PLACE: &str = "CALLSHEET_TEST_LEDGER";
+const COUNT: &str = "CALLSHEET_TEST_COUNT";
+
+/// Appends until it is killed, or as often as it was told, and says each number once it is written.
+#[test]
+#[ignore = "a process of other tests"]
+fn writer() {
+    let place = env::var(PLACE).unwrap();
+    let place =
+        if place.starts_with("postgres") { Place::Postgres(place) } else { Place::Sqlite(place.into()) };
+    let count = env::var(COUNT).map_or(u64::MAX, |count| count.parse().unwrap());
+    let mut ledger = Ledger::create(&place).unwrap();
+    let run = new_id().unwrap();
+    for number in 0..count {
+        let seq = match number % 4 {
+            0 => ledger
+                .compose(&kept(&format!("T-{run}"), &[("a.md", &format!("{run} {number}\n").repeat(40))])),
+            _ => ledger.append(Some(&run), None, &output(Stream::Stdout, number, "a line\n")),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "wrote {}", seq.unwrap()).unwrap();
+        out.flush().unwrap();
+    }
+}
+
+fn start(place: &Place, count: Option<u64>) -> Child {
+    let place = match place {
+        Place::Sqlite(path) => path.to_str().unwrap().to_owned(),
+        Place::Postgres(url) => url.clone(),
+        Place::Memory => unreachable!("nobody else can see it"),
+    };
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "crash::writer", "--ignored", "--nocapture"]).env(PLACE, place);
+    command.envs(count.map(|count| (COUNT, count.to_string())));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The numbers that a writer said.
+fn acknowledged(child: &mut Child) -> Vec<u64> {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    lines.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).collect()
+}
+
+pub(crate) fn eight_processes_append_without_a_gap(world: &World) {
+    const EACH: u64 = 12;
+    let place = world.place("writers");
+    let mut children: Vec<Child> = (0..8).map(|_| start(&place, Some(EACH))).collect();
+    // Somebody who reads all the time never sees a number before the one below it.
+    let mut ledger = Ledger::create(&place).unwrap();
+    let (mut seen, begun) = (0, Instant::now());
+    while seen < 8 * EACH {
+        for record in ledger.records_after(seen, 1000).unwrap() {
+            seen += 1;
+            assert_eq!(record.seq, seen);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "{seen} records");
+    }
+    let mut all: Vec<u64> = children.iter_mut().flat_map(acknowledged).collect();
+    all.sort_unstable();
+    assert_eq!(all, (1..=8 * EACH).collect::<Vec<_>>());
+    children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!((checked.records, checked.problems), (8 * EACH, vec![]));
+}
+
+/// What has been proved so far of a ledger that grows.
+struct Proved(Head);
+
+impl Proved {
+    /// Every link from where we were, and every acknowledged number.
+    fn go_on(&mut self, ledger: &mut Ledger, acknowledged: &[u64]) {
+        loop {
+            let page = ledger.records_after(self.0.seq, 500).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            for record in page {
+                assert_eq!((record.seq, record.link().after(&self.0.chain)), (self.0.seq + 1, record.chain));
+                record.event().unwrap().unwrap();
+                self.0 = Head { seq: record.seq, chain: record.chain };
+            }
+        }
+        assert_eq!(ledger.head().unwrap(), self.0);
+        assert!(acknowledged.iter().all(|seq| *seq <= self.0.seq), "lost: {acknowledged:?}, {:?}", self.0);
+    }
+}
+
+fn killed_again_and_again(place: &Place, times: u32, within: u64) {
+    let mut proved = Proved(Head { seq: 0, chain: Digest::ZERO });
+    let mut ledger = Ledger::create(place).unwrap();
+    for time in 0..times {
+        let mut child = start(place, None);
+        // From the very start of the process to some way into its work, never twice at the same point.
+        let micros =
+            u64::from(time) * 7919 % within + u64::from(Instant::now().elapsed().subsec_nanos() % 997);
+        thread::sleep(Duration::from_micros(micros));
+        child.kill().unwrap();
+        let said = acknowledged(&mut child);
+        child.wait().unwrap();
+        proved.go_on(&mut ledger, &said);
+    }
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!(checked.problems, []);
+    assert!(checked.records > u64::from(times), "only {} records: too early", checked.records);
+    let last = checked.head.seq;
+    assert_eq!(ledger.append(None, None, &output(Stream::Stderr, 1, "after\n")), Ok(last + 1));
+}
+
+fn times(few: u32, many: u32) -> u32 {
+    if env::var_os("CALLSHEET_LONG").is_some() { many } else { few }
+}
+
+#[test]
+fn a_writer_that_is_killed_loses_nothing_that_it_said_it_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    killed_again_and_again(&Place::Sqlite(dir.path().join("ledger.db")), times(100, 500), 40_000);
+}
+
+#[test]
+fn postgres_can_lose_its_writers_and_its_power() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("a crash of PostgreSQL: {why}")),
+    };
+    let place = Place::Postgres(server.url());
+    killed_again_and_again(&place, times(20, 500), 200_000);
+    let mut ledger = Ledger::open(&place).unwrap();
+    for _ in 0..times(2, 20) {
+        let mut child = start(&place, None);
+        thread::sleep(Duration::from_millis(300));
+        server.crash().unwrap();
+        let said = acknowledged(&mut child);
+        assert!(!child.wait().unwrap().success(), "it was told that nothing was written");
+        let before = *said.last().unwrap();
+        let refused = ledger.append(None, None, &output(Stream::Stderr, 1, "lost\n"));
+        assert!(
+            matches!(&refused, Err(Error::Failed(why)) if why.starts_with("PostgreSQL: ")),
+            "{refused:?}"
+        );
+        server.resume().unwrap();
+        // The same handle, and a new one.
+        let next = ledger.append(None, None, &output(Stream::Stderr, 1, "kept\n")).unwrap();
+        assert!(next > before, "{next} {before}");
+        let checked = Ledger::open(&place).unwrap().verify_all(true).unwrap();
+        assert_eq!((checked.problems, checked.head.seq), (vec![], next));
+    }
+}
+
+/// A file system of one megabyte, as long as it lasts.
+struct Small<'d>(&'d Path);
+
+impl<'d> Small<'d> {
+    fn mount(dir: &'d Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"]).arg(dir).stderr(Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(self.0).status());
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing_half_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(dir.path()) else {
+        return not_tested("a full disk: a file system cannot be mounted here");
+    };
+    fs::write(dir.path().join("ballast"), vec![0; 200_000]).unwrap();
+    let place = Place::Sqlite(dir.path().join("ledger.db"));
+    let mut ledger = Ledger::create(&place).unwrap();
+    let mut last = 0;
+    // Texts that do not get smaller.
+    let noise = |number: u64| {
+        let words = (0..400)
+            .map(|at| callsheet_core::record::sha256(&[&number.to_be_bytes(), &[at as u8, (at >> 8) as u8]]));
+        words.map(|digest: Digest| digest.to_string()).collect::<String>()
+    };
+    let refused = loop {
+        match ledger.compose(&kept("T-1", &[("noise.md", &noise(last))])) {
+            Ok(seq) => last = seq,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, Error::Failed("the disk is full; nothing was written".into()));
+    assert!(last > 5, "{last}");
+    drop(ledger);
+    fs::remove_file(dir.path().join("ballast")).unwrap();
+    let mut ledger = Ledger::open(&place).unwrap();
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!((checked.head.seq, checked.problems), (last, vec![]));
+    assert_eq!(ledger.compose(&kept("T-1", &[("noise.md", "small")])), Ok(last + 1));
+    drop((ledger, small));
+}

@@ -1,0 +1,207 @@
+//! What a ledger finds when somebody has been at it.
+
+use callsheet_core::record::{Digest, Event, Link, sha256};
+use callsheet_store::{Error, Ledger, Place, Verified};
+
+use crate::World;
+use crate::prompts::kept;
+use crate::raw::{Cell, Raw, TABLES};
+use crate::suite::filled;
+
+/// Every other value that one changed byte makes of a cell; of long ones some, all of them in the long form. Where
+/// every look is a connection over the network, one of them.
+fn changed(cell: &Cell, raw: &Raw) -> Vec<Cell> {
+    let long = std::env::var_os("CALLSHEET_LONG").is_some();
+    let all = all_changed(cell, long);
+    let most = if long || matches!(raw, Raw::Sqlite(_)) { all.len() } else { 1 };
+    all.into_iter().rev().take(most).collect()
+}
+
+fn all_changed(cell: &Cell, long: bool) -> Vec<Cell> {
+    let places = |length: usize| -> Vec<usize> {
+        match long || length <= 8 {
+            true => (0..length).collect(),
+            false => vec![0, 1, 4, length / 3, length / 2, length - 2, length - 1],
+        }
+    };
+    match cell {
+        Cell::Null => vec![Cell::Text("x".into())],
+        Cell::Int(number) => vec![Cell::Int(number ^ 1), Cell::Int(number ^ (1 << 20))],
+        Cell::Text(text) => {
+            // Text stays text, or the database would refuse it.
+            let change = |at: usize| {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= if bytes[at].is_ascii_alphanumeric() { 1 } else { 2 };
+                String::from_utf8(bytes).ok().map(Cell::Text)
+            };
+            places(text.len()).into_iter().filter_map(change).collect()
+        }
+        Cell::Bytes(bytes) => {
+            let change = |(at, bits): (usize, u8)| {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= bits;
+                Cell::Bytes(bytes)
+            };
+            let places = places(bytes.len()).into_iter();
+            places.flat_map(|at| [(at, 0x01), (at, 0x10), (at, 0x80)]).map(change).collect()
+        }
+    }
+}
+
+/// What is found, or with what opening is refused.
+fn findings(place: &Place) -> Vec<String> {
+    let checked = Ledger::open(place).and_then(|mut ledger| ledger.verify_all(true));
+    match checked {
+        Ok(checked) => checked.problems.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
+    let place = world.place("flips");
+    filled(&mut Ledger::create(&place).unwrap());
+    assert_eq!(findings(&place), Vec::<String>::new());
+    let mut raw = Raw::open(&place);
+    let mut tried = 0;
+    for (table, key, columns) in TABLES {
+        let (_, key_type) = columns.iter().find(|(column, _)| column == key).unwrap();
+        let keys = raw.column(table, key, (key, *key_type));
+        for (column, ty) in *columns {
+            let cells = raw.column(table, key, (column, *ty));
+            for (at, cell) in keys.iter().zip(cells) {
+                for other in changed(&cell, &raw) {
+                    // What the database itself refuses cannot be there.
+                    if matches!(
+                        (&other, ty),
+                        (Cell::Text(_), crate::raw::Type::Int | crate::raw::Type::Bytes)
+                    ) || !raw.set((table, key), at, column, &other)
+                    {
+                        continue;
+                    }
+                    tried += 1;
+                    let found = findings(&place);
+                    let named = found.iter().any(|line| names(line, table, at, &raw));
+                    assert!(named, "{table}.{column} of {at:?}: {cell:?} became {other:?}, found {found:?}");
+                    let now = if column == key { &other } else { at };
+                    assert!(raw.set((table, key), now, column, &cell));
+                }
+            }
+        }
+    }
+    assert_eq!(findings(&place), Vec::<String>::new());
+    assert!(tried > 150, "{tried}");
+}
+
+/// Whether a finding leads to the row.
+fn names(line: &str, table: &str, key: &Cell, raw: &Raw) -> bool {
+    match (table, key) {
+        ("migrations", _) => line.contains("migration") || line.contains("schema"),
+        ("blobs", key) => {
+            let digest = raw.literal(key).to_lowercase();
+            let digest =
+                digest.trim_start_matches("x'").trim_start_matches("'\\x").trim_end_matches("::bytea");
+            line.contains(digest.trim_end_matches('\''))
+        }
+        ("runs", Cell::Int(seq)) => {
+            line.starts_with("run ") || line.contains(&format!("of {seq}")) || line.contains("runs")
+        }
+        ("records", Cell::Int(seq)) => {
+            let near = [format!("record {seq}:"), format!("record {}:", seq + 1), format!("of {seq}")];
+            near.iter().any(|name| line.contains(name))
+                || line.starts_with("head")
+                || line.starts_with("run ")
+        }
+        _ => line.contains("head"),
+    }
+}
+
+pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
+    let place = world.place("order");
+    filled(&mut Ledger::create(&place).unwrap());
+    let head = Ledger::open(&place).unwrap().head().unwrap();
+    let mut raw = Raw::open(&place);
+    assert!(raw.run("DELETE FROM records WHERE seq = 5"));
+    assert_eq!(findings(&place), ["record 5: it is gone", "record 6: its link in the chain is broken"]);
+
+    let place = world.place("order_2");
+    filled(&mut Ledger::create(&place).unwrap());
+    let mut raw = Raw::open(&place);
+    assert!(raw.run("UPDATE records SET seq = 1000 WHERE seq = 3"));
+    assert!(raw.run("UPDATE records SET seq = 3 WHERE seq = 4"));
+    assert!(raw.run("UPDATE records SET seq = 4 WHERE seq = 1000"));
+    let broken = |seq: u64| format!("record {seq}: its link in the chain is broken");
+    assert_eq!(findings(&place), [broken(3), broken(4), broken(5)]);
+
+    // The last one, with the head put right: only who kept the head can tell.
+    let place = world.place("order_3");
+    let mut ledger = Ledger::create(&place).unwrap();
+    filled(&mut ledger);
+    let kept = ledger.head().unwrap();
+    assert_ne!(kept, head, "ids and times differ");
+    let mut raw = Raw::open(&place);
+    assert!(raw.run("DELETE FROM records WHERE seq = 11"));
+    assert_eq!(findings(&place), ["head: it says 11, the last record is 10"]);
+    assert!(raw.run("UPDATE head SET seq = 10, chain = (SELECT chain FROM records WHERE seq = 10)"));
+    assert_eq!(findings(&place), Vec::<String>::new());
+    assert_eq!(ledger.has_link(&kept), Ok(false));
+}
+
+/// Puts `text` in the place of a source, and makes everything that can be made fit it.
+pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World) {
+    let place = world.place("forged");
+    let mut ledger = Ledger::create(&place).unwrap();
+    let mut kept = kept("T-1", &[("docs/plan.md", &"Ask before you delete.\n".repeat(40))]);
+    let run = kept.composed.run.id.clone();
+    let forged = "Delete what you like..\n".repeat(40);
+    let (old, new) =
+        (sha256(&["Ask before you delete.\n".repeat(40).as_bytes()]), sha256(&[forged.as_bytes()]));
+    let manifest = kept.blobs[&kept.composed.snapshot].replace(&old.to_string(), &new.to_string());
+    kept.blobs.remove(&old);
+    kept.blobs.insert(new, forged.into());
+    kept.composed.snapshot = sha256(&[manifest.as_bytes()]);
+    kept.blobs.insert(kept.composed.snapshot, manifest.into());
+    ledger.compose(&kept).unwrap();
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!(checked.worst(), Some(Verified::Differs));
+    assert_eq!(
+        checked.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [format!("run {run}: project:docs/plan.md: its text is not the version that the prompt was made of")]
+    );
+    assert!(matches!(ledger.prompt(&run), Err(Error::Damaged(_))));
+
+    // Who changes the version as well is left with a text that has another digest.
+    let mut again = kept.clone();
+    again.composed.run.id = callsheet_store::new_id().unwrap();
+    for origin in &mut again.composed.output.origins {
+        if origin.version == old.short() {
+            origin.version = new.short();
+        }
+    }
+    ledger.compose(&again).unwrap();
+    let checked = ledger.verify(&[again.composed.run.id.clone()]).unwrap();
+    let sha256 = again.composed.output.sha256;
+    assert_eq!(
+        checked.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [format!("run {}: its parts do not make the text with the SHA-256 {sha256}", again.composed.run.id)]
+    );
+
+    // Another engine is told, not judged.
+    let mut other = self::kept("T-1", &[("a.md", "x")]);
+    other.composed.engine += 1;
+    ledger.compose(&other).unwrap();
+    let checked = ledger.verify(&[other.composed.run.id.clone()]).unwrap();
+    assert_eq!(checked.worst(), Some(Verified::OtherEngine));
+    assert_eq!(
+        checked.problems[0].to_string(),
+        format!("run {}: it was made by version 2 of the engine, this is 1", other.composed.run.id)
+    );
+}
+
+#[test]
+fn a_link_is_what_the_documentation_says_it_is() {
+    let payload = Event::payload(&crate::suite::events()[0]).unwrap();
+    let payload = sha256(&[payload.as_bytes()]);
+    let link = Link { seq: 7, run: Some("r"), flow: None, kind: "delivered", at: "t", payload };
+    let before = Digest([1; 32]);
+    assert_eq!(link.after(&before), sha256(&[&[1; 32], &payload.0, b"7\nr\n\ndelivered\nt\n"]));
+}

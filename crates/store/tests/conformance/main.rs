@@ -1,0 +1,65 @@
+//! One suite for both engines: whatever a ledger is kept in, it keeps it the same way.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod crash;
+mod damage;
+mod moves;
+mod prompts;
+mod raw;
+mod suite;
+
+use callsheet_mock::{Postgres, not_tested};
+use callsheet_store::{Ledger, Place};
+
+/// An engine that hands out empty ledgers.
+enum World {
+    Sqlite(tempfile::TempDir),
+    Postgres(Postgres),
+}
+
+impl World {
+    fn place(&self, name: &str) -> Place {
+        match self {
+            Self::Sqlite(dir) => Place::Sqlite(dir.path().join(name).join("ledger.db")),
+            Self::Postgres(server) => Place::Postgres(server.database(name).unwrap()),
+        }
+    }
+
+    fn ledger(&self, name: &str) -> Ledger {
+        Ledger::create(&self.place(name)).unwrap()
+    }
+}
+
+const SUITE: &[fn(&World)] = &[
+    suite::records_have_one_sequence_and_one_chain,
+    suite::a_prompt_comes_back_byte_for_byte,
+    suite::a_text_is_kept_once,
+    suite::runs_are_listed_and_found,
+    suite::a_log_is_read_by_stream_and_line,
+    suite::a_newer_schema_is_refused,
+    damage::every_changed_column_is_found_and_named,
+    damage::what_is_taken_out_or_reordered_is_found,
+    damage::an_altered_source_with_a_rebuilt_chain_still_differs,
+    moves::retention_removes_what_nothing_needs,
+    moves::an_export_is_proved_without_its_ledger,
+    moves::an_import_gives_the_same_chain,
+    crash::eight_processes_append_without_a_gap,
+];
+
+#[test]
+fn on_sqlite() {
+    let world = World::Sqlite(tempfile::tempdir().unwrap());
+    SUITE.iter().for_each(|test| test(&world));
+}
+
+#[test]
+fn on_postgres() {
+    match Postgres::start() {
+        Ok(server) => {
+            let world = World::Postgres(server);
+            SUITE.iter().for_each(|test| test(&world));
+        }
+        Err(why) => not_tested(&format!("the ledger on PostgreSQL: {why}")),
+    }
+}

@@ -1,0 +1,149 @@
+//! What leaves a ledger, and what comes into one.
+
+use std::io::BufReader;
+
+use callsheet_core::Ended;
+use callsheet_core::record::{Delivered, Event, Exit, Id, Receipt, Removed};
+use callsheet_store::{
+    Error, Filter, Imported, Ledger, Place, Retention, Scope, export, import, read_export, statement,
+};
+use serde_json::json;
+
+use crate::World;
+use crate::prompts::{kept, kept_after, text};
+use crate::suite::filled;
+
+fn ids(ledger: &mut Ledger) -> Vec<Id> {
+    let rows = ledger.runs(&Filter { limit: 100, ..Filter::default() }).unwrap();
+    rows.into_iter().rev().map(|row| row.run.id).collect()
+}
+
+fn problems(ledger: &mut Ledger) -> Vec<String> {
+    ledger.verify_all(true).unwrap().problems.iter().map(ToString::to_string).collect()
+}
+
+pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
+    let mut ledger = world.ledger("gc");
+    let shared = "Everybody needs this.\n".repeat(50);
+    let own = "Only the first needs this.\n".repeat(50);
+    let first = kept("T-1", &[("own.md", &own), ("shared.md", &shared)]);
+    let running = kept("T-2", &[("shared.md", &shared)]);
+    let parent = kept("T-3", &[("shared.md", &shared)]);
+    let last = kept_after("T-3", &[("shared.md", &shared)], Some(parent.composed.run.id.clone()));
+    for kept in [&first, &running, &parent, &last] {
+        ledger.compose(kept).unwrap();
+        let delivered = Event::Delivered(Delivered { receipt: Receipt::Spawned, evidence: "pid 1".into() });
+        ledger.append(Some(&kept.composed.run.id), None, &delivered).unwrap();
+    }
+    for kept in [&first, &parent, &last] {
+        let exit = Event::Exit(Exit { ended: Ended::Exited, code: Some(0), signal: None });
+        ledger.append(Some(&kept.composed.run.id), None, &exit).unwrap();
+    }
+    let keep_all = ledger.sweep(Retention { days: Some(1), last: None }).unwrap();
+    assert_eq!((keep_all.runs, keep_all.seq), (vec![], None));
+    let blobs = ledger.verify_all(true).unwrap().blobs;
+    let rule = Retention { days: None, last: Some(1) };
+    assert_eq!(ledger.expired(rule).unwrap(), vec![first.composed.run.id.clone()]);
+    let swept = ledger.sweep(rule).unwrap();
+    // Its own file, its request and its snapshot.
+    assert_eq!(
+        (&swept.runs, swept.records, swept.blobs, swept.seq),
+        (&vec![first.composed.run.id.clone()], 3, 3, Some(12))
+    );
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!((checked.blobs, checked.runs, checked.records, checked.problems), (blobs - 3, 3, 12, vec![]));
+    let left = [&running, &parent, &last].map(|kept| kept.composed.run.id.clone());
+    assert_eq!(ids(&mut ledger), left);
+    let text = text("T-2", &[("shared.md", &shared)]);
+    assert_eq!(ledger.prompt(&running.composed.run.id).unwrap(), text);
+    let said = ledger.records_after(11, 1).unwrap()[0].event().unwrap().unwrap();
+    let removed = Removed {
+        why: "not among the last 1".into(),
+        runs: vec![first.composed.run.id.clone()],
+        records: 3,
+        blobs: 3,
+        bytes: swept.bytes,
+    };
+    assert_eq!(said, Event::Removed(removed));
+    assert_eq!(
+        ledger.find(first.composed.run.id.as_str()),
+        Err(Error::NoRun(first.composed.run.id.to_string()))
+    );
+    // The same text again is kept again.
+    ledger.compose(&kept("T-4", &[("own.md", &own)])).unwrap();
+    assert_eq!(problems(&mut ledger), Vec::<String>::new());
+}
+
+fn exported(ledger: &mut Ledger, scope: &Scope) -> Vec<u8> {
+    let mut file = Vec::new();
+    export(ledger, scope, &mut file).unwrap();
+    file
+}
+
+pub(crate) fn an_export_is_proved_without_its_ledger(world: &World) {
+    let mut ledger = world.ledger("export");
+    let (first, second) = filled(&mut ledger);
+    let prompt = ledger.prompt(&second).unwrap();
+    let file = exported(&mut ledger, &Scope::Run(second.clone()));
+    let mut alone = read_export(&mut BufReader::new(&file[..])).unwrap();
+    assert_eq!(problems(&mut alone), Vec::<String>::new());
+    assert_eq!((ids(&mut alone), alone.prompt(&second).unwrap()), (vec![second.clone()], prompt));
+    // One changed byte anywhere, or a line less, and it is refused.
+    let step = if std::env::var_os("CALLSHEET_LONG").is_some() { 1 } else { 97 };
+    for at in (0..file.len()).step_by(step) {
+        let mut other = file.clone();
+        other[at] ^= 1;
+        let read = read_export(&mut BufReader::new(&other[..]));
+        assert!(matches!(read, Err(Error::Damaged(_) | Error::Newer { .. })), "byte {at}: {read:?}");
+    }
+    let ends: Vec<usize> =
+        file.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    for end in &ends[..ends.len() - 1] {
+        assert!(matches!(read_export(&mut BufReader::new(&file[..*end])), Err(Error::Damaged(_))));
+    }
+    let statement = statement(&mut ledger, &first).unwrap();
+    let composed = ledger.composed(&first).unwrap();
+    assert_eq!(statement["subject"][0]["digest"], json!({ "sha256": composed.output.sha256 }));
+    assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
+    assert_eq!(statement["predicate"]["run"]["id"], json!(first));
+    assert_eq!(statement["predicate"]["records"].as_array().unwrap().len(), 9);
+}
+
+pub(crate) fn an_import_gives_the_same_chain(world: &World) {
+    let mut ledger = world.ledger("import");
+    let (first, second) = filled(&mut ledger);
+    ledger.compose(&kept("T-9", &[("a.md", "x")])).unwrap();
+    // Also what is gone leaves its link.
+    ledger
+        .append(Some(&second), None, &Event::Exit(Exit { ended: Ended::Lost, code: None, signal: None }))
+        .unwrap();
+    let swept = ledger.sweep(Retention { days: None, last: Some(1) }).unwrap();
+    assert_eq!(swept.runs, [second.clone(), first]);
+    let file = exported(&mut ledger, &Scope::All);
+    let import_into = |place: &Place| {
+        let mut target = Ledger::create(place).unwrap();
+        let done = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
+        (target, done)
+    };
+    let done = |same_chain| Imported { runs: 1, records: 14, known: 0, same_chain };
+    for place in [Place::Memory, world.place("import_2")] {
+        let (mut target, imported) = import_into(&place);
+        assert_eq!(imported, done(true));
+        assert_eq!(target.head().unwrap(), ledger.head().unwrap());
+        assert_eq!(target.records_after(0, 100).unwrap(), ledger.records_after(0, 100).unwrap());
+        assert_eq!(problems(&mut target), Vec::<String>::new());
+        assert_eq!(exported(&mut target, &Scope::All), file);
+        // A second time there is nothing new.
+        let again = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
+        // The run, and the flow.
+        assert_eq!(again, Imported { runs: 0, records: 0, known: 2, same_chain: false });
+    }
+    // Into a ledger with runs of its own: new numbers, and what was removed elsewhere is no news.
+    let mut target = world.ledger("import_3");
+    let own = kept("T-0", &[]);
+    target.compose(&own).unwrap();
+    let imported = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
+    assert_eq!(imported, Imported { runs: 1, records: 2, known: 0, same_chain: false });
+    assert_eq!((ids(&mut target).len(), target.head().unwrap().seq), (2, 3));
+    assert_eq!(problems(&mut target), Vec::<String>::new());
+}

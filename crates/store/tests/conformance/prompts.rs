@@ -1,0 +1,79 @@
+//! Prompts that are really composed, with everything there is to record of them.
+
+use std::collections::BTreeMap;
+
+use callsheet_core::record::{Id, Kept, Run, keep};
+use callsheet_core::render::render;
+use callsheet_core::request::{Document, Task};
+use callsheet_core::{
+    Builtin, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text, compose,
+};
+use callsheet_store::{new_id, now};
+
+/// The shipped files, and some of a project.
+pub(crate) struct Project(pub(crate) BTreeMap<String, String>);
+
+impl Sources for Project {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match id.root() {
+            Root::Project => Ok(self.0.get(id.path()).map(|text| Text::from(text.as_str()))),
+            _ => Builtin.text(id),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        match (dir.root(), dir.path()) {
+            (Root::Project, ".") => Ok(Some(Listing::default())),
+            (Root::Project, _) => Ok(None),
+            _ => Builtin.list(dir, limits),
+        }
+    }
+}
+
+pub(crate) fn project(files: &[(&str, &str)]) -> Project {
+    Project(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect())
+}
+
+/// A plan of a task, by a project of these files.
+pub(crate) fn request(task: &str, project: &Project) -> Request {
+    let documents = project.0.keys().map(|path| Document { path: Some(path.clone()), ..Document::default() });
+    Request {
+        recipe: Some("unified".into()),
+        agent: Some("claude".into()),
+        phase: Some("plan".into()),
+        instructions: Some(format!("Do {task}.").as_str().into()),
+        task: Some(Task { id: Some(task.into()), ..Task::default() }),
+        documents: documents.collect(),
+        ..Request::default()
+    }
+}
+
+pub(crate) fn kept(task: &str, files: &[(&str, &str)]) -> Kept {
+    kept_after(task, files, None)
+}
+
+pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>) -> Kept {
+    let project = project(files);
+    let request = request(task, &project);
+    let sources = Recorder::new(project);
+    let composed = compose(&request, &sources).unwrap();
+    let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
+    let run = Run {
+        id: new_id().unwrap(),
+        parent,
+        task: Some(task.into()),
+        agent: request.agent.clone(),
+        phase: request.phase.clone(),
+        role: None,
+        recipe: composed.prompt.recipe.clone(),
+        started: now(),
+    };
+    keep(run, &request, &sources.finish(), (&composed, &rendered, None), &composed.talk).unwrap()
+}
+
+/// The text of a prompt as it was composed.
+pub(crate) fn text(task: &str, files: &[(&str, &str)]) -> String {
+    let project = project(files);
+    let composed = compose(&request(task, &project), &project).unwrap();
+    render(&composed.prompt, composed.prompt.format, None).unwrap().text
+}

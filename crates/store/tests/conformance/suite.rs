@@ -1,0 +1,229 @@
+//! What a ledger does when nothing goes wrong.
+
+use callsheet_core::Ended;
+use callsheet_core::record::{
+    By, Decided, Delivered, Digest, Event, Exit, Id, Observed, Output, Receipt, Removed, Replied, Stream,
+};
+use callsheet_core::{Facts, Text};
+use callsheet_store::{Engine, Error, Filter, Ledger, Line, Log, new_id};
+use serde_json::json;
+
+use crate::World;
+use crate::prompts::{kept, kept_after, text};
+use crate::raw::Raw;
+
+/// One event of every kind but `composed`.
+pub(crate) fn events() -> Vec<Event> {
+    vec![
+        Event::Delivered(Delivered { receipt: Receipt::Spawned, evidence: "pid 7".into() }),
+        output(Stream::Stdout, 1, "one\ntwo\n"),
+        output(Stream::Stderr, 1, "oh\n"),
+        output(Stream::Stdout, 3, "three"),
+        Event::Exit(Exit { ended: Ended::Exited, code: Some(0), signal: None }),
+        Event::Observed(Observed {
+            facts: Facts::default(),
+            head_before: None,
+            head_after: None,
+            dirty: true,
+        }),
+        Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({ "verdict": "PASS" }) }),
+        Event::Decided(Decided {
+            by: By::Person,
+            what: "src/x".into(),
+            decision: "approve".into(),
+            detail: json!(null),
+        }),
+    ]
+}
+
+pub(crate) fn output(stream: Stream, line: u64, text: &str) -> Event {
+    Event::Output(Output { stream, line, text: Text::from(text), cut: false })
+}
+
+/// A ledger with two runs, one of them with everything that can happen, and a flow.
+pub(crate) fn filled(ledger: &mut Ledger) -> (Id, Id) {
+    let first = kept("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
+    ledger.compose(&first).unwrap();
+    for event in events() {
+        ledger.append(Some(&first.composed.run.id), None, &event).unwrap();
+    }
+    let parent = Some(first.composed.run.id.clone());
+    let second = kept_after("T-1", &[("docs/plan.md", &"Plan with more care.\n".repeat(60))], parent);
+    ledger.compose(&second).unwrap();
+    let flow = new_id().unwrap();
+    let decided =
+        Decided { by: By::Flow, what: "plan".into(), decision: "review".into(), detail: json!({ "n": 1 }) };
+    ledger.append(None, Some(&flow), &Event::Decided(decided)).unwrap();
+    (first.composed.run.id, second.composed.run.id)
+}
+
+pub(crate) fn records_have_one_sequence_and_one_chain(world: &World) {
+    let mut ledger = world.ledger("appends");
+    let (first, _) = filled(&mut ledger);
+    let records = ledger.records_after(0, 100).unwrap();
+    assert_eq!(records.iter().map(|record| record.seq).collect::<Vec<_>>(), (1..=11).collect::<Vec<_>>());
+    let mut before = Digest::ZERO;
+    for record in &records {
+        assert_eq!(record.link().after(&before), record.chain);
+        before = record.chain;
+    }
+    let head = ledger.head().unwrap();
+    assert_eq!((head.seq, head.chain), (11, before));
+    let of_first: Vec<Event> = ledger
+        .records_of(&first)
+        .unwrap()
+        .iter()
+        .skip(1)
+        .map(|record| record.event().unwrap().unwrap())
+        .collect();
+    assert_eq!(of_first, events());
+    let flow = records[10].flow.as_deref().and_then(Id::parse).unwrap();
+    assert_eq!(ledger.records_of_flow(&flow).unwrap(), records[10..]);
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!((checked.records, checked.runs, checked.problems), (11, 2, vec![]));
+    assert!(records.windows(2).all(|two| two[0].at <= two[1].at));
+}
+
+pub(crate) fn a_prompt_comes_back_byte_for_byte(world: &World) {
+    let mut ledger = world.ledger("prompts");
+    let hostile = "]]> <x> & \r\n \u{202e} \0".replace('\0', "");
+    let files = [("a.md", hostile.as_str()), ("b.md", "plain\n")];
+    let kept = kept("T-1", &files);
+    ledger.compose(&kept).unwrap();
+    assert_eq!(ledger.prompt(&kept.composed.run.id).unwrap(), text("T-1", &files));
+    assert_eq!(ledger.composed(&kept.composed.run.id).unwrap(), kept.composed);
+    assert_eq!(ledger.verify(&[kept.composed.run.id]).unwrap().problems, []);
+}
+
+pub(crate) fn a_text_is_kept_once(world: &World) {
+    let place = world.place("once");
+    let mut ledger = Ledger::create(&place).unwrap();
+    let long = "A line that is in every prompt.\n".repeat(100);
+    let files = [("docs/plan.md", long.as_str())];
+    ledger.compose(&kept("T-1", &files)).unwrap();
+    let blobs = |ledger: &mut Ledger| ledger.verify_all(true).unwrap().blobs;
+    let before = blobs(&mut ledger);
+    for _ in 0..5 {
+        ledger.compose(&kept("T-1", &files)).unwrap();
+    }
+    assert_eq!(blobs(&mut ledger), before);
+    ledger.compose(&kept("T-2", &files)).unwrap();
+    assert_eq!(blobs(&mut ledger), before + 1, "the request is the only new text");
+}
+
+pub(crate) fn runs_are_listed_and_found(world: &World) {
+    let mut ledger = world.ledger("runs");
+    assert_eq!(ledger.find("last"), Err(Error::NoRun("last".into())));
+    let (first, second) = filled(&mut ledger);
+    let list = |ledger: &mut Ledger, filter: Filter| -> Vec<Id> {
+        let filter = Filter { limit: if filter.limit == 0 { 100 } else { filter.limit }, ..filter };
+        ledger.runs(&filter).unwrap().into_iter().map(|row| row.run.id).collect()
+    };
+    let both = vec![second.clone(), first.clone()];
+    let is = |text: &str| Some(text.to_owned());
+    assert_eq!(list(&mut ledger, Filter::default()), both);
+    assert_eq!(list(&mut ledger, Filter { limit: 1, ..Filter::default() }), vec![second.clone()]);
+    assert_eq!(list(&mut ledger, Filter { verdict: is("PASS"), ..Filter::default() }), vec![first.clone()]);
+    assert_eq!(
+        list(
+            &mut ledger,
+            Filter { task: is("T-1"), agent: is("claude"), phase: is("plan"), ..Filter::default() }
+        ),
+        both
+    );
+    assert_eq!(list(&mut ledger, Filter { agent: is("codex"), ..Filter::default() }), []);
+    assert_eq!(list(&mut ledger, Filter { since: is("2020-01-01"), ..Filter::default() }), both);
+    assert_eq!(list(&mut ledger, Filter { until: is("2020-01-01"), ..Filter::default() }), []);
+    let row = ledger.find(first.as_str()).unwrap();
+    assert_eq!(
+        (row.run.id, row.ended.as_deref(), row.verdict.as_deref()),
+        (first.clone(), Some("exited"), Some("PASS"))
+    );
+    assert_eq!(ledger.find("last").unwrap().run.id, second);
+    // Made one after the other, two ids begin alike.
+    let alike = first.as_str().bytes().zip(second.as_str().bytes()).take_while(|(a, b)| a == b).count();
+    assert_eq!(ledger.find(&first.as_str()[..=alike]).unwrap().run.id, first);
+    assert_eq!(
+        ledger.find(&first.as_str()[..alike]),
+        Err(Error::ManyRuns(first.as_str()[..alike].into(), vec![first.clone(), second]))
+    );
+    for name in ["", "x", "%", "ffffffff", "' OR 1=1"] {
+        assert_eq!(ledger.find(name), Err(Error::NoRun(name.into())));
+    }
+}
+
+pub(crate) fn a_log_is_read_by_stream_and_line(world: &World) {
+    let mut ledger = world.ledger("lines");
+    let (first, _) = filled(&mut ledger);
+    let lines = |log: Log| -> (Vec<(u64, String)>, u64) {
+        (log.lines.into_iter().map(|Line { number, data, .. }| (number, data)).collect(), log.total)
+    };
+    let all = vec![(1, "one".to_owned()), (2, "two".to_owned()), (3, "three".to_owned())];
+    let mut log = |stream, since, tail| lines(ledger.log(&first, stream, since, tail).unwrap());
+    assert_eq!(log(Stream::Stdout, 1, None), (all.clone(), 3));
+    assert_eq!(log(Stream::Stdout, 2, None), (all[1..].to_vec(), 3));
+    assert_eq!(log(Stream::Stdout, 1, Some(1)), (all[2..].to_vec(), 3));
+    assert_eq!(log(Stream::Stderr, 1, None), (vec![(1, "oh".to_owned())], 1));
+    let prompt = ledger.prompt(&first).unwrap();
+    let meta = lines(ledger.log(&first, Stream::Meta, 1, None).unwrap()).0;
+    assert_eq!(
+        meta.into_iter().map(|(_, line)| line).collect::<Vec<_>>(),
+        prompt.lines().collect::<Vec<_>>()
+    );
+}
+
+pub(crate) fn a_newer_schema_is_refused(world: &World) {
+    let place = world.place("newer");
+    drop(Ledger::create(&place).unwrap());
+    assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (2, 'later', 'x')"));
+    let refused = Ledger::open(&place).unwrap_err();
+    assert_eq!(refused, Error::Newer { found: 2, known: 1 });
+    assert_eq!(
+        refused.to_string(),
+        "the ledger has schema 2, and this callsheet knows schemas up to 1: a newer one wrote to it"
+    );
+    assert!(
+        Raw::open(&place).run("DELETE FROM migrations WHERE number = 2; UPDATE migrations SET sha256 = 'y'")
+    );
+    assert_eq!(
+        Ledger::open(&place).unwrap_err(),
+        Error::Damaged("migration 1 (`ledger`) is not the one that was applied".into())
+    );
+}
+
+#[test]
+fn a_schema_that_is_not_ours_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = callsheet_store::Place::Sqlite(dir.path().join("ledger.db"));
+    let ledger = Ledger::create(&place).unwrap();
+    assert_eq!(ledger.engine(), Engine::Sqlite);
+    drop(ledger);
+    let trigger = "CREATE TRIGGER evil AFTER INSERT ON records BEGIN DELETE FROM runs; END";
+    assert!(Raw::open(&place).run(trigger));
+    assert_eq!(
+        Ledger::open(&place).unwrap_err(),
+        Error::Damaged("`evil` in its schema is not callsheet's".into())
+    );
+}
+
+#[test]
+fn every_kind_of_record_is_read_as_it_was_written() {
+    let removed = Removed {
+        why: "older than 3 days".into(),
+        runs: vec![new_id().unwrap()],
+        records: 1,
+        blobs: 2,
+        bytes: 3,
+    };
+    let composed = Event::Composed(kept("T-1", &[("a.md", "x")]).composed);
+    let all = [events(), vec![Event::Removed(removed), composed]].concat();
+    let mut kinds: Vec<&str> = all.iter().map(Event::kind).collect();
+    for event in &all {
+        assert_eq!(Event::read(event.kind(), &event.payload().unwrap()).as_ref(), Ok(event));
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut known: Vec<&str> = Event::KINDS.iter().map(|(kind, _)| *kind).collect();
+    known.sort_unstable();
+    assert_eq!(kinds, known);
+}
