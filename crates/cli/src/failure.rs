@@ -11,6 +11,9 @@ pub(crate) const USAGE: u8 = 2;
 /// A negative finding: nothing went wrong, but the answer is no.
 pub(crate) const FINDING: u8 = 1;
 
+/// Something that must not happen by accident.
+const REFUSED: u8 = 9;
+
 /// The exit code of a failure: that of its first diagnostic.
 pub(crate) fn exit_code(failure: &Failure) -> u8 {
     failure.0.first().map_or(70, |diag| of(diag.code))
@@ -29,6 +32,8 @@ fn of(code: Code) -> u8 {
         | Code::PromptBad => USAGE,
         Code::SubmissionBad => FINDING,
         Code::DocumentNotFound | Code::InputNotFound => 4,
+        Code::SecretFound => REFUSED,
+        Code::TrustRequired => 10,
         Code::OutputFailed => 70,
         _ => 3,
     }

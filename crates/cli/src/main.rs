@@ -9,6 +9,7 @@ mod inputs;
 mod mcp;
 mod pack;
 mod print;
+mod secrets;
 mod session;
 mod tokens;
 mod usage;

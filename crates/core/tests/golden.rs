@@ -50,6 +50,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::InputOutside,
     Code::InputUnreadable,
     Code::OutputFailed,
+    Code::SecretFound,
     Code::UsageBad,
 ];
 

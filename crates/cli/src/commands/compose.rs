@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Diag, Failure};
 use callsheet_core::render::{Rendered, render};
-use callsheet_core::{Composed, Step, compose, fit};
+use callsheet_core::secrets::{Gate, Passed};
+use callsheet_core::{Composed, Request, Sources, Step, compose, fit};
 use callsheet_run::Prefetched;
 use clap::ArgMatches;
 use serde_json::json;
@@ -14,6 +15,7 @@ use crate::args::Ask;
 use crate::failure::Outcome;
 use crate::inputs::{Order, RequestFile};
 use crate::print::diag_json;
+use crate::secrets;
 use crate::tokens::{Counter, Summary};
 use crate::write::write_out;
 
@@ -42,7 +44,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if args.count {
         return count(app, finished);
     }
-    let Finished { composed, rendered, talk, .. } = finished;
+    let Finished { composed, rendered, talk, passed, .. } = finished;
     app.print.talk(&talk);
     let out = args.out.as_deref().filter(|out| !is_standard_output(out));
     if let Some(out) = out {
@@ -53,6 +55,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
             "text": rendered.text,
+            "secrets": passed,
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
         }));
     }
@@ -95,6 +98,10 @@ pub(crate) struct Finished {
     pub(crate) steps: Vec<Step>,
     /// How many tokens it has, where that was counted to fit a budget.
     tokens: Option<usize>,
+    /// Which secrets were found, and what became of them.
+    pub(crate) passed: Passed,
+    /// The prompt with its secrets masked, where there are any.
+    pub(crate) masked: Option<String>,
 }
 
 impl Finished {
@@ -112,12 +119,34 @@ pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Re
     let file = RequestFile::read(app, ask)?;
     let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
     let app = elsewhere.as_ref().unwrap_or(app);
-    let order = Order::new(app, ask, given, file)?;
-    let sources = Prefetched { inner: app.disk(order.session), texts: order.texts };
+    let mut order = Order::new(app, ask, given, file)?;
+    let rules = secrets::rules(app)?;
+    let gate = Gate::new(&rules, secrets::mode(app, ask));
+    gate.request(&mut order.request);
+    let sources = gate.sources(Prefetched { inner: app.disk(order.session), texts: order.texts });
+    let made = make(&order.request, &sources, ask);
+    let (composed, rendered, steps, tokens) = made.map_err(|failure| gate.mask_failure(failure))?;
+    let (passed, found) = gate.judge(&order.request, &composed.prompt, &rendered)?;
+    let mut talk = order.talk;
+    talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
+    talk.extend(composed.agent.over_limits(&rendered.text));
+    talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
+    let mut talk: Vec<Diag> = talk.into_iter().map(|diag| gate.mask_diag(diag)).collect();
+    talk.extend(found);
+    let clean = passed.found.is_empty() && order.request.secret.is_empty();
+    let masked = (!clean).then(|| gate.mask(&order.request, &composed.prompt, &rendered).into_owned());
+    leave((order.request, sources));
+    Ok(Finished { composed, rendered, talk, steps, tokens, passed, masked })
+}
+
+/// What is composed, the steps to it, and how many tokens it has where they were counted.
+type Made = (Composed, Rendered, Vec<Step>, Option<usize>);
+
+fn make(request: &Request, sources: &dyn Sources, ask: &Ask) -> Result<Made, Failure> {
     let api = ask.api.map(|api| api.0);
-    let (composed, rendered, steps, tokens) = match ask.budget {
+    Ok(match ask.budget {
         None => {
-            let composed = compose(&order.request, &sources)?;
+            let composed = compose(request, sources)?;
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;
             (composed, rendered, Vec::new(), None)
         }
@@ -126,14 +155,8 @@ pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Re
             let mut count = |composed: &Composed, text: &str| {
                 counter.get_or_insert_with(|| Counter::of(composed)).count(text)
             };
-            let fitted = fit(&order.request, &sources, api, budget, &mut count)?;
+            let fitted = fit(request, sources, api, budget, &mut count)?;
             (fitted.composed, fitted.rendered, fitted.steps, Some(fitted.tokens))
         }
-    };
-    let mut talk = order.talk;
-    talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
-    talk.extend(composed.agent.over_limits(&rendered.text));
-    talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
-    leave((order.request, sources));
-    Ok(Finished { composed, rendered, talk, steps, tokens })
+    })
 }

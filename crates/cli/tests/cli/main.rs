@@ -13,6 +13,7 @@ mod pack;
 mod prefs;
 mod read;
 mod request;
+mod secrets;
 mod surroundings;
 mod tokens;
 mod world;
