@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fields::{Field, walk};
-use super::mask::{cover, occurrences};
+use super::mask::{cover, masked, occurrences};
 use super::redact::{Redactor, replaced};
 use super::rules::Rules;
 use super::seal::is_secret;
@@ -179,11 +179,11 @@ impl<'r> Gate<'r> {
         if replacements.is_empty() {
             return None;
         }
-        let masked: Text =
+        let covered: Text =
             cover(text, replacements.iter().map(|(_, range, _)| range.clone())).as_ref().into();
         let redact = self.mode == Mode::Redact && !fixed;
         for (rule, range, placeholder) in &replacements {
-            let place = Place { name: name(), text: masked.clone(), range: range.clone() };
+            let place = Place { name: name(), text: covered.clone(), range: range.clone() };
             let (line, column) = place.line_column();
             let found = Found {
                 rule: rule.clone(),
@@ -334,22 +334,8 @@ impl<'r> Gate<'r> {
 
     /// The same diagnostic with no secret in it, marked ones included.
     #[must_use]
-    pub fn mask_diag(&self, mut diag: Diag) -> Diag {
-        let own = |text: &mut String| {
-            if let Cow::Owned(masked) = cover(text, merged(self.known_ranges(text)).into_iter()) {
-                *text = masked;
-            }
-        };
-        own(&mut diag.message);
-        diag.looked.iter_mut().chain(&mut diag.hints).for_each(own);
-        if let Some(place) = &mut diag.place {
-            own(&mut place.name);
-            let masked = cover(&place.text, merged(self.known_ranges(&place.text)).into_iter());
-            if let Cow::Owned(masked) = masked {
-                place.text = masked.into();
-            }
-        }
-        diag
+    pub fn mask_diag(&self, diag: Diag) -> Diag {
+        masked(diag, &|text| cover(text, merged(self.known_ranges(text)).into_iter()))
     }
 }
 

@@ -18,22 +18,27 @@ impl Rules {
 
     /// The same diagnostic, at the same place, with no secret in any of its texts.
     #[must_use]
-    pub fn mask_diag(&self, mut diag: Diag) -> Diag {
-        let own = |text: &mut String| {
-            if let Cow::Owned(masked) = self.mask(text) {
-                *text = masked;
-            }
-        };
-        own(&mut diag.message);
-        diag.looked.iter_mut().chain(&mut diag.hints).for_each(own);
-        if let Some(place) = &mut diag.place {
-            own(&mut place.name);
-            if let Cow::Owned(masked) = self.mask(&place.text) {
-                place.text = Text::from(masked);
-            }
-        }
-        diag
+    pub fn mask_diag(&self, diag: Diag) -> Diag {
+        masked(diag, &|text| self.mask(text))
     }
+}
+
+/// The same diagnostic with all of its texts masked.
+pub(super) fn masked(mut diag: Diag, mask: &dyn for<'t> Fn(&'t str) -> Cow<'t, str>) -> Diag {
+    let own = |text: &mut String| {
+        if let Cow::Owned(masked) = mask(text) {
+            *text = masked;
+        }
+    };
+    own(&mut diag.message);
+    diag.looked.iter_mut().chain(&mut diag.hints).for_each(own);
+    if let Some(place) = &mut diag.place {
+        own(&mut place.name);
+        if let Cow::Owned(masked) = mask(&place.text) {
+            place.text = Text::from(masked);
+        }
+    }
+    diag
 }
 
 /// Stars in the place of these ranges.

@@ -7,10 +7,10 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::cell::OnceCell;
+use core::cell::{Cell, OnceCell};
 use core::fmt;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use schemars::JsonSchema;
@@ -128,12 +128,50 @@ pub(super) struct Compiled {
     pub(super) lines: Option<(Pattern, Pattern)>,
 }
 
+/// Finds every literal of all rules in one pass.
+#[derive(Clone)]
+pub(super) struct Literals {
+    words: Vec<String>,
+    /// Built fast; `None` where there is no literal.
+    small: Option<AhoCorasick>,
+    /// Finds three times as fast and is built five times as slowly: for those who have much to scan.
+    large: OnceCell<Option<AhoCorasick>>,
+    scanned: Cell<usize>,
+}
+
+/// From so many bytes on it pays to build the large automaton.
+const MUCH: usize = 2 * 1024 * 1024;
+
+impl Literals {
+    fn new(words: Vec<String>) -> Result<Self, Failure> {
+        let small = build(&words, AhoCorasickKind::ContiguousNFA).map_err(|error| {
+            Diag::error(Code::SecretsBad, format!("the literals of all rules are too much together: {error}"))
+        })?;
+        let small = (!words.is_empty()).then_some(small);
+        Ok(Self { words, small, large: OnceCell::new(), scanned: Cell::new(0) })
+    }
+
+    /// What finds the literals in one more text of this length.
+    pub(super) fn automaton(&self, length: usize) -> Option<&AhoCorasick> {
+        let scanned = self.scanned.get().saturating_add(length);
+        self.scanned.set(scanned);
+        if scanned < MUCH {
+            return self.small.as_ref();
+        }
+        let large = self.large.get_or_init(|| build(&self.words, AhoCorasickKind::DFA).ok());
+        large.as_ref().filter(|_| self.small.is_some()).or(self.small.as_ref())
+    }
+}
+
+fn build(words: &[String], kind: AhoCorasickKind) -> Result<AhoCorasick, aho_corasick::BuildError> {
+    AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(words)
+}
+
 /// All rules that hold, and what is excepted from them.
 #[derive(Clone)]
 pub struct Rules {
     pub(super) rules: Vec<Compiled>,
-    /// Finds every literal; `None` where there is none.
-    pub(super) literals: Option<AhoCorasick>,
+    pub(super) literals: Literals,
     /// The rules of each literal.
     pub(super) of_literal: Vec<Vec<usize>>,
     allow: Vec<String>,
@@ -192,12 +230,8 @@ impl Rules {
                 rules.push(Compiled::from(rule));
             }
         }
-        let found = AhoCorasick::builder().ascii_case_insensitive(true).build(literals.keys());
-        let found = found.map_err(|error| {
-            Diag::error(Code::SecretsBad, format!("the literals of all rules are too much together: {error}"))
-        })?;
-        let of_literal: Vec<Vec<usize>> = literals.into_values().collect();
-        let literals = (!of_literal.is_empty()).then_some(found);
+        let (words, of_literal): (Vec<String>, Vec<Vec<usize>>) = literals.into_iter().unzip();
+        let literals = Literals::new(words)?;
         Ok(Self { rules, literals, of_literal, allow, allowed: OnceCell::new() })
     }
 

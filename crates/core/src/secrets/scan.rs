@@ -32,7 +32,7 @@ struct Candidate {
 impl Rules {
     /// Every secret in `text`, in order; they do not overlap.
     pub fn scan(&self, text: &str) -> Vec<Hit<'_>> {
-        let Some(literals) = &self.literals else { return Vec::new() };
+        let Some(literals) = self.literals.automaton(text.len()) else { return Vec::new() };
         let bytes = text.as_bytes();
         let mut found = Vec::new();
         // How far each rule has come.
@@ -89,10 +89,15 @@ fn matched(rule: &Compiled, bytes: &[u8], at: usize) -> Option<(Range<usize>, Ra
     let regex = rule.pattern.get()?;
     let start = at.saturating_sub(rule.before);
     let anchored = if rule.before == 0 { Anchored::Yes } else { Anchored::No };
-    let mut captures = regex.create_captures();
     let mut end = at.saturating_add(rule.window).min(bytes.len());
+    let input = |end: usize| Input::new(bytes).span(start..end).anchored(anchored);
+    // Most literals are nothing else, and that is known sooner than where the groups are.
+    if !regex.is_match(input(end)) {
+        return None;
+    }
+    let mut captures = regex.create_captures();
     loop {
-        regex.search_captures(&Input::new(bytes).span(start..end).anchored(anchored), &mut captures);
+        regex.search_captures(&input(end), &mut captures);
         let whole = captures.get_match()?.range();
         // A secret that is longer than the window is not left in two halves.
         if whole.end == end && end < bytes.len() {
