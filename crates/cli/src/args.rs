@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use callsheet_core::prompt::Format;
 use callsheet_core::render::Api;
 use callsheet_core::request::MissingPolicy;
+use callsheet_core::secrets::Mode;
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -116,6 +117,12 @@ pub(crate) struct Ask {
     /// A value for a slot, read from a file
     #[arg(long, value_name = "KEY=PATH")]
     pub(crate) set_file: Vec<String>,
+    /// A value that is delivered, but stored and shown as a placeholder only; read from a file, - for standard input
+    #[arg(long, value_name = "KEY=PATH")]
+    pub(crate) set_secret: Vec<String>,
+    /// The same, read from the environment variable NAME
+    #[arg(long, value_name = "KEY=NAME")]
+    pub(crate) set_secret_env: Vec<String>,
     /// A named block of context, always literal
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) context: Vec<String>,
@@ -171,6 +178,9 @@ pub(crate) struct Ask {
     /// What to do with a slot that nothing fills [default: what the recipe says]
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingArg>,
+    /// What to do with a secret that is found in the request or in a source [default: the configured one; else warn]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) secrets: Option<ModeArg>,
 }
 
 /// A closed set of core as the value of an option.
@@ -206,4 +216,11 @@ values! { MissingArg of MissingPolicy {
     Error "error" "Refuse to compose",
     Empty "empty" "Leave it empty, with a warning",
     Notice "notice" "Put the recipe's notice there, with a warning",
+}}
+
+values! { ModeArg of Mode {
+    Warn "warn" "Let it in, with a warning",
+    Refuse "refuse" "Compose nothing",
+    Redact "redact" "Put a placeholder in its place",
+    Allow "allow" "Let it in, and keep that it was let in",
 }}

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::request::Layout;
+use callsheet_core::secrets::Mode;
 use callsheet_core::{Codes, DataNotation, Root, SourceError, SourceId, Sources as _, Text, read};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
@@ -22,6 +23,8 @@ pub(crate) struct ConfigFile {
     pub(crate) role: Option<String>,
     /// Where runs are recorded: a file, or postgres://… Not taken from a project's configuration.
     pub(crate) ledger: Option<String>,
+    /// What to do with a secret that is found. A project's file can only say `refuse` or `redact`.
+    pub(crate) secrets: Option<Mode>,
     /// The largest file that is read, in bytes.
     pub(crate) max_file_bytes: Option<u64>,
     /// Where a project that has its own folders keeps things.
@@ -53,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) agent: Setting<Option<String>>,
     pub(crate) role: Setting<Option<String>>,
     pub(crate) ledger: Setting<Option<String>>,
+    pub(crate) secrets: Setting<Option<Mode>>,
     pub(crate) max_file_bytes: Setting<u64>,
     pub(crate) templates: Setting<Vec<String>>,
     pub(crate) prompts: Setting<String>,
@@ -77,6 +81,9 @@ impl Config {
         let files = [(format!("project:{PROJECT_FILE}"), of_project), (format!("user:{USER_FILE}"), of_user)];
         for (shown, found) in files {
             if let Some(file) = load(found, &shown)? {
+                if shown.starts_with("project:") {
+                    as_strict_as_can_be(&file, &shown)?;
+                }
                 layers.push((shown, file));
             }
         }
@@ -86,6 +93,7 @@ impl Config {
             agent: first_option(&layers, |file| file.agent.clone()),
             role: first_option(&layers, |file| file.role.clone()),
             ledger: first_option(&layers, |file| file.ledger.clone()),
+            secrets: first_option(&layers, |file| file.secrets),
             max_file_bytes: first(&layers, |file| file.max_file_bytes, DEFAULT_MAX_FILE_BYTES),
             templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
@@ -112,6 +120,7 @@ impl Config {
             ("agent", self.agent.value.clone().into(), &self.agent.from),
             ("role", self.role.value.clone().into(), &self.role.from),
             ("ledger", self.ledger.value.as_deref().map(without_password).into(), &self.ledger.from),
+            ("secrets", self.secrets.value.map(Mode::name).into(), &self.secrets.from),
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
@@ -160,6 +169,15 @@ fn load(found: Result<Option<Text>, SourceError>, shown: &str) -> Result<Option<
     .transpose()
 }
 
+/// A cloned repository's configuration must not let secrets through that its user would have been asked about.
+fn as_strict_as_can_be(file: &ConfigFile, shown: &str) -> Result<(), Failure> {
+    let Some(mode @ (Mode::Warn | Mode::Allow)) = file.secrets else { return Ok(()) };
+    let message = format!("`{shown}`: a project cannot say by itself `secrets = \"{}\"`", mode.name());
+    let hint = "say it with `--secrets`, with CALLSHEET_SECRETS or in your own configuration; a project can ask for `refuse` or \
+                `redact`";
+    Err(Diag::error(Code::TrustRequired, message).hint(hint).into())
+}
+
 /// A cloned repository's configuration must not point out of the repository.
 fn confined(file: &ConfigFile, shown: &str) -> Result<(), Failure> {
     let layout = &file.layout;
@@ -182,7 +200,19 @@ fn environment() -> Result<ConfigFile, Failure> {
             Diag::error(Code::ConfigBad, format!("CALLSHEET_MAX_FILE_BYTES is `{text}`, not a number"))
         })?),
     };
+    let secrets = match var("CALLSHEET_SECRETS").as_deref() {
+        None => None,
+        Some("warn") => Some(Mode::Warn),
+        Some("refuse") => Some(Mode::Refuse),
+        Some("redact") => Some(Mode::Redact),
+        Some("allow") => Some(Mode::Allow),
+        Some(text) => {
+            let message = format!("CALLSHEET_SECRETS is `{text}`, not warn, refuse, redact or allow");
+            return Err(Diag::error(Code::ConfigBad, message).into());
+        }
+    };
     let file = ConfigFile {
+        secrets,
         recipe: var("CALLSHEET_RECIPE"),
         agent: var("CALLSHEET_AGENT"),
         role: var("CALLSHEET_ROLE"),

@@ -11,6 +11,9 @@ pub(crate) const USAGE: u8 = 2;
 /// A negative finding: nothing went wrong, but the answer is no.
 pub(crate) const FINDING: u8 = 1;
 
+/// Something that must not happen by accident.
+const REFUSED: u8 = 9;
+
 /// The exit code of a failure: that of its first diagnostic.
 pub(crate) fn exit_code(failure: &Failure) -> u8 {
     failure.0.first().map_or(70, |diag| of(diag.code))
@@ -35,7 +38,8 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::RunNotFound
         | Code::RunAmbiguous => 4,
         Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
-        Code::LedgerUntrusted => 10,
+        Code::SecretFound => REFUSED,
+        Code::LedgerUntrusted | Code::TrustRequired => 10,
         Code::VerifyEngine => 11,
         Code::OutputFailed => 70,
         _ => 3,

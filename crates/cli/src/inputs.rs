@@ -22,6 +22,7 @@ use crate::app::{App, named_directory};
 use crate::args::Ask;
 use crate::failure::usage;
 use crate::pack::{Details, Gathered, Paths, outside};
+use crate::secrets;
 
 /// What is to be composed, and from where.
 pub(crate) struct Order {
@@ -200,6 +201,16 @@ impl Inputs<'_> {
                 let (key, value) = pair(flag, item)?;
                 let value = if flag == "set" { value.into() } else { self.text(value, "--set-file")? };
                 request.values.insert(key.into(), value);
+                request.secret.remove(key);
+            }
+            "set_secret" | "set_secret_env" => {
+                let (key, place) = pair(flag, item)?;
+                let value = match flag {
+                    "set_secret" => self.text(place, "--set-secret")?,
+                    _ => secrets::variable(place)?,
+                };
+                request.values.insert(key.into(), value);
+                request.secret.insert(key.into());
             }
             "context" | "context_file" => {
                 let (name, value) = pair(flag, item)?;
@@ -373,9 +384,11 @@ fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Failure> {
 
 /// The flags that may be mixed, in the order in which they were given.
 fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
-    let flags: [(&'static str, &Vec<String>); 7] = [
+    let flags: [(&'static str, &Vec<String>); 9] = [
         ("set", &ask.set),
         ("set_file", &ask.set_file),
+        ("set_secret", &ask.set_secret),
+        ("set_secret_env", &ask.set_secret_env),
         ("context", &ask.context),
         ("context_file", &ask.context_file),
         ("file", &ask.file),

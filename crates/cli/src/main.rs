@@ -11,6 +11,7 @@ mod mcp;
 mod pack;
 mod print;
 mod record;
+mod secrets;
 mod session;
 mod tokens;
 mod usage;

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, Severity, is_invisible};
+use callsheet_core::secrets::Rules;
 use serde_json::{Value, json};
 
 use crate::args::{Color, Global};
@@ -160,7 +161,7 @@ impl Print {
     }
 
     pub(crate) fn diag(&self, diag: &Diag, colour: bool) -> String {
-        let text = diag.to_string();
+        let text = masked(diag).to_string();
         if !colour {
             return text;
         }
@@ -231,8 +232,22 @@ fn without_invisible(json: String) -> String {
     out
 }
 
+thread_local! {
+    /// Rules for what is said where a command knows none: they are read when there is something to say.
+    static SHIPPED: Option<Rules> = Rules::shipped().ok();
+}
+
+/// The diagnostic with no secret in it, whatever text it is about.
+fn masked(diag: &Diag) -> Diag {
+    SHIPPED.with(|rules| match rules {
+        Some(rules) => rules.mask_diag(diag.clone()),
+        None => diag.clone(),
+    })
+}
+
 /// A diagnostic as JSON: `places` are where it is and where was looked, in this order.
 pub(crate) fn diag_json(diag: &Diag) -> Value {
+    let diag = masked(diag);
     let place = diag.place.as_ref().map(|place| {
         let (line, column) = place.line_column();
         format!("{}:{line}:{column}", place.name)

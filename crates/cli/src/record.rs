@@ -3,6 +3,7 @@
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Id, Run, keep};
 use callsheet_core::render::{Api, Rendered};
+use callsheet_core::secrets::Passed;
 use callsheet_core::{Composed, Request, Snapshot};
 use callsheet_store::{Ledger, new_id, now};
 
@@ -13,6 +14,8 @@ pub(crate) struct Made {
     pub(crate) request: Request,
     pub(crate) snapshot: Snapshot,
     pub(crate) api: Option<Api>,
+    /// Which secrets were found, and what became of them.
+    pub(crate) passed: Passed,
     /// Where it goes.
     pub(crate) ledger: Ledger,
 }

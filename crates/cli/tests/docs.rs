@@ -196,6 +196,8 @@ fn the_list_of_diagnostics_is_generated() {
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),
         (4, "a file or directory that was named is not there"),
+        (9, "refused: a secret was found"),
+        (10, "a project's file asks for something that only its user may decide"),
         (70, "our own fault, or the output could not be written"),
     ];
     for (code, meaning) in exits {

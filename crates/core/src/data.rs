@@ -47,7 +47,7 @@ const MAX_TOML_BYTES: usize = 4 * 1024 * 1024;
 /// Far above any recipe that a person writes. What is said in it is looked for in it, so length costs twice.
 const MAX_BYTES: usize = 64 * 1024;
 
-fn is_short(id: &SourceId, text: &Text, code: Code) -> Result<(), Diag> {
+pub(crate) fn is_short(id: &SourceId, text: &Text, code: Code) -> Result<(), Diag> {
     if text.len() <= MAX_BYTES {
         return Ok(());
     }

@@ -43,6 +43,7 @@ pub mod render;
 pub mod reply;
 pub mod request;
 mod room;
+pub mod secrets;
 mod source;
 mod step;
 pub mod submission;

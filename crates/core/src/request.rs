@@ -3,7 +3,7 @@
 //! A request is plain data that can be written as TOML or JSON. It holds no decision: which sections
 //! it ends up in is the recipe's business.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -49,6 +49,9 @@ pub struct Request {
     /// Values for slots, always literal.
     #[serde(skip_serializing_if = "Values::is_empty")]
     pub values: Values,
+    /// Keys of values that are delivered, but stored and shown as placeholders only.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub secret: BTreeSet<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextBlock>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -252,6 +255,16 @@ impl Request {
         }
         for block in self.context.iter().filter(|block| !is_name(&block.name)) {
             refuse("name of a context block", &block.name);
+        }
+        for key in &self.secret {
+            let why = match key.as_str() {
+                "model" | "max_tokens" => "it becomes a field of request bodies",
+                key if self.values.get(key).is_none() => "there is no such value",
+                _ => continue,
+            };
+            tell(&mut wrong, Code::RequestBad, || {
+                Diag::error(Code::RequestBad, alloc::format!("`{key}` cannot be marked as secret: {why}"))
+            });
         }
         for (at, block) in self.context.iter().enumerate() {
             if block.text.is_some() == block.data.is_some() {

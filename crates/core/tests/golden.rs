@@ -57,6 +57,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::OutputFailed,
     Code::RunAmbiguous,
     Code::RunNotFound,
+    Code::SecretFound,
     Code::UsageBad,
     Code::VerifyEngine,
     Code::VerifyMismatch,

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Diag, Failure};
 use callsheet_core::render::{Rendered, render};
-use callsheet_core::{Composed, Recorder, Sources, Step, compose, fit};
+use callsheet_core::secrets::{Gate, Passed};
+use callsheet_core::{Composed, Fitted, Recorder, Request, Sources, Step, compose, fit};
 use callsheet_run::Prefetched;
 use clap::ArgMatches;
 use serde_json::json;
@@ -15,6 +16,7 @@ use crate::failure::Outcome;
 use crate::inputs::{Order, RequestFile};
 use crate::print::diag_json;
 use crate::record::Made;
+use crate::secrets;
 use crate::tokens::{Counter, Summary};
 use crate::write::write_out;
 
@@ -47,7 +49,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if args.count {
         return count(app, finished);
     }
-    let Finished { composed, rendered, talk, made, .. } = finished;
+    let Finished { composed, rendered, talk, passed, made, .. } = finished;
     app.print.talk(&talk);
     let run = made.map(|made| made.record(&composed, &rendered, &talk, None)).transpose()?;
     if let Some(run) = &run {
@@ -62,6 +64,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
             "text": rendered.text,
+            "secrets": passed,
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
         });
         if let Some(run) = &run {
@@ -108,6 +111,10 @@ pub(crate) struct Finished {
     pub(crate) steps: Vec<Step>,
     /// How many tokens it has, where that was counted to fit a budget.
     tokens: Option<usize>,
+    /// Which secrets were found, and what became of them.
+    pub(crate) passed: Passed,
+    /// The prompt with its secrets masked, where there are any.
+    pub(crate) masked: Option<String>,
     /// What a record is made of, where there is to be one.
     pub(crate) made: Option<Made>,
 }
@@ -140,38 +147,68 @@ pub(crate) fn finish(
     let file = RequestFile::read(app, ask)?;
     let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
     let app = elsewhere.as_ref().unwrap_or(app);
-    let order = Order::new(app, ask, given, file)?;
-    let ledger = (then == Then::Record).then(|| app.create_ledger()).transpose()?;
-    let disk = Prefetched { inner: app.disk(order.session), texts: order.texts };
-    let recorder = ledger.is_some().then(|| Recorder::new(&disk));
+    let mut order = Order::new(app, ask, given, file)?;
+    let rules = secrets::rules(app)?;
+    let gate = Gate::new(&rules, secrets::mode(app, ask, then)?);
+    gate.request(&mut order.request);
+    let disk = gate.sources(Prefetched { inner: app.disk(order.session), texts: order.texts });
+    // What is kept is what was composed: the gate stands before the recorder.
+    let recorder = (then == Then::Record).then(|| Recorder::new(&disk));
     let sources: &dyn Sources = match &recorder {
         Some(recorder) => recorder,
         None => &disk,
     };
+    let Cast { request, composed, rendered, steps, tokens } =
+        cast(order.request, sources, ask).map_err(|failure| gate.mask_failure(failure))?;
+    let (passed, found) = gate.judge(&request, &composed.prompt, &rendered)?;
+    let mut talk = order.talk;
+    talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
+    talk.extend(composed.agent.over_limits(&rendered.text));
+    talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
+    let mut talk: Vec<Diag> = talk.into_iter().map(|diag| gate.mask_diag(diag)).collect();
+    talk.extend(found);
+    let clean = passed.found.is_empty() && request.secret.is_empty();
+    let masked = (!clean).then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
+    let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
     let api = ask.api.map(|api| api.0);
-    let mut request = order.request;
-    let (composed, rendered, steps, tokens) = match ask.budget {
+    let ledger = (then == Then::Record).then(|| app.create_ledger()).transpose()?;
+    let made = ledger.map(|ledger| Made {
+        request: request.clone(),
+        snapshot,
+        api,
+        passed: passed.clone(),
+        ledger,
+    });
+    leave((request, disk));
+    Ok(Finished { composed, rendered, talk, steps, tokens, passed, masked, made })
+}
+
+/// A prompt in its final form, the request that says so, the steps to it, and how many tokens it has where they
+/// were counted.
+struct Cast {
+    request: Request,
+    composed: Composed,
+    rendered: Rendered,
+    steps: Vec<Step>,
+    tokens: Option<usize>,
+}
+
+fn cast(request: Request, sources: &dyn Sources, ask: &Ask) -> Result<Cast, Failure> {
+    let api = ask.api.map(|api| api.0);
+    Ok(match ask.budget {
         None => {
             let composed = compose(&request, sources)?;
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;
-            (composed, rendered, Vec::new(), None)
+            Cast { request, composed, rendered, steps: Vec::new(), tokens: None }
         }
         Some(budget) => {
             let mut counter = None;
             let mut count = |composed: &Composed, text: &str| {
                 counter.get_or_insert_with(|| Counter::of(composed)).count(text)
             };
-            let fitted = fit(&request, sources, api, budget, &mut count)?;
-            request = fitted.request;
-            (fitted.composed, fitted.rendered, fitted.steps, Some(fitted.tokens))
+            let Fitted { request, composed, rendered, steps, tokens, .. } =
+                fit(&request, sources, api, budget, &mut count)?;
+            Cast { request, composed, rendered, steps, tokens: Some(tokens) }
         }
-    };
-    let mut talk = order.talk;
-    talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
-    talk.extend(composed.agent.over_limits(&rendered.text));
-    talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
-    let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
-    let made = ledger.map(|ledger| Made { request: request.clone(), snapshot, api, ledger });
-    leave((request, disk));
-    Ok(Finished { composed, rendered, talk, steps, tokens, made })
+    })
 }

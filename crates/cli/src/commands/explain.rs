@@ -21,8 +21,8 @@ use crate::tokens::step_line;
 /// Show where each line of a prompt comes from, and why what is absent is absent
 ///
 /// Takes the same options as compose. With --json: `text`, `origins` (byte ranges that cover the text
-/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `tokens` and,
-/// with --budget, `steps`.
+/// without a gap, each with its source), `sources` (files with version and hash), `absent`, `tokens`, `secrets`
+/// and, with --budget, `steps`. Secrets are masked, byte for byte.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -32,24 +32,27 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
     let mut finished = finish(app, &args.ask, given, Then::Forget)?;
     let summary = finished.summary();
-    let Finished { composed, rendered, talk, steps, .. } = finished;
+    let Finished { composed, rendered, talk, steps, passed, masked, .. } = finished;
+    // A mask has as many bytes as what it covers: all ranges stay.
+    let text = masked.as_ref().unwrap_or(&rendered.text);
     app.print.talk(&talk);
     let origins = &composed.prompt.origins;
     if app.print.json {
         return app.print.value(&json!({
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
-            "text": rendered.text,
+            "text": text,
             "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
             "sources": sources(origins),
             "absent": composed.absent,
             "steps": steps,
             "tokens": summary.json(),
+            "secrets": passed,
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
         }));
     }
     let mut page = String::new();
-    lines(app.print, &rendered, origins, &mut page);
+    lines(app.print, &rendered, text, origins, &mut page);
     if !composed.absent.is_empty() {
         page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Not in this prompt")));
     }
@@ -139,7 +142,7 @@ fn span_json(span: &Span, origins: &Origins) -> Value {
 }
 
 /// The prompt line by line below a heading that says where the lines come from, with their numbers there.
-fn lines(print: &Print, rendered: &Rendered, origins: &Origins, page: &mut String) {
+fn lines(print: &Print, rendered: &Rendered, text: &str, origins: &Origins, page: &mut String) {
     let mut numbers = LineNumbers::default();
     let mut last: Vec<u32> = Vec::new();
     for (start, end) in line_ranges(&rendered.text) {
@@ -156,7 +159,7 @@ fn lines(print: &Print, rendered: &Rendered, origins: &Origins, page: &mut Strin
             [first, ..] if last.len() == 1 => numbers.of(first.origin, origins, first.start).to_string(),
             _ => String::new(),
         };
-        page.push_str(&format!("{number:>5} │ {}\n", visible(&rendered.text[start..end])));
+        page.push_str(&format!("{number:>5} │ {}\n", visible(&text[start..end])));
     }
 }
 

@@ -53,7 +53,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             check_role(&session, args.serve.role.as_deref())?;
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
-            serve(Server { session, tools, agent })
+            let secrets = app.config.secrets.value.unwrap_or_default();
+            serve(Server { session, tools, agent, secrets })
         }
         Some(Command::Install { client, write, serve }) => {
             let session = Session::open(app, serve.session.as_deref())?;

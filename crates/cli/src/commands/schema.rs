@@ -3,6 +3,7 @@
 use callsheet_core::agent::Agent;
 use callsheet_core::contract::Contract;
 use callsheet_core::recipe::Recipe;
+use callsheet_core::secrets::RuleFile;
 use callsheet_core::{Request, UnifiedPrompt};
 use schemars::schema_for;
 
@@ -30,6 +31,8 @@ enum Name {
     Agent,
     /// contracts/NAME.toml
     Contract,
+    /// secrets/NAME.toml
+    Secrets,
 }
 
 pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
@@ -40,6 +43,7 @@ pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
         Name::Config => schema_for!(ConfigFile),
         Name::Agent => schema_for!(Agent),
         Name::Contract => schema_for!(Contract),
+        Name::Secrets => schema_for!(RuleFile),
     };
     print.value(&schema.into())
 }

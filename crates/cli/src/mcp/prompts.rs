@@ -6,6 +6,7 @@ use callsheet_core::catalog::{TemplateInfo, templates};
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::recipe::Derive;
 use callsheet_core::render::render;
+use callsheet_core::secrets::{Gate, Rules};
 use callsheet_core::template::{Notation, Template};
 use callsheet_core::{Request, Sources as _, Text, candidates, compose, read_recipe};
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
@@ -108,8 +109,13 @@ pub(super) fn get(
     asked.layout = session.layout.clone();
     asked.mcp = true;
     asked.session = Some(from_to(&session.project, &session.dir)).filter(|way| way != ".");
-    let composed = compose(&asked, &session.disk)?;
+    let rules = Rules::load(&session.disk, &session.layout)?;
+    let gate = Gate::new(&rules, server.secrets);
+    gate.request(&mut asked);
+    let composed =
+        compose(&asked, &gate.sources(&session.disk)).map_err(|failure| gate.mask_failure(failure))?;
     let rendered = render(&composed.prompt, composed.prompt.format, None)?;
+    gate.judge(&asked, &composed.prompt, &rendered)?;
     let message = PromptMessage::new_text(Role::User, rendered.text);
     let result = GetPromptResult::new(vec![message]);
     Ok(match &template.description {

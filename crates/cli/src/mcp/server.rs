@@ -2,6 +2,7 @@
 
 use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::secrets::Mode;
 use callsheet_core::submission::{roles, schema};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
@@ -26,6 +27,8 @@ pub(crate) struct Server {
     pub(crate) tools: Vec<(String, Contract)>,
     /// The agent that prompts are made for, where one is configured.
     pub(crate) agent: Option<String>,
+    /// What becomes of secrets in prompts. There is nobody here to warn.
+    pub(crate) secrets: Mode,
 }
 
 /// Answers until standard input ends.

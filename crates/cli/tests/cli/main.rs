@@ -15,6 +15,7 @@ mod pack;
 mod prefs;
 mod read;
 mod request;
+mod secrets;
 mod surroundings;
 mod tokens;
 mod world;

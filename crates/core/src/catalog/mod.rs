@@ -30,8 +30,8 @@ use crate::source::{Root, SourceError, SourceId, Sources};
 use crate::template::Notation;
 
 /// Where everything lives that no recipe has to name.
-pub(crate) const FOLDERS: [&str; 6] =
-    ["recipes", "agents", "contracts", "profiles", "skeletons", "templates"];
+pub(crate) const FOLDERS: [&str; 7] =
+    ["recipes", "agents", "contracts", "profiles", "secrets", "skeletons", "templates"];
 
 /// A template of the search path: the file that wins, and what its text says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -21,6 +21,7 @@ use crate::catalog::{Catalog, File, Kind, folder, own_name, unreadable};
 use crate::data;
 use crate::diag::{Code, Diag, Failure, MOST, Severity, closest};
 use crate::request::Layout;
+use crate::secrets::read_rules;
 use crate::source::{SourceId, Sources};
 use crate::template::Template;
 
@@ -90,10 +91,11 @@ fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
     }
     let Ok(contents) = &file.text else { return };
     match file.kind() {
-        Kind::Agent | Kind::Contract => {
+        Kind::Agent | Kind::Contract | Kind::Secrets => {
             let read = match file.kind() {
                 Kind::Agent => data::read_agent(&file.id, contents).map(drop),
-                _ => data::read_contract(&file.id, contents).map(drop),
+                Kind::Contract => data::read_contract(&file.id, contents).map(drop),
+                _ => read_rules(&file.id, contents).map(drop),
             };
             for problem in read.err().into_iter().flat_map(|Failure(wrong)| wrong) {
                 problems.add(&file.id, with_file(&file.id, problem));

@@ -1,0 +1,232 @@
+//! What the gate says, and what becomes of a secret in each mode. No secret stands in this file: they are put together
+//! when the tests run.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, said};
+
+/// A token of the form that GitHub gives to its tokens.
+fn token() -> String {
+    ["ghp", "_", "wJ4kP0sXq9Z", "bT7mV2cR5nY", "8fL1dG6hK3aQu0"].concat()
+}
+
+const STARS: &str = "****************************************";
+
+/// A project whose template of one word carries one file with a token in it.
+fn world() -> World {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-plan.md", "Plan.");
+    world.write("notes.txt", format!("first\nlogin: {}\n", token()));
+    world
+}
+
+const ASK: [&str; 5] = ["-p", "plan", "-f", "notes.txt", "Go."];
+
+fn run(world: &World, args: &[&str]) -> Said {
+    world.run(args.iter().chain(&ASK))
+}
+
+fn prompt(notes: &str) -> String {
+    format!(
+        "<prompt><system_prompt>Plan.</system_prompt><context><file path=\"notes.txt\">first\nlogin: {notes}\n</file></context>\
+         <instructions>Go.</instructions></prompt>"
+    )
+}
+
+fn told(severity: &str, more: &str, hint: &str) -> String {
+    format!(
+        "{severity}[secret/found]: a token of GitHub (github-token){more}\n  ┌─ project:notes.txt:2:8\n2 │ login: {STARS}\n  │        {}\n{hint}",
+        STARS.replace('*', "^"),
+    )
+}
+
+const WARN_HINT: &str = "  = hint: `--secrets redact` puts placeholders there, `--secrets refuse` stops\n";
+
+#[test]
+fn each_mode_does_what_it_says() {
+    let world = world();
+    let warned = Said { code: 0, out: prompt(&token()), err: told("warning", "", WARN_HINT) };
+    assert_eq!(run(&world, &["compose"]), warned);
+    assert_eq!(run(&world, &["compose", "--secrets", "warn"]), warned);
+    let hint = "  = hint: `--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go in is given \
+                with `--set-secret`\n";
+    let refused = Said { code: 9, out: String::new(), err: told("error", "", hint) };
+    assert_eq!(run(&world, &["compose", "--secrets", "refuse"]), refused);
+    let placeholder = "[secret:github-token:1]";
+    let err = told("warning", &format!(": replaced by `{placeholder}`"), "");
+    let redacted = Said { code: 0, out: prompt(placeholder), err };
+    assert_eq!(run(&world, &["compose", "--secrets", "redact"]), redacted);
+    let allowed = Said { code: 0, out: prompt(&token()), err: told("warning", ": let through", "") };
+    assert_eq!(run(&world, &["compose", "--secrets", "allow"]), allowed);
+}
+
+#[test]
+fn what_was_found_is_there_for_the_record() {
+    let world = world();
+    let secrets =
+        |mode: &str| run(&world, &["compose", "--json", "--secrets", mode]).json()["secrets"].take();
+    let found = json!({ "rule": "github-token", "place": "project:notes.txt:2:8" });
+    assert_eq!(secrets("allow"), json!({ "mode": "allow", "found": [found] }));
+    let mut redacted = found;
+    redacted["placeholder"] = "[secret:github-token:1]".into();
+    assert_eq!(secrets("redact"), json!({ "mode": "redact", "found": [redacted] }));
+    let clean = world.run(["compose", "--json", "-p", "plan", "Go."]).json()["secrets"].take();
+    assert_eq!(clean, json!({ "mode": "warn", "found": [] }));
+}
+
+#[test]
+fn explain_masks_and_its_ranges_stay() {
+    let world = world();
+    let explained = run(&world, &["explain", "--json"]).json();
+    assert_eq!(explained["text"], prompt(STARS));
+    let last = explained["origins"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["end"], prompt(&token()).len());
+}
+
+#[test]
+fn the_same_secret_has_the_same_placeholder_and_another_one_another() {
+    let world = world();
+    let other = token().replace("wJ4k", "Zq7c");
+    let text = format!("{} {other} {}", token(), token());
+    let composed =
+        world.run(["compose", "--secrets", "redact", "-q", "-p", "plan", "-f", "notes.txt", &text]);
+    let wanted = prompt("[secret:github-token:1]")
+        .replace("Go.", "[secret:github-token:1] [secret:github-token:2] [secret:github-token:1]");
+    assert_eq!(composed, Said { code: 0, out: wanted, err: String::new() });
+}
+
+/// Neither the template nor the value is a secret by itself.
+#[test]
+fn a_secret_that_two_pieces_make_together_is_refused_where_nothing_may_pass() {
+    let world = World::new();
+    let half = token()[..20].to_string();
+    world.write(".callsheet/templates/system/BASE-plan.md", format!("Log in with {half}{{{{rest}}}} now."));
+    let value = format!("rest={}", &token()[20..]);
+    let run = |mode: &str| world.run(["compose", "--secrets", mode, "-p", "plan", "--set", &value, "Go."]);
+    let said = |severity: &str, more: &str| {
+        format!(
+            "{severity}[secret/found]: a token of GitHub (github-token){more}: it is in the finished prompt only, where these \
+             meet: project:.callsheet/templates/system/BASE-plan.md, value rest\n  ┌─ prompt:1:36\n1 │ \
+             <prompt><system_prompt>Log in with {STARS} now.</system_prompt><instructions>Go.</instructions></promp\n  │ {}{}\n",
+            " ".repeat(35),
+            STARS.replace('*', "^"),
+        )
+    };
+    let hint = "  = hint: take it out where it comes from\n";
+    assert_eq!(run("redact"), Said { code: 9, out: String::new(), err: said("error", "") + hint });
+    assert_eq!(run("refuse").code, 9);
+    let whole = format!(
+        "<prompt><system_prompt>Log in with {} now.</system_prompt><instructions>Go.</instructions></prompt>",
+        token()
+    );
+    assert_eq!(run("warn"), Said { code: 0, out: whole, err: said("warning", "") + WARN_HINT });
+}
+
+#[test]
+fn a_name_of_a_file_cannot_be_replaced() {
+    let world = world();
+    let name = format!("{}.txt", token());
+    world.write(&name, "text");
+    let refused = world.run(["compose", "--secrets", "redact", "-p", "plan", "-f", &name, "Go."]);
+    let message = "a token of GitHub (github-token): it cannot be replaced in a name or path";
+    let err = format!(
+        "error[secret/found]: {message}\n  ┌─ request documents[0].path:1:1\n1 │ {STARS}.txt\n  │ {}\n",
+        STARS.replace('*', "^")
+    );
+    assert_eq!((refused.code, refused.err.split("  = hint").next()), (9, Some(err.as_str())));
+}
+
+#[test]
+fn a_project_can_be_strict_but_not_lax() {
+    let world = world();
+    for lax in ["allow", "warn"] {
+        world.write(".callsheet/config.toml", format!("secrets = \"{lax}\"\n"));
+        let err = format!(
+            "error[trust/required]: `project:.callsheet/config.toml`: a project cannot say by itself `secrets = \"{lax}\"`\n  = \
+             hint: say it with `--secrets`, with CALLSHEET_SECRETS or in your own configuration; a project can ask for `refuse` \
+             or `redact`\n"
+        );
+        assert_eq!(run(&world, &["compose"]), Said { code: 10, out: String::new(), err });
+    }
+    world.write(".callsheet/config.toml", "secrets = \"refuse\"\n");
+    assert_eq!(run(&world, &["compose"]).code, 9);
+    assert_eq!(run(&world, &["compose", "-q", "--secrets", "allow"]).out, prompt(&token()));
+    let by_variable =
+        said(world.command().args(["compose", "-q"]).args(ASK).env("CALLSHEET_SECRETS", "allow"), b"");
+    assert_eq!(by_variable, Said { code: 0, out: prompt(&token()), err: String::new() });
+    let wrong = said(world.command().args(["compose"]).args(ASK).env("CALLSHEET_SECRETS", "never"), b"");
+    let err = "error[config/bad]: CALLSHEET_SECRETS is `never`, not warn, refuse, redact or allow\n";
+    assert_eq!(wrong, Said { code: 3, out: String::new(), err: err.into() });
+    fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
+    let user = world.home().join(".config/callsheet");
+    fs::create_dir_all(&user).unwrap();
+    fs::write(user.join("config.toml"), "secrets = \"allow\"\n").unwrap();
+    assert_eq!(run(&world, &["compose"]).err, told("warning", ": let through", ""));
+}
+
+#[test]
+fn a_project_adds_rules_and_takes_none_away() {
+    let world = world();
+    let rule = "[[rule]]\nid = \"order-code\"\ndescription = \"an order code\"\nliterals = [\"ORD-\"]\npattern = 'ORD-[0-9]{8}'\n";
+    world.write(".callsheet/secrets/providers.toml", rule);
+    let ask = ["compose", "--secrets", "redact", "-q", "-p", "plan", "-f", "notes.txt", "ORD-12345678"];
+    let wanted = prompt("[secret:github-token:2]").replace("Go.", "[secret:order-code:1]");
+    assert_eq!(world.run(ask), Said { code: 0, out: wanted, err: String::new() });
+    world.write(".callsheet/secrets/providers.toml", "allow = ['.']\n");
+    let err = "error[trust/required]: project:.callsheet/secrets/providers.toml: a project cannot say by itself what is no secret\n  = \
+               hint: `allow` can stand in your own `secrets/` folder; a project's files only add rules\n";
+    assert_eq!(world.run(ask), Said { code: 10, out: String::new(), err: err.into() });
+}
+
+/// A value that is marked goes in as it is, and nothing else says it.
+#[test]
+fn a_marked_value_is_delivered_and_said_by_nothing_else() {
+    let world = World::new();
+    world.write(".callsheet/templates/system/BASE-plan.md", "Log in with {{login}}.");
+    world.write("login.txt", token());
+    let whole = |login: &str| {
+        format!(
+            "<prompt><system_prompt>Log in with {login}.</system_prompt><instructions>Go.</instructions></prompt>"
+        )
+    };
+    let ask = ["-p", "plan", "Go."];
+    let delivered = Said { code: 0, out: whole(&token()), err: String::new() };
+    let run = |more: &[&str]| world.run(more.iter().chain(&ask));
+    let flag = ["compose", "--secrets", "refuse", "--set-secret", "login=login.txt"];
+    assert_eq!(run(&flag), delivered);
+    assert_eq!(world.run_with(&[&flag[..4], &["login=-"], &ask].concat(), token().as_bytes()), delivered);
+    let mut by_variable = world.command();
+    by_variable.args(["compose", "--secrets", "refuse", "--set-secret-env", "login=LOGIN"]).args(ask);
+    assert_eq!(said(by_variable.env("LOGIN", token()), b""), delivered);
+    let request: Value = json!({ "phase": "plan", "instructions": "Go.", "values": { "login": token() }, "secret": ["login"] });
+    world.write("request.json", request.to_string());
+    assert_eq!(world.run(["compose", "--secrets", "refuse", "--request", "request.json"]), delivered);
+    let explained = run(&["explain", "--json", "--set-secret", "login=login.txt"]);
+    assert_eq!(
+        (explained.json()["text"].as_str(), explained.err.as_str()),
+        (Some(whole(STARS).as_str()), "")
+    );
+    let unset = world.run(["compose", "--set-secret-env", "login=LOGIN", "-p", "plan", "Go."]);
+    let err = "error[input/not-found]: the environment variable `LOGIN` is not set\n";
+    assert_eq!(unset, Said { code: 4, out: String::new(), err: err.into() });
+    world
+        .write("request.toml", "secret = [\"login\", \"model\"]\nphase = \"plan\"\ninstructions = \"Go.\"\n");
+    let err = "error[request/bad]: `login` cannot be marked as secret: there is no such value\n\
+               error[request/bad]: `model` cannot be marked as secret: it becomes a field of request bodies\n";
+    let refused = world.run(["compose", "--request", "request.toml"]);
+    assert_eq!(refused, Said { code: 2, out: String::new(), err: err.into() });
+}
+
+/// What is wrong with a file is shown with the line that it is on, and somebody's key may stand there.
+#[test]
+fn no_error_says_a_secret() {
+    let world = World::new();
+    world.write("request.toml", format!("instructions = \"Log in with {}\n", token()));
+    let refused = world.run(["compose", "--request", "request.toml"]);
+    assert_eq!(
+        (refused.code, refused.err.contains(&token()[..24]), refused.err.contains("****")),
+        (2, false, true)
+    );
+}

@@ -1,0 +1,198 @@
+//! Every text of a request, with its place. Taking the request apart here names each field, so that a new one cannot be
+//! forgotten.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use serde_json::{Map, Value};
+
+use crate::fact::{Check, Facts, Violation};
+use crate::request::{ContextBlock, Document, Layout, Memory, Request, Task};
+use crate::text::Text;
+
+pub(super) struct Field<'f> {
+    pub(super) name: &'f dyn Fn() -> String,
+    /// What the text is called, where that says something about it.
+    pub(super) key: Option<&'f str>,
+    pub(super) text: &'f str,
+    /// Whether it is a name or a path, which means nothing with a placeholder in it.
+    pub(super) fixed: bool,
+}
+
+/// Shows each text of `request` to `visit`, and puts there what it answers.
+pub(super) fn walk(request: &mut Request, visit: &mut dyn FnMut(Field<'_>) -> Option<String>) {
+    Walk { visit }.request(request);
+}
+
+struct Walk<'w> {
+    visit: &'w mut dyn FnMut(Field<'_>) -> Option<String>,
+}
+
+impl Walk<'_> {
+    fn show(&mut self, name: &dyn Fn() -> String, key: Option<&str>, text: &str) -> Option<String> {
+        (self.visit)(Field { name, key, text, fixed: false })
+    }
+
+    fn fixed(&mut self, name: &dyn Fn() -> String, text: &str) {
+        (self.visit)(Field { name, key: None, text, fixed: true });
+    }
+
+    fn text(&mut self, name: &dyn Fn() -> String, text: &mut Text) {
+        if let Some(other) = self.show(name, None, text) {
+            *text = other.into();
+        }
+    }
+
+    fn string(&mut self, name: &dyn Fn() -> String, text: &mut String) {
+        if let Some(other) = self.show(name, None, text) {
+            *text = other;
+        }
+    }
+
+    fn request(&mut self, request: &mut Request) {
+        let Request {
+            recipe,
+            agent,
+            phase,
+            role,
+            command,
+            session,
+            project,
+            instructions,
+            values,
+            secret,
+            context,
+            documents,
+            read_first,
+            memories,
+            rules,
+            tools,
+            mcp: _,
+            missing: _,
+            format: _,
+            task,
+            previous,
+            human_input,
+            steps,
+            layout,
+        } = request;
+        let names = [
+            ("recipe", recipe),
+            ("agent", agent),
+            ("phase", phase),
+            ("role", role),
+            ("command", command),
+            ("session", session),
+            ("project", project),
+        ];
+        for (field, text) in names {
+            text.iter().for_each(|text| self.fixed(&|| field.to_string(), text));
+        }
+        instructions.iter_mut().for_each(|text| self.text(&|| "instructions".into(), text));
+        let mut changed = BTreeMap::new();
+        for (key, text) in values.iter().filter(|(key, _)| !secret.contains(key.as_str())) {
+            self.fixed(&|| format!("key {key}"), key);
+            if let Some(other) = self.show(&|| format!("values.{key}"), Some(key), text) {
+                changed.insert(key.clone(), Text::from(other));
+            }
+        }
+        changed.into_iter().for_each(|(key, text)| values.insert(key, text));
+        context.iter_mut().enumerate().for_each(|(at, block)| self.context(at, block));
+        documents.iter_mut().enumerate().for_each(|(at, document)| self.document(at, document));
+        for (at, path) in read_first.iter().enumerate() {
+            self.fixed(&|| format!("read_first[{at}]"), path);
+        }
+        for (at, Memory { kind, content }) in memories.iter_mut().enumerate() {
+            self.string(&|| format!("memories[{at}].type"), kind);
+            self.text(&|| format!("memories[{at}].content"), content);
+        }
+        for (at, rule) in rules.iter_mut().enumerate() {
+            self.text(&|| format!("rules[{at}]"), rule);
+        }
+        for (at, tool) in tools.iter_mut().enumerate() {
+            self.value(&|| format!("tools[{at}]"), None, tool);
+        }
+        task.iter_mut().for_each(|task| self.task(task));
+        previous.iter_mut().for_each(|facts| self.facts(facts));
+        human_input.iter_mut().for_each(|text| self.text(&|| "human_input".into(), text));
+        steps.keys().for_each(|step| self.fixed(&|| "steps".into(), step));
+        let Layout { templates, prompts, project_context } = layout;
+        for path in templates.iter().chain([&*prompts, &*project_context]) {
+            self.fixed(&|| "layout".into(), path);
+        }
+    }
+
+    fn context(&mut self, at: usize, block: &mut ContextBlock) {
+        let ContextBlock { name, text, data } = block;
+        self.fixed(&|| format!("context[{at}].name"), name);
+        if let Some(text) = text
+            && let Some(other) = self.show(&|| format!("context[{at}].text"), Some(name), text)
+        {
+            *text = other.into();
+        }
+        data.iter_mut().for_each(|data| self.entries(&|| format!("context[{at}].data"), data));
+    }
+
+    fn document(&mut self, at: usize, document: &mut Document) {
+        let Document { kind: _, name, path, content, detail: _, left_out: _ } = document;
+        name.iter_mut().for_each(|name| self.string(&|| format!("documents[{at}].name"), name));
+        path.iter().for_each(|path| self.fixed(&|| format!("documents[{at}].path"), path));
+        content.iter_mut().for_each(|text| self.text(&|| format!("documents[{at}].content"), text));
+    }
+
+    fn task(&mut self, task: &mut Task) {
+        let Task { id, title, description, criteria, write, exclude, depth: _, max_depth: _, max_steps: _ } =
+            task;
+        for (field, text) in [("id", id), ("title", title), ("description", description)] {
+            text.iter_mut().for_each(|text| self.text(&|| format!("task.{field}"), text));
+        }
+        for (at, text) in criteria.iter_mut().enumerate() {
+            self.text(&|| format!("task.criteria[{at}]"), text);
+        }
+        for (field, globs) in [("write", write), ("exclude", exclude)] {
+            for (at, glob) in globs.iter().enumerate() {
+                self.fixed(&|| format!("task.{field}[{at}]"), glob);
+            }
+        }
+    }
+
+    fn facts(&mut self, facts: &mut Facts) {
+        let Facts { run, ended: _, exit_code: _, attempts: _, checks, changed, violations, reply } = facts;
+        reply.iter_mut().for_each(|reply| self.value(&|| "previous.reply".into(), None, reply));
+        run.iter().for_each(|run| self.fixed(&|| "previous.run".into(), run));
+        for (at, Check { name, result: _ }) in checks.iter().enumerate() {
+            self.fixed(&|| format!("previous.checks[{at}].name"), name);
+        }
+        for (at, path) in changed.iter().enumerate() {
+            self.fixed(&|| format!("previous.changed[{at}]"), path);
+        }
+        for (at, Violation { path, reason: _, decision: _ }) in violations.iter().enumerate() {
+            self.fixed(&|| format!("previous.violations[{at}].path"), path);
+        }
+    }
+
+    fn value(&mut self, name: &dyn Fn() -> String, key: Option<&str>, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(other) = self.show(name, key, text) {
+                    *text = other;
+                }
+            }
+            Value::Array(entries) => {
+                for (at, entry) in entries.iter_mut().enumerate() {
+                    self.value(&|| format!("{}[{at}]", name()), key, entry);
+                }
+            }
+            Value::Object(entries) => self.entries(name, entries),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn entries(&mut self, name: &dyn Fn() -> String, entries: &mut Map<String, Value>) {
+        for (key, value) in entries {
+            self.fixed(&|| format!("key of {}", name()), key);
+            self.value(&|| format!("{}.{key}", name()), Some(key), value);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Masks: a text with its secrets written over, byte for byte, so that every place in it stays where it was.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use core::ops::Range;
+
+use memchr::memmem;
+
+use super::rules::Rules;
+use crate::diag::Diag;
+use crate::text::Text;
+
+impl Rules {
+    /// The text with a star for every byte of a secret.
+    pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        cover(text, self.scan(text).into_iter().map(|hit| hit.range))
+    }
+
+    /// The same diagnostic, at the same place, with no secret in any of its texts.
+    #[must_use]
+    pub fn mask_diag(&self, diag: Diag) -> Diag {
+        masked(diag, &|text| self.mask(text))
+    }
+}
+
+/// The same diagnostic with all of its texts masked.
+pub(super) fn masked(mut diag: Diag, mask: &dyn for<'t> Fn(&'t str) -> Cow<'t, str>) -> Diag {
+    let own = |text: &mut String| {
+        if let Cow::Owned(masked) = mask(text) {
+            *text = masked;
+        }
+    };
+    own(&mut diag.message);
+    diag.looked.iter_mut().chain(&mut diag.hints).for_each(own);
+    if let Some(place) = &mut diag.place {
+        own(&mut place.name);
+        if let Cow::Owned(masked) = mask(&place.text) {
+            place.text = Text::from(masked);
+        }
+    }
+    diag
+}
+
+/// Stars in the place of these ranges.
+pub(super) fn cover(text: &str, ranges: impl Iterator<Item = Range<usize>>) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut end = 0;
+    for range in ranges.filter(|range| !range.is_empty()) {
+        out.push_str(&text[end..range.start]);
+        // Lines stay lines.
+        out.extend(text[range.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { '*' }));
+        end = range.end;
+    }
+    if end == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[end..]);
+    Cow::Owned(out)
+}
+
+/// Where `known` stands in `text`.
+pub(super) fn occurrences<'t>(text: &'t str, known: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+    memmem::find_iter(text.as_bytes(), known.as_bytes()).map(|at| at..at + known.len())
+}

@@ -1,0 +1,138 @@
+//! Redaction: placeholders in the place of secrets, in whole texts and line by line.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::mask::occurrences;
+use super::rules::Rules;
+
+/// Puts placeholders in the place of secrets. The same secret gets the same one for as long as a redactor lives; they
+/// are numbered as they come, so that nothing about a secret can be learnt from them.
+#[derive(Clone, Debug)]
+pub struct Redactor<'r> {
+    rules: &'r Rules,
+    known: BTreeMap<String, Known>,
+    /// How many placeholders were given.
+    given: usize,
+    /// Inside of a secret that came line by line: the number of its rule, and its placeholder.
+    open: Option<(usize, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) rule: String,
+    pub(super) placeholder: String,
+}
+
+/// A shorter text occurs by chance where it is no secret.
+const LEAST_KNOWN: usize = 8;
+
+impl<'r> Redactor<'r> {
+    pub fn new(rules: &'r Rules) -> Self {
+        Self { rules, known: BTreeMap::new(), given: 0, open: None }
+    }
+
+    /// From now on the value `key` is replaced wherever it stands.
+    pub fn add_value(&mut self, key: &str, value: &str) {
+        let known = Known { rule: "value".into(), placeholder: format!("[secret:value:{key}]") };
+        self.known.entry(value.to_string()).or_insert(known);
+    }
+
+    fn next(&mut self, rule: &str) -> String {
+        self.given += 1;
+        format!("[secret:{rule}:{}]", self.given)
+    }
+
+    pub(super) fn placeholder(&mut self, rule: &str, secret: &str) -> String {
+        if let Some(known) = self.known.get(secret) {
+            return known.placeholder.clone();
+        }
+        let placeholder = self.next(rule);
+        let known = Known { rule: rule.into(), placeholder: placeholder.clone() };
+        self.known.insert(secret.to_string(), known);
+        placeholder
+    }
+
+    pub(super) fn is_known(&self, secret: &str) -> bool {
+        self.known.contains_key(secret)
+    }
+
+    /// Where secrets stand in `text` that were seen before, whether or not a rule would find them there.
+    pub(super) fn known_in(&self, text: &str) -> Vec<(Range<usize>, &Known)> {
+        let long = self.known.iter().filter(|(secret, _)| secret.len() >= LEAST_KNOWN);
+        long.flat_map(|(secret, known)| occurrences(text, secret).map(move |range| (range, known))).collect()
+    }
+
+    /// Every secret in `text` with what stands for it: what the rules find, and what is known already.
+    pub(super) fn replacements(&mut self, text: &str) -> Vec<(Range<usize>, String)> {
+        let rules = self.rules;
+        let mut all: Vec<(Range<usize>, String)> = Vec::new();
+        for hit in rules.scan(text) {
+            let placeholder = self.placeholder(hit.rule, &text[hit.range.clone()]);
+            all.push((hit.range, placeholder));
+        }
+        let known = self.known_in(text).into_iter();
+        all.extend(known.map(|(range, known)| (range, known.placeholder.clone())));
+        all.sort_by(|(a, _), (b, _)| (a.start, b.end).cmp(&(b.start, a.end)));
+        let mut end = 0;
+        all.retain_mut(|(range, _)| {
+            range.start = range.start.max(end);
+            let keep = range.start < range.end;
+            end = end.max(range.end);
+            keep
+        });
+        all
+    }
+
+    /// A whole text without its secrets.
+    pub fn text<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        replaced(text, &self.replacements(text))
+    }
+
+    /// The next line of a stream, with or without its line end, without its secrets. Of a key that goes over several
+    /// lines, each line is replaced.
+    pub fn line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
+        if let Some((rule, placeholder)) = &self.open {
+            let lines = self.rules.rules[*rule].lines.as_ref();
+            let goes_on = lines.and_then(|(_, goes_on)| goes_on.get());
+            if goes_on.is_some_and(|goes_on| goes_on.is_match(line)) {
+                let body = line.trim();
+                if body.is_empty() {
+                    return Cow::Borrowed(line);
+                }
+                let start = line.len() - line.trim_start().len();
+                let range = start..start + body.len();
+                return replaced(line, &[(range, placeholder.clone())]);
+            }
+            self.open = None;
+        }
+        let rules = self.rules;
+        let opens = rules.rules.iter().position(|rule| {
+            let opens = rule.lines.as_ref().and_then(|(opens, _)| opens.get());
+            opens.is_some_and(|opens| opens.is_match(line))
+        });
+        if let Some(rule) = opens {
+            self.open = Some((rule, self.next(&rules.rules[rule].id)));
+        }
+        self.text(line)
+    }
+}
+
+pub(super) fn replaced<'t>(text: &'t str, replacements: &[(Range<usize>, String)]) -> Cow<'t, str> {
+    if replacements.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut end = 0;
+    for (range, placeholder) in replacements {
+        out.push_str(&text[end..range.start]);
+        out.push_str(placeholder);
+        end = range.end;
+    }
+    out.push_str(&text[end..]);
+    Cow::Owned(out)
+}

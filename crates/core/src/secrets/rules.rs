@@ -1,0 +1,347 @@
+//! Rules: data files that say what a secret looks like.
+//!
+//! The files of a project come on top of all others and can only add: a repository that somebody cloned must not be
+//! able to switch off what looks for secrets in it.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::{Cell, OnceCell};
+use core::fmt;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::builtin::Builtin;
+use crate::data::{self, Codes, Notation};
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::{self, candidates};
+use crate::name::{NAME_HINT, is_name};
+use crate::request::Layout;
+use crate::source::{Limits, Root, SourceId, Sources};
+use crate::text::Text;
+
+/// The contents of `secrets/NAME.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Secrets")]
+pub struct RuleFile {
+    pub rule: Vec<Rule>,
+    /// Patterns of what is no secret, whatever rule found it. A project's file cannot have them.
+    pub allow: Vec<String>,
+}
+
+/// One kind of secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    pub id: String,
+    /// What it is in words, such as `a token of GitHub`.
+    pub description: String,
+    /// Texts of which one stands where the pattern begins to match; letters of either case.
+    pub literals: Vec<String>,
+    /// A regular expression. Its first group is the secret; without a group, all that it matches.
+    pub pattern: String,
+    /// The fewest bits of information that each character of the secret has on average.
+    #[serde(default)]
+    pub entropy: Option<f64>,
+    /// The fewest digits in the secret.
+    #[serde(default)]
+    pub digits: usize,
+    /// Whether letters of both cases, digits and signs have to be mixed as they are in no word.
+    #[serde(default)]
+    pub random: bool,
+    /// How many bytes before the literal the match may begin.
+    #[serde(default)]
+    pub before: usize,
+    /// Whether the literal may stand inside of a word.
+    #[serde(default)]
+    pub inside: bool,
+    /// How many bytes are looked at from the literal on; more where all of them match.
+    #[serde(default = "usual_window")]
+    pub window: usize,
+    /// How a secret of several lines is known when it comes line by line.
+    #[serde(default)]
+    pub lines: Option<Lines>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lines {
+    /// Matches a line after which the secret begins.
+    pub opens: String,
+    /// Matches a line that is all secret.
+    pub goes_on: String,
+}
+
+const fn usual_window() -> usize {
+    1024
+}
+
+/// A pattern that is compiled when it is needed: most of them never are.
+#[derive(Clone)]
+pub(super) struct Pattern {
+    text: String,
+    compiled: OnceCell<Option<Regex>>,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self { text: text.into(), compiled: OnceCell::new() }
+    }
+
+    /// `None` for a pattern that is none; those of files that are not ours are refused when they are read.
+    pub(super) fn get(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| compile(&[&self.text]).ok()).as_ref()
+    }
+}
+
+/// More than enough for what a person writes by hand.
+const MOST_MEMORY: usize = 2 * 1024 * 1024;
+
+fn compile(patterns: &[&str]) -> Result<Regex, String> {
+    // Bytes, not characters: tables of Unicode are large, and no key is made of them.
+    let syntax = syntax::Config::new().unicode(false).utf8(false);
+    let config = Regex::config().nfa_size_limit(Some(MOST_MEMORY)).utf8_empty(false);
+    let built = Regex::builder().syntax(syntax).configure(config).build_many(patterns);
+    built.map_err(|error| {
+        let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
+        why.lines().last().unwrap_or("it cannot be read").trim_start_matches("error: ").to_string()
+    })
+}
+
+#[derive(Clone)]
+pub(super) struct Compiled {
+    pub(super) id: String,
+    pub(super) description: String,
+    pub(super) pattern: Pattern,
+    pub(super) millibits: u32,
+    pub(super) digits: usize,
+    pub(super) random: bool,
+    pub(super) before: usize,
+    pub(super) inside: bool,
+    pub(super) window: usize,
+    pub(super) lines: Option<(Pattern, Pattern)>,
+}
+
+/// Finds every literal of all rules in one pass.
+#[derive(Clone)]
+pub(super) struct Literals {
+    words: Vec<String>,
+    /// Built fast; `None` where there is no literal.
+    small: Option<AhoCorasick>,
+    /// Finds three times as fast and is built five times as slowly: for those who have much to scan.
+    large: OnceCell<Option<AhoCorasick>>,
+    scanned: Cell<usize>,
+}
+
+/// From so many bytes on it pays to build the large automaton.
+const MUCH: usize = 2 * 1024 * 1024;
+
+impl Literals {
+    fn new(words: Vec<String>) -> Result<Self, Failure> {
+        let small = build(&words, AhoCorasickKind::ContiguousNFA).map_err(|error| {
+            Diag::error(Code::SecretsBad, format!("the literals of all rules are too much together: {error}"))
+        })?;
+        let small = (!words.is_empty()).then_some(small);
+        Ok(Self { words, small, large: OnceCell::new(), scanned: Cell::new(0) })
+    }
+
+    /// What finds the literals in one more text of this length.
+    pub(super) fn automaton(&self, length: usize) -> Option<&AhoCorasick> {
+        let scanned = self.scanned.get().saturating_add(length);
+        self.scanned.set(scanned);
+        if scanned < MUCH {
+            return self.small.as_ref();
+        }
+        let large = self.large.get_or_init(|| build(&self.words, AhoCorasickKind::DFA).ok());
+        large.as_ref().filter(|_| self.small.is_some()).or(self.small.as_ref())
+    }
+}
+
+fn build(words: &[String], kind: AhoCorasickKind) -> Result<AhoCorasick, aho_corasick::BuildError> {
+    AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(words)
+}
+
+/// All rules that hold, and what is excepted from them.
+#[derive(Clone)]
+pub struct Rules {
+    pub(super) rules: Vec<Compiled>,
+    pub(super) literals: Literals,
+    /// The rules of each literal.
+    pub(super) of_literal: Vec<Vec<usize>>,
+    allow: Vec<String>,
+    allowed: OnceCell<Option<Regex>>,
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<&str> = self.rules.iter().map(|rule| rule.id.as_str()).collect();
+        f.debug_struct("Rules").field("rules", &ids).field("allow", &self.allow.len()).finish_non_exhaustive()
+    }
+}
+
+impl Rules {
+    /// The shipped rules, with nobody's files on top.
+    pub fn shipped() -> Result<Self, Failure> {
+        Self::load(&Builtin, &Layout::default())
+    }
+
+    /// The rules of all roots. A file of the user replaces the shipped one of its name, a project's file adds to them.
+    pub fn load(sources: &dyn Sources, layout: &Layout) -> Result<Self, Failure> {
+        let mut files: BTreeMap<(bool, String), (SourceId, Text)> = BTreeMap::new();
+        for place in candidates("secrets/x", layout).iter().rev() {
+            let folder = place.path().strip_suffix("/x").unwrap_or_default();
+            for id in files_in(sources, place.root(), folder)? {
+                let Some(text) = lookup::read(sources, &id)? else { continue };
+                let name = id.path().rsplit('/').next().unwrap_or_default().to_string();
+                files.insert((id.root() == Root::Project, name), (id, text));
+            }
+        }
+        let mut read = Vec::new();
+        let mut wrong = Vec::new();
+        for (id, text) in files.into_values() {
+            match read_rules(&id, &text) {
+                Ok(file) => read.push((id, file)),
+                Err(Failure(diags)) => wrong.extend(diags),
+            }
+        }
+        wrong.extend(twice(&read));
+        if !wrong.is_empty() {
+            return Err(Failure(wrong));
+        }
+        Self::new(read.into_iter().map(|(_, file)| file))
+    }
+
+    fn new(files: impl IntoIterator<Item = RuleFile>) -> Result<Self, Failure> {
+        let mut rules = Vec::new();
+        let mut allow = Vec::new();
+        let mut literals: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for file in files {
+            allow.extend(file.allow);
+            for rule in file.rule {
+                for literal in &rule.literals {
+                    literals.entry(literal.to_ascii_lowercase()).or_default().push(rules.len());
+                }
+                rules.push(Compiled::from(rule));
+            }
+        }
+        let (words, of_literal): (Vec<String>, Vec<Vec<usize>>) = literals.into_iter().unzip();
+        let literals = Literals::new(words)?;
+        Ok(Self { rules, literals, of_literal, allow, allowed: OnceCell::new() })
+    }
+
+    /// What people call the kind of secret that a rule finds.
+    pub fn describe(&self, id: &str) -> &str {
+        self.rules.iter().find(|rule| rule.id == id).map_or("", |rule| &rule.description)
+    }
+
+    /// Whether something that looks like a secret is known to be none.
+    pub(super) fn is_allowed(&self, secret: &[u8]) -> bool {
+        // In a long text of random letters every short word occurs somewhere.
+        if self.allow.is_empty() || secret.len() > 256 {
+            return false;
+        }
+        let patterns: Vec<&str> = self.allow.iter().map(String::as_str).collect();
+        let allowed = self.allowed.get_or_init(|| compile(&patterns).ok());
+        allowed.as_ref().is_some_and(|allowed| allowed.is_match(secret))
+    }
+}
+
+impl From<Rule> for Compiled {
+    fn from(rule: Rule) -> Self {
+        let bits = rule.entropy.unwrap_or(0.0).clamp(0.0, 8.0);
+        Self {
+            pattern: Pattern::new(&rule.pattern),
+            lines: rule.lines.map(|lines| (Pattern::new(&lines.opens), Pattern::new(&lines.goes_on))),
+            id: rule.id,
+            description: rule.description,
+            millibits: (bits * 1000.0) as u32,
+            digits: rule.digits,
+            random: rule.random,
+            before: rule.before,
+            inside: rule.inside,
+            window: rule.window,
+        }
+    }
+}
+
+fn files_in(sources: &dyn Sources, root: Root, folder: &str) -> Result<Vec<SourceId>, Diag> {
+    let limits = Limits { depth: 1, entries: 1000, ignored: true };
+    let Ok(dir) = SourceId::new(root, folder) else { return Ok(Vec::new()) };
+    let listing = sources
+        .list(&dir, limits)
+        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}")))?;
+    let entries = listing.into_iter().flat_map(|listing| listing.entries);
+    let names = entries.filter(|entry| !entry.dir && entry.path.ends_with(".toml"));
+    Ok(names.filter_map(|entry| SourceId::new(root, &format!("{folder}/{}", entry.path)).ok()).collect())
+}
+
+/// Rules whose id is taken by another rule.
+fn twice(files: &[(SourceId, RuleFile)]) -> Vec<Diag> {
+    let mut taken: BTreeMap<&str, &SourceId> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (id, file) in files {
+        for rule in &file.rule {
+            if let Some(by) = taken.insert(&rule.id, id) {
+                let message = format!("{id}: there is a rule `{}` in `{by}` already", rule.id);
+                wrong.push(Diag::error(Code::SecretsBad, message).hint("call it something else"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Reads a file of rules.
+pub fn read_rules(id: &SourceId, text: &Text) -> Result<RuleFile, Failure> {
+    data::is_short(id, text, Code::SecretsBad)?;
+    let codes = Codes { bad: Code::SecretsBad, unknown: Code::SecretsBad };
+    let file: RuleFile = data::read(&id.to_string(), text, Notation::Toml, codes)?;
+    // The shipped files are compiled by a test; here that would cost more than all scanning.
+    if id.root() == Root::Builtin {
+        return Ok(file);
+    }
+    let wrong = problems(id, &file);
+    if wrong.is_empty() { Ok(file) } else { Err(Failure(wrong)) }
+}
+
+/// Everything that is wrong with a file's rules.
+pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diag> {
+    let mut wrong = Vec::new();
+    let bad = |message: String| Diag::error(Code::SecretsBad, format!("{id}: {message}"));
+    for rule in &file.rule {
+        let name = &rule.id;
+        if !is_name(name) {
+            wrong.push(bad(format!("`{name}` cannot be the id of a rule")).hint(NAME_HINT));
+        }
+        if rule.literals.is_empty() || rule.literals.iter().any(|literal| literal.len() < 2) {
+            let hint = "every match begins with one of `literals`, or a few bytes before it";
+            wrong.push(bad(format!("`{name}` needs literals of two characters or more")).hint(hint));
+        }
+        let lines = rule.lines.iter().flat_map(|lines| [&lines.opens, &lines.goes_on]);
+        for pattern in lines.chain([&rule.pattern]) {
+            match compile(&[pattern]) {
+                Err(why) => wrong.push(bad(format!("`{name}` has a pattern that is none: {why}"))),
+                Ok(regex) if pattern == &rule.pattern && regex.is_match("") => {
+                    wrong.push(bad(format!("`{name}` has a pattern that matches an empty text")));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    for pattern in &file.allow {
+        if let Err(why) = compile(&[pattern]) {
+            wrong.push(bad(format!("`allow` has a pattern that is none: {why}")));
+        }
+    }
+    if id.root() == Root::Project && !file.allow.is_empty() {
+        let message = format!("{id}: a project cannot say by itself what is no secret");
+        let hint = "`allow` can stand in your own `secrets/` folder; a project's files only add rules";
+        wrong.push(Diag::error(Code::TrustRequired, message).hint(hint));
+    }
+    wrong
+}

@@ -1,0 +1,214 @@
+//! Scanning: one pass for the literals of all rules, and a pattern where one of them is found.
+//!
+//! Time is linear in the text: a pattern looks at a window behind its literal, and what it has matched is not looked at
+//! again by the same rule.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::Range;
+
+use regex_automata::{Anchored, Input};
+
+use super::rules::{Compiled, Rules};
+
+/// A secret in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit<'r> {
+    /// The id of the rule that found it.
+    pub rule: &'r str,
+    /// The secret.
+    pub range: Range<usize>,
+    /// The secret with all that it was known by.
+    pub whole: Range<usize>,
+}
+
+/// A hit before it is known which of several rules it belongs to.
+struct Candidate {
+    rule: usize,
+    secret: Range<usize>,
+    whole: Range<usize>,
+}
+
+impl Rules {
+    /// Every secret in `text`, in order; they do not overlap.
+    pub fn scan(&self, text: &str) -> Vec<Hit<'_>> {
+        let Some(literals) = self.literals.automaton(text.len()) else { return Vec::new() };
+        let bytes = text.as_bytes();
+        let mut found = Vec::new();
+        // How far each rule has come.
+        let mut done = alloc::vec![0; self.rules.len()];
+        for literal in literals.find_overlapping_iter(bytes) {
+            for number in &self.of_literal[literal.pattern().as_usize()] {
+                let rule = &self.rules[*number];
+                let at = literal.start();
+                if at < done[*number] || !(rule.inside || begins_word(bytes, at)) {
+                    continue;
+                }
+                let Some((whole, secret)) = matched(rule, bytes, at) else { continue };
+                done[*number] = whole.end;
+                let text_of = &bytes[secret.clone()];
+                if rule.accepts(text_of) && !self.is_allowed(text_of) {
+                    let secret = text.floor_char_boundary(secret.start)..text.ceil_char_boundary(secret.end);
+                    let whole = text.floor_char_boundary(whole.start)..text.ceil_char_boundary(whole.end);
+                    found.push(Candidate { rule: *number, secret, whole });
+                }
+            }
+        }
+        self.one_by_one(found)
+    }
+
+    /// Of hits that overlap, one: the rule that goes by the form of a secret names it, and it is all of them.
+    fn one_by_one(&self, mut found: Vec<Candidate>) -> Vec<Hit<'_>> {
+        found.sort_by_key(|it| (it.secret.start, Reverse(it.secret.end), it.rule));
+        let mut hits: Vec<Hit<'_>> = Vec::new();
+        let mut rank = 0;
+        for Candidate { rule, secret, whole } in found {
+            let own_rank = usize::from(self.rules[rule].random);
+            let id = self.rules[rule].id.as_str();
+            match hits.last_mut().filter(|last| secret.start < last.range.end) {
+                None => {
+                    hits.push(Hit { rule: id, range: secret, whole });
+                    rank = own_rank;
+                }
+                Some(last) => {
+                    last.range.end = last.range.end.max(secret.end);
+                    last.whole = last.whole.start.min(whole.start)..last.whole.end.max(whole.end);
+                    if own_rank < rank {
+                        last.rule = id;
+                        rank = own_rank;
+                    }
+                }
+            }
+        }
+        hits
+    }
+}
+
+/// What the rule's pattern matches at a literal: all of it, and the secret in it.
+fn matched(rule: &Compiled, bytes: &[u8], at: usize) -> Option<(Range<usize>, Range<usize>)> {
+    let regex = rule.pattern.get()?;
+    let start = at.saturating_sub(rule.before);
+    let anchored = if rule.before == 0 { Anchored::Yes } else { Anchored::No };
+    let mut end = at.saturating_add(rule.window).min(bytes.len());
+    let input = |end: usize| Input::new(bytes).span(start..end).anchored(anchored);
+    // Most literals are nothing else, and that is known sooner than where the groups are.
+    if !regex.is_match(input(end)) {
+        return None;
+    }
+    let mut captures = regex.create_captures();
+    loop {
+        regex.search_captures(&input(end), &mut captures);
+        let whole = captures.get_match()?.range();
+        // A secret that is longer than the window is not left in two halves.
+        if whole.end == end && end < bytes.len() {
+            end = end.saturating_add((end - start) * 15).min(bytes.len());
+            continue;
+        }
+        let group = (1..captures.group_len()).find_map(|group| captures.get_group(group));
+        let secret = group.map_or_else(|| whole.clone(), |group| group.start..group.end);
+        return Some((whole, secret));
+    }
+}
+
+/// Whether no word goes on at `at`. The letter of an escape such as `\n` belongs to no word.
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    let back = |steps: usize| at.checked_sub(steps).map(|at| bytes[at]);
+    match back(1) {
+        Some(before) if before.is_ascii_alphanumeric() || matches!(before, b'_' | b'-') => {
+            (back(2) == Some(b'\\') && matches!(before, b'n' | b'r' | b't')) || back(3) == Some(b'%')
+        }
+        _ => true,
+    }
+}
+
+impl Compiled {
+    fn accepts(&self, secret: &[u8]) -> bool {
+        secret.iter().filter(|byte| byte.is_ascii_digit()).count() >= self.digits
+            && (!self.random || is_mixed(secret))
+            && (self.millibits == 0 || entropy(secret) >= self.millibits)
+    }
+}
+
+/// Whether kinds of characters change often enough for a text that nobody has thought up. In words, numbers and
+/// what is joined of them they do not; a capital letter that begins a word is no change.
+fn is_mixed(secret: &[u8]) -> bool {
+    let kind = |byte: u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let is_joint = |byte: &u8| matches!(byte, b'_' | b'-' | b'.' | b'/' | b':');
+    let mut last = None;
+    let (mut changes, mut length) = (0, 0);
+    for byte in secret.iter().filter(|byte| !is_joint(byte)) {
+        let kind = kind(*byte);
+        changes += usize::from(last.is_some_and(|last| last != kind && (last, kind) != (1, 0)));
+        last = Some(kind);
+        length += 1;
+    }
+    changes * 6 >= length
+}
+
+/// The information of each byte on average, in thousandths of a bit.
+fn entropy(text: &[u8]) -> u32 {
+    if text.is_empty() {
+        return 0;
+    }
+    let mut counts = [0_u32; 256];
+    text.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    let length = text.len() as u64;
+    let spent: u64 = counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| u64::from(*count) * log2(u64::from(*count)))
+        .sum();
+    u32::try_from((log2(length) - spent / length) / 1000).unwrap_or(u32::MAX)
+}
+
+/// The logarithm to base two, in millionths. The core has no floating-point functions.
+fn log2(number: u64) -> u64 {
+    let whole = u64::from(number.max(1).ilog2());
+    // The number as 1.x in 32 bits behind the point.
+    let mut rest = if whole <= 32 { number << (32 - whole) } else { number >> (whole - 32) };
+    let mut fraction = 0_u64;
+    for _ in 0..20 {
+        let square = (u128::from(rest) * u128::from(rest)) >> 32;
+        fraction <<= 1;
+        rest = u64::try_from(square).unwrap_or(u64::MAX);
+        if rest >= 2 << 32 {
+            fraction |= 1;
+            rest >>= 1;
+        }
+    }
+    whole * 1_000_000 + ((fraction * 1_000_000) >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_and_entropy_are_those_of_the_books() {
+        for (number, wanted) in [(1, 0), (2, 1_000_000), (3, 1_584_962), (10, 3_321_928), (1024, 10_000_000)]
+        {
+            assert!(log2(number).abs_diff(wanted) <= 2, "{number}: {}", log2(number));
+        }
+        assert_eq!(entropy(b""), 0);
+        assert_eq!(entropy(b"aaaa"), 0);
+        assert_eq!(entropy(b"abab"), 1000);
+        assert_eq!(entropy(b"abcdefgh"), 3000);
+    }
+
+    #[test]
+    fn words_are_not_mixed_and_random_texts_are() {
+        for words in
+            ["access_token_v2", "MyServiceTokenProvider", "1234567890", "refresh-token", "application/json"]
+        {
+            assert!(!is_mixed(words.as_bytes()), "{words}");
+        }
+        for random in ["Tr0ub4dor&3", "9f86d081884c7d65", "kJ8sQ2mZ0pLx4VbN"] {
+            assert!(is_mixed(random.as_bytes()), "{random}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Secrets: the shipped rules, streams of lines, and values under seal.
+
+use std::collections::BTreeSet;
+
+use callsheet_core::render::render;
+use callsheet_core::request::Layout;
+use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};
+use callsheet_core::{
+    Entry, FILES, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text, Values,
+    compose,
+};
+
+/// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.
+struct Foreign;
+
+impl Sources for Foreign {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        let own = id.root() == Root::User;
+        Ok(FILES.iter().find(|(path, _)| own && *path == id.path()).map(|(_, text)| Text::fixed(text)))
+    }
+
+    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+        if (dir.root(), dir.path()) != (Root::User, "secrets") {
+            return Ok(None);
+        }
+        let paths = FILES.iter().filter_map(|(path, _)| path.strip_prefix("secrets/"));
+        let entries = paths.map(|path| Entry { path: path.into(), dir: false }).collect();
+        Ok(Some(Listing { entries, ..Listing::default() }))
+    }
+}
+
+#[test]
+fn every_shipped_pattern_is_one() {
+    Rules::load(&Foreign, &Layout::default()).unwrap();
+}
+
+#[test]
+fn no_shipped_file_holds_a_secret() {
+    let rules = Rules::shipped().unwrap();
+    let found: Vec<_> = FILES
+        .iter()
+        .flat_map(|(path, text)| {
+            rules.scan(text).into_iter().map(move |hit| (*path, hit.rule, &text[hit.range]))
+        })
+        .collect();
+    assert_eq!(found, []);
+}
+
+fn key_lines() -> Vec<String> {
+    (0..6_u64)
+        .map(|line| {
+            (0..64_u64)
+                .map(|at| {
+                    let mixed = (line * 64 + at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+                    char::from(
+                        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+                            [(mixed % 64) as usize],
+                    )
+                })
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_key_that_comes_line_by_line_is_taken_away_line_by_line() {
+    let rules = Rules::shipped().unwrap();
+    let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} RSA PRIVATE KEY-----"));
+    let mut redactor = Redactor::new(&rules);
+    let mut stream = vec!["$ cat key.pem\n".to_string(), format!("{begin}\n")];
+    stream.extend(key_lines().into_iter().map(|line| format!("{line}\n")));
+    stream.extend([format!("{end}\n"), "done\n".into()]);
+    let redacted: String = stream.iter().map(|line| redactor.line(line).into_owned()).collect();
+    let hidden = "[secret:private-key:1]\n".repeat(6);
+    assert_eq!(redacted, format!("$ cat key.pem\n{begin}\n{hidden}{end}\ndone\n"));
+    // Somebody who only speaks of keys does not make the rest of the stream disappear.
+    let spoken =
+        [format!("It begins with {begin}\n"), "and then there is a body, of course.\n".into(), "ok\n".into()];
+    let unchanged: Vec<String> = spoken.iter().map(|line| redactor.line(line).into_owned()).collect();
+    assert_eq!(unchanged, spoken);
+}
+
+#[test]
+fn a_key_on_one_line_of_json_is_taken_away_too() {
+    let rules = Rules::shipped().unwrap();
+    let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} PRIVATE KEY-----"));
+    let line = format!("{{\"text\": \"{begin}\\n{}\\n{end}\\n\"}}", key_lines().join("\\n"));
+    let wanted = format!("{{\"text\": \"{begin}[secret:private-key:1]{end}\\n\"}}");
+    assert_eq!(Redactor::new(&rules).line(&line), wanted);
+}
+
+#[test]
+fn a_value_that_was_delivered_is_taken_out_of_what_comes_back() {
+    let rules = Rules::shipped().unwrap();
+    let mut redactor = Redactor::new(&rules);
+    redactor.add_value("login", "open sesame");
+    assert_eq!(redactor.line("I used open sesame to get in"), "I used [secret:value:login] to get in");
+}
+
+fn request(login: &str) -> Request {
+    Request {
+        recipe: Some("layers".into()),
+        instructions: Some("Go.".into()),
+        values: Values::from([("login".into(), login.into()), ("user".into(), "anna".into())]),
+        secret: BTreeSet::from(["login".to_string()]),
+        ..Request::default()
+    }
+}
+
+#[test]
+fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
+    let (keyed, true_request) = (Keyed::new([7; 32]), request("open sesame"));
+    let sealed = seal(&true_request, &keyed);
+    let hash = keyed.hash(b"login\0open sesame");
+    assert_eq!(
+        sealed.values.get("login").unwrap().as_str(),
+        format!("[secret value login hmac-sha256:{hash}]")
+    );
+    assert_eq!(sealed.values.get("user").unwrap().as_str(), "anna");
+    let nothing = Values::default();
+    assert_eq!(needs(&sealed, &nothing), ["login"]);
+    let given = |value: &str| Values::from([("login".into(), value.into())]);
+    assert_eq!(needs(&sealed, &given("open sesame")), Vec::<String>::new());
+    assert_eq!(unseal(&sealed, &given("open sesame"), &keyed), Ok(true_request));
+    assert_eq!(unseal(&sealed, &given("open barley"), &keyed), Err(vec!["login".to_string()]));
+    assert_ne!(seal(&request("open sesame"), &Keyed::new([8; 32])), sealed);
+}
+
+/// What is composed of redacted sources is what a snapshot of them composes again, with no gate.
+#[test]
+fn what_is_recorded_behind_the_gate_composes_the_same_again() {
+    let secret = ["ghp", "_", "wJ4kP0sXq9ZbT7mV2cR5nY8fL1dG6hK3aQu0"].concat();
+    let rules = Rules::shipped().unwrap();
+    let gate = Gate::new(&rules, Mode::Redact);
+    let mut asked = Request {
+        recipe: Some("layers".into()),
+        instructions: Some(format!("Log in with {secret}.").into()),
+        ..Request::default()
+    };
+    gate.request(&mut asked);
+    assert_eq!(asked.instructions.as_deref(), Some("Log in with [secret:github-token:1]."));
+    let recorder = Recorder::new(gate.sources(callsheet_core::Builtin));
+    let composed = compose(&asked, &recorder).unwrap();
+    let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
+    let (passed, _) = gate.judge(&asked, &composed.prompt, &rendered).unwrap();
+    assert_eq!((passed.mode, passed.found.len()), (Mode::Redact, 1));
+    assert_eq!(compose(&asked, &recorder.finish()).unwrap(), composed);
+}
