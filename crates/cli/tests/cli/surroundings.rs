@@ -73,6 +73,7 @@ fn config_shows_where_each_setting_comes_from() {
         "recipe = \"run\"  # environment\n\
          agent = \"claude\"  # project:.callsheet/config.toml\n\
          role = \"supervisor\"  # user:config.toml\n\
+         ledger = (not set)  # default\n\
          max_file_bytes = 16777216  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\
          layout.prompts = \".callsheet/prompts\"  # default\n\
