@@ -3,6 +3,7 @@
 //! `bench/run` starts it: without that, peers that are programs of their own are not there, and not measured.
 
 mod corpus;
+mod ledger;
 mod machine;
 mod markers;
 mod measure;
@@ -25,9 +26,11 @@ use crate::report::Report;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers]…
+const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger]…
+       bench/run audit [RUNS]
 
---quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.";
+--quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.
+audit: fills a ledger with runs [5000] and writes what it takes, and how it answers, into docs/audit.md.";
 
 /// How much is done.
 struct Effort {
@@ -36,22 +39,25 @@ struct Effort {
     packs: usize,
     files: usize,
     code: usize,
+    records: usize,
 }
 
-const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000 };
-const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000 };
+const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000, records: 1_000 };
+const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000, records: 1_000 };
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tree", dir, files] => return packing::tree(Path::new(dir), files),
         ["walk", dir] => return packing::walk(dir.as_ref()),
+        ["audit"] => return audit("5000"),
+        ["audit", runs] => return audit(runs),
         ["count", name, file] => return tokens::count(name, Path::new(file)),
         _ => {}
     }
     let quick = words.iter().any(|word| word == "--quick");
     words.retain(|word| word != "--quick");
-    let parts = ["start", "packing", "templates", "xml", "tokens", "markers"];
+    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger"];
     if words.iter().any(|word| !parts.contains(&word.as_str())) {
         eprintln!("{USAGE}");
         std::process::exit(2);
@@ -66,6 +72,13 @@ fn main() {
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance.md");
     if let Err(error) = report.write(&machine, &page) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn audit(runs: &str) {
+    if let Err(error) = ledger::audit(runs, &machine::describe()) {
         eprintln!("{error}");
         std::process::exit(1);
     }
@@ -96,6 +109,9 @@ fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
     }
     if wanted("markers") {
         markers::report(&mut report, effort.rounds);
+    }
+    if wanted("ledger") {
+        ledger::report(&mut report, &work.folder("ledger"), effort.records);
     }
     report.extend(processes);
     report

@@ -22,7 +22,7 @@ impl App<'_> {
         }
         let setting = &self.config.ledger;
         match &setting.value {
-            None => Ok(Place::Sqlite(own(&self.project)?.join(FILE))),
+            None => Ok(Place::Sqlite(self.project.join(FILE))),
             Some(_) if setting.from.starts_with("project:") => {
                 let message = "the project's configuration names a ledger, and that could be anywhere";
                 let error = Diag::error(Code::LedgerUntrusted, message).looked([&setting.from]);
@@ -52,18 +52,6 @@ impl App<'_> {
             })?;
         }
         Ok(ledger)
-    }
-}
-
-/// The project, where its own folder does not lead out of it.
-fn own(project: &Path) -> Result<&Path, Failure> {
-    let folder = project.join(".callsheet");
-    match (folder.canonicalize(), project.canonicalize()) {
-        (Ok(real), Ok(project)) if !real.starts_with(&project) => {
-            let message = "the ledger cannot be kept in `.callsheet`: it leads out of the project";
-            Err(Diag::error(Code::LedgerFailed, message).looked([real.display()]).into())
-        }
-        _ => Ok(project),
     }
 }
 

@@ -110,6 +110,15 @@ impl Print {
         Ok(0)
     }
 
+    /// A JSON value as one line of a stream; whether somebody still reads.
+    pub(crate) fn stream(&self, value: &Value) -> Result<bool, Failure> {
+        match message(without_invisible(value.to_string()).as_bytes()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into()),
+        }
+    }
+
     /// Talk that is no diagnostic: what was done.
     pub(crate) fn say(&self, line: &str) {
         if self.least < Severity::Error && !self.json {

@@ -145,6 +145,14 @@ fn the_command_line_reference_is_generated() {
         "init",
         "compose",
         "explain",
+        "log",
+        "show",
+        "diff",
+        "verify",
+        "export",
+        "import",
+        "watch",
+        "gc",
         "read",
         "check",
         "fuzz",
@@ -191,13 +199,17 @@ fn the_list_of_diagnostics_is_generated() {
         (
             1,
             "a negative finding: `check` or `fuzz` found errors, `templates diff` a difference, `templates where` no file, \
-             `read` nothing good, `prefs remove` no such preference; or what was handed in is not good",
+             `read` nothing good, `prefs remove` no such preference, `verify` a prompt that differs; or what was handed in is \
+             not good",
         ),
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),
-        (4, "a file or directory that was named is not there"),
+        (4, "a file, directory, ledger or run that was named is not there"),
+        (8, "the ledger is locked, damaged, or cannot be read or written"),
         (9, "refused: a secret was found"),
-        (10, "a project's file asks for something that only its user may decide"),
+        (10, "something that a cloned repository asks for needs a person's trust"),
+        (11, "`verify`: a prompt was made by another version of the engine"),
+        (12, "`verify`: a value that is marked as secret is needed"),
         (70, "our own fault, or the output could not be written"),
     ];
     for (code, meaning) in exits {
@@ -208,6 +220,32 @@ fn the_list_of_diagnostics_is_generated() {
         page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
     }
     compare(&root().join("docs/errors.md"), &page);
+}
+
+/// The schema of the ledger is public: the page shows the very statements that make it.
+#[test]
+fn the_schema_of_the_ledger_is_printed_from_the_migrations() {
+    use callsheet_core::record::Event;
+    use callsheet_store::{Engine, migrations};
+
+    const BEGIN: &str = "<!-- schema: written by a test -->\n";
+    const END: &str = "<!-- end of schema -->";
+    let page = root().join("docs/audit.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (head, rest) = text.split_once(BEGIN).unwrap();
+    let (_, tail) = rest.split_once(END).unwrap();
+    let mut schema = String::from("\n| kind of record | what it says |\n|---|---|\n");
+    for (kind, meaning) in Event::KINDS {
+        schema.push_str(&format!("| `{kind}` | {meaning} |\n"));
+    }
+    for (name, engine) in
+        [("SQLite", Engine::Sqlite), ("PostgreSQL, in the schema `callsheet`", Engine::Postgres)]
+    {
+        schema.push_str(&format!("\n{name}:\n\n```sql\n"));
+        migrations(engine).iter().for_each(|migration| schema.push_str(migration.sql));
+        schema.push_str("```\n");
+    }
+    compare(&page, &format!("{head}{BEGIN}{schema}\n{END}{tail}"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use callsheet_core::diag::{Failure, visible};
-use callsheet_core::record::{Assembly, Composed, Placed, spans_of};
+use callsheet_core::record::{Assembly, Composed, OriginNote, Placed, spans_of};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
@@ -52,12 +52,15 @@ impl Side {
         Some((*start, self.text.get(*start..*end)?))
     }
 
-    /// What the line from `start` to `end` was taken from, without the engine's own.
-    fn origins(&self, start: usize, end: usize) -> impl Iterator<Item = String> {
+    /// What the line from `start` to `end` was taken from: files first, nothing of the engine's own.
+    fn origins(&self, start: usize, end: usize) -> Vec<&OriginNote> {
         let first = self.placed.partition_point(|span| span.end <= start);
-        let touching = self.placed[first..].iter().take_while(move |span| span.start < end.max(start + 1));
+        let touching = self.placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
         let numbers = touching.filter_map(|span| span.origin);
-        numbers.filter_map(|number| Some(self.output().origins.get(number as usize)?.label()))
+        let mut origins: Vec<&OriginNote> =
+            numbers.filter_map(|number| self.output().origins.get(number as usize)).collect();
+        origins.sort_by_key(|origin| origin.source.is_none());
+        origins
     }
 }
 
@@ -97,14 +100,17 @@ fn changes(
             ChangeTag::Insert => (true, to, from, &mut new_at),
         };
         let text = line.trim_end_matches('\n');
-        let why = |label: String| match (side.versions.get(&label), other.versions.get(&label)) {
-            (_, None) if insert => (Some(label), "new"),
-            (_, None) => (Some(label), "gone"),
-            (own, others) if own != others => (Some(label), "changed"),
-            _ => (Some(label), "moved"),
+        let why = |origin: &OriginNote| {
+            let label = origin.label();
+            match (side.versions.get(&label), other.versions.get(&label)) {
+                (_, None) if insert => (Some(label), "new"),
+                (_, None) => (Some(label), "gone"),
+                (own, others) if own != others => (Some(label), "changed"),
+                _ => (Some(label), "moved"),
+            }
         };
         // A line may hold several; one that is the same in both is the last to blame.
-        let causes: Vec<_> = side.origins(*at, *at + text.len()).map(why).collect();
+        let causes: Vec<_> = side.origins(*at, *at + text.len()).into_iter().map(why).collect();
         let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
         let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
         *at += line.len();

@@ -1,6 +1,8 @@
 //! `callsheet export`: a file that proves itself, without the ledger that it came from.
 
+use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
@@ -44,6 +46,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             let mut buffer = BufWriter::new(file.as_file_mut());
             write(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(failure)?;
             drop(buffer);
+            let private = file.as_file().set_permissions(Permissions::from_mode(0o600));
+            private.map_err(|error| unwritten(&error))?;
             file.as_file().sync_all().map_err(|error| unwritten(&error))?;
             file.persist(&out).map_err(|error| unwritten(&error.error))?;
         }

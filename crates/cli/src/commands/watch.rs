@@ -1,10 +1,9 @@
 //! `callsheet watch`: records as they are appended, by whomever.
 
-use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::Failure;
 use callsheet_store::{Error, Ledger};
 
 use crate::app::App;
@@ -39,11 +38,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         }
         for record in records {
             last = record.seq;
-            let line = format!("{}\n", record_json(&record)?);
-            let mut out = app.print.writer();
-            match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
-                done => done.map_err(|error| unwritten(&error))?,
+            if !app.print.stream(&record_json(&record)?)? {
+                return Ok(0);
             }
         }
     }
@@ -60,8 +56,4 @@ fn wait(app: &App<'_>) -> Result<(Ledger, bool), Failure> {
         }
         was_there = false;
     }
-}
-
-fn unwritten(error: &io::Error) -> Failure {
-    Diag::error(Code::OutputFailed, format!("standard output: {error}")).into()
 }

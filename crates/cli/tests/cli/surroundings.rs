@@ -10,8 +10,9 @@ fn init_writes_once_and_overwrites_nothing() {
     let first = world.run(["init"]);
     assert_eq!(
         (first.code, first.out.as_str()),
-        (0, "wrote .callsheet/README.md\nwrote .callsheet/config.toml\n")
+        (0, "wrote .callsheet/README.md\nwrote .callsheet/config.toml\nadded the ledger to .gitignore\n")
     );
+    assert_eq!(world.read(".gitignore"), "/.callsheet/ledger.db*\n");
     world.write(".callsheet/config.toml", "agent = \"claude\"\n");
     let second = world.run(["init"]);
     assert_eq!(
@@ -22,9 +23,12 @@ fn init_writes_once_and_overwrites_nothing() {
     assert_eq!(
         world.run(["--json", "init"]).json(),
         json!({
-            "written": [], "kept": [".callsheet/README.md", ".callsheet/config.toml"],
+            "written": [], "kept": [".callsheet/README.md", ".callsheet/config.toml"], "ignored": false,
         })
     );
+    world.write(".gitignore", "target");
+    assert_eq!(world.run(["--json", "init"]).json()["ignored"], true);
+    assert_eq!(world.read(".gitignore"), "target\n/.callsheet/ledger.db*\n");
 }
 
 #[test]
@@ -69,6 +73,7 @@ fn config_shows_where_each_setting_comes_from() {
         "recipe = \"run\"  # environment\n\
          agent = \"claude\"  # project:.callsheet/config.toml\n\
          role = \"supervisor\"  # user:config.toml\n\
+         ledger = (not set)  # default\n\
          secrets = (not set)  # default\n\
          max_file_bytes = 16777216  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\

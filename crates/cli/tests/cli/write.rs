@@ -138,7 +138,8 @@ fn paths_are_told_as_seen_from_where_one_stands() {
         let mut command = world.command();
         crate::world::said(command.current_dir(world.project.join("src/deep")).args(args), b"").out
     };
-    assert_eq!(run(&["init"]), "wrote ../../.callsheet/README.md\nwrote ../../.callsheet/config.toml\n");
+    let said = "wrote ../../.callsheet/README.md\nwrote ../../.callsheet/config.toml\nadded the ledger to ../../.gitignore\n";
+    assert_eq!(run(&["init"]), said);
     assert_eq!(
         run(&["templates", "eject", "identity/supervisor"]),
         "wrote ../../.callsheet/templates/identity/supervisor.md\n"

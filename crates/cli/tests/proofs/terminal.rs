@@ -247,6 +247,7 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
         vec!["--request".into(), hostile.into()],
     ];
     let mut all = lines;
+    all.extend(ledger_commands(hostile));
     for ask in asks {
         let counts = ask.contains(&"fine".into()) || ask.contains(&"documents.json".into()) || ask.len() > 6;
         for verb in [&["explain"][..], &["compose"], &["compose", "--count"]] {
@@ -260,10 +261,37 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
     all
 }
 
+/// The same for the ledger: something hostile is recorded, and everything there is to see of it is looked at.
+fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
+    let record = ["compose", "--record", "--request", "documents.json", "--task-id", hostile];
+    let lines: [&[&str]; 19] = [
+        &record,
+        &["log"],
+        &["log", "--task", hostile],
+        &["log", "--since", hostile],
+        &["show", "last"],
+        &["show", "last", "--origins"],
+        &["show", "last", "--records"],
+        &["show", "last", "--stream", "meta"],
+        &["show", hostile],
+        &["diff", "last", hostile],
+        &["verify", "--all"],
+        &["verify", "--file", hostile],
+        &["verify", "--file", "documents.json"],
+        &["export", "last"],
+        &["export", hostile],
+        &["import", "documents.json"],
+        &["gc", "--keep-last", "5", "--dry-run"],
+        &["watch", "--since", hostile],
+        &["--ledger", hostile, "log"],
+    ];
+    lines.iter().map(|line| line.iter().map(ToString::to_string).collect()).collect()
+}
+
 /// Whether standard output is the data that was asked for, whatever it is.
 fn is_data(args: &[String]) -> bool {
     let composed = args[0] == "compose" && !args.contains(&"--count".into());
-    composed || args.starts_with(&["templates".into(), "show".into()])
+    composed || args[0] == "export" || args.starts_with(&["templates".into(), "show".into()])
 }
 
 fn judged(args: &[String], said: &Said, colours: bool, json: bool, wrong: &mut Vec<String>) {
@@ -273,7 +301,8 @@ fn judged(args: &[String], said: &Said, colours: bool, json: bool, wrong: &mut V
         }
     };
     object("standard error", &said.err, colours);
-    if json || !is_data(args) {
+    // An export is data in JSON's own notation, whatever is asked for.
+    if json && args[0] != "export" || !is_data(args) {
         object("standard output", &said.out, colours);
     }
     assert!(said.code.is_some_and(|code| code != 101), "{args:?}: {}", said.err());

@@ -1,0 +1,369 @@
+//! The ledger from the outside: what is recorded is proved, and nobody else can read it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use callsheet_core::record::{Kept, blobs_of};
+use callsheet_mock::{Postgres, not_tested};
+use callsheet_store::{Ledger, Place, new_id};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, said};
+
+pub(crate) const FILE: &str = ".callsheet/ledger.db";
+
+/// Records a prompt of `task` with the file `docs/plan.md`, and answers with the run's id.
+pub(crate) fn record(world: &World, task: &str) -> String {
+    let done = world.run([
+        "--json",
+        "compose",
+        "-p",
+        "plan",
+        "-a",
+        "claude",
+        "--task-id",
+        task,
+        "-f",
+        "docs/plan.md",
+        "--record",
+        "Add login",
+    ]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    done.json()["run"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn world() -> World {
+    let world = World::new();
+    world.write("docs/plan.md", "Plan with care.\n");
+    world
+}
+
+fn times(few: usize, many: usize) -> usize {
+    if std::env::var_os("CALLSHEET_LONG").is_some() { many } else { few }
+}
+
+#[test]
+fn c1_what_was_recorded_is_the_same_in_another_place_and_locale() {
+    let world = world();
+    let count = times(300, 1000);
+    let phases = ["plan", "challenge", "implement", "review", "archive"];
+    let mut prompts = Vec::new();
+    for number in 0..count {
+        world.write(
+            "docs/plan.md",
+            format!("Plan {number}: größer, ışık, ἀρχή\r\n{}", "x]]>\n".repeat(number % 7)),
+        );
+        world.write(&format!("src/part-{}.rs", number % 40), format!("fn f{number}() {{}}\n"));
+        let phase = phases[number % phases.len()];
+        let recipe = ["unified", "run"][number % 2];
+        let args = [
+            "compose",
+            "-r",
+            recipe,
+            "-p",
+            phase,
+            "-a",
+            "claude",
+            "-f",
+            "docs/plan.md",
+            "-f",
+            "src",
+            "--record",
+            "Do it",
+        ];
+        let done = world.run(args);
+        assert_eq!(done.code, 0, "{}", done.err);
+        let run = done.err.lines().find_map(|line| line.strip_prefix("run ")).unwrap().to_owned();
+        prompts.push((run, done.out));
+    }
+    // Elsewhere there is the ledger, and nothing of the project.
+    let elsewhere = World::new();
+    fs::copy(world.project.join(FILE), elsewhere.project.join("copy.db")).unwrap();
+    drop(world);
+    let run = |args: &[&str]| {
+        let mut command = elsewhere.command();
+        command
+            .args(["--ledger", "copy.db"])
+            .args(args)
+            .env("LC_ALL", "tr_TR.UTF-8")
+            .env("TZ", "Asia/Kathmandu");
+        said(&mut command, b"")
+    };
+    let verified = run(&["--json", "verify", "--all", "--read-data"]);
+    assert_eq!(verified.code, 0, "{}", verified.out);
+    let verified = verified.json();
+    assert_eq!(
+        (&verified["runs"], &verified["records"], &verified["problems"]),
+        (&json!(count), &json!(count), &json!([]))
+    );
+    for (run_id, text) in prompts.iter().step_by(29) {
+        assert_eq!(run(&["show", run_id, "--prompt"]).out, *text);
+    }
+}
+
+#[test]
+fn without_record_nothing_is_kept() {
+    let world = world();
+    assert_eq!(world.run(["compose", "-p", "plan", "x"]).code, 0);
+    assert!(!world.project.join(".callsheet").exists());
+    let nothing = world.run(["log"]);
+    let expected = format!(
+        "error[ledger/not-there]: there is no ledger at {}\n  = hint: `callsheet compose --record` makes one\n",
+        world.project.join(FILE).display()
+    );
+    assert_eq!((nothing.code, nothing.err), (4, expected));
+}
+
+#[test]
+fn only_the_owner_can_read_a_ledger_whatever_the_umask_is() {
+    for umask in ["000", "022", "077", "0777"] {
+        let world = world();
+        let program = env!("CARGO_BIN_EXE_callsheet");
+        let in_shell = |line: &str| {
+            let mut command = Command::new("bash");
+            command.args(["-c", &format!("umask {umask}; {line}")]).current_dir(&world.project);
+            command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("PROGRAM", program);
+            command
+        };
+        // Somebody reads all the time, so that the files beside the database stay.
+        let mut watch = in_shell("exec \"$PROGRAM\" watch --since 0").stdout(Stdio::piped()).spawn().unwrap();
+        let recorded = said(&mut in_shell("\"$PROGRAM\" -q compose -p plan --record x > /dev/null"), b"");
+        assert_eq!((recorded.code, recorded.err.as_str()), (0, ""));
+        let mut line = String::new();
+        BufReader::new(watch.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let mode = |path: &str| fs::metadata(world.project.join(path)).unwrap().permissions().mode() & 0o777;
+        let modes = [".callsheet", FILE, ".callsheet/ledger.db-wal", ".callsheet/ledger.db-shm"].map(mode);
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+        assert_eq!(modes, [0o700, 0o600, 0o600, 0o600], "umask {umask}");
+        let exported = said(&mut in_shell("\"$PROGRAM\" export --all --out e"), b"");
+        assert_eq!((exported.code, mode("e")), (0, 0o600), "{}", exported.err);
+    }
+}
+
+#[test]
+fn links_of_a_cloned_repository_are_not_followed() {
+    let world = world();
+    let outside = world.project.parent().unwrap().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::create_dir(world.project.join(".callsheet")).unwrap();
+    symlink(outside.join("x.db"), world.project.join(FILE)).unwrap();
+    let refused = world.run(["compose", "-p", "plan", "--record", "x"]);
+    assert_eq!((refused.code, refused.out.as_str()), (8, ""));
+    fs::remove_dir_all(world.project.join(".callsheet")).unwrap();
+    symlink(&outside, world.project.join(".callsheet")).unwrap();
+    let refused = world.run(["-q", "compose", "-p", "plan", "--record", "x"]);
+    let expected =
+        "error[config/bad]: `project:.callsheet/config.toml` cannot be used: it leads out of its root\n";
+    assert_eq!((refused.code, refused.out.as_str(), refused.err.as_str()), (3, "", expected));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn a_project_cannot_name_the_ledger_and_a_person_can() {
+    let world = world();
+    world.write(".callsheet/config.toml", "ledger = \"postgres://evil.example/x\"\n");
+    let refused = world.run(["-q", "compose", "-p", "plan", "--record", "x"]);
+    assert_eq!(
+        (refused.code, refused.out.as_str(), refused.err.as_str()),
+        (
+            10,
+            "",
+            "error[ledger/untrusted]: the project's configuration names a ledger, and that could be anywhere\n  \
+             = looked in project:.callsheet/config.toml\n  \
+             = hint: name it with --ledger, CALLSHEET_LEDGER or in your own configuration\n"
+        )
+    );
+    let record = ["-q", "compose", "-p", "plan", "--record", "x"];
+    let by_flag = world.run([&["--ledger", "flag.db"][..], &record].concat());
+    let by_env = said(world.command().args(record).env("CALLSHEET_LEDGER", "sqlite:env.db"), b"");
+    fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
+    let config = world.home().join(".config/callsheet");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("config.toml"), "ledger = \"user.db\"\n").unwrap();
+    let by_user = world.run(record);
+    for (done, file) in [(by_flag, "flag.db"), (by_env, "env.db"), (by_user, "user.db")] {
+        assert_eq!((done.code, done.err.as_str()), (0, ""));
+        assert!(world.project.join(file).is_file(), "{file}");
+    }
+    let odd = world.run(["--ledger", "mysql://root:secret@x/y", "log"]);
+    assert_eq!(
+        (odd.code, odd.err.as_str()),
+        (
+            2,
+            "error[usage/bad]: `mysql` is no kind of ledger\n  = hint: a ledger is a file, or postgres://USER@HOST/DATABASE\n"
+        )
+    );
+    fs::write(config.join("config.toml"), "ledger = \"postgres://me:secret@host/db\"\n").unwrap();
+    let shown = world.run(["config", "show"]).out;
+    assert_eq!(
+        shown.lines().find(|line| line.starts_with("ledger")).unwrap(),
+        "ledger = \"postgres://me:…@host/db\"  # user:config.toml"
+    );
+}
+
+/// What a run's record and texts are, to be recorded again with a change.
+fn again(ledger: &mut Ledger, change: impl FnOnce(&mut Kept)) -> String {
+    let run = ledger.find("last").unwrap().run.id;
+    let composed = ledger.composed(&run).unwrap();
+    let digests = ledger.with_blobs(|blob| blobs_of(&composed, blob)).unwrap();
+    let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
+    let mut kept = Kept { composed, blobs };
+    kept.composed.run.id = new_id().unwrap();
+    change(&mut kept);
+    ledger.compose(&kept).unwrap();
+    kept.composed.run.id.to_string()
+}
+
+#[test]
+fn verify_says_what_is_wrong_by_its_exit_code() {
+    let world = world();
+    let good = record(&world, "T-1");
+    let place = Place::Sqlite(world.project.join(FILE));
+    let mut ledger = Ledger::open(&place).unwrap();
+    let head = ledger.head().unwrap();
+    let told = world.run(["verify", &good]);
+    let expected =
+        format!("prompts composed again, the same bytes: 1\nrecords in order: 1\nhead 1:{}\n", head.chain);
+    assert_eq!((told.code, told.out), (0, expected));
+    let other = again(&mut ledger, |kept| kept.composed.engine = 7);
+    let told = world.run(["verify", &other]);
+    let expected =
+        format!("error[verify/engine]: run {other}: it was made by version 7 of the engine, this is 1\n");
+    assert_eq!((told.code, told.out), (11, expected));
+    let differs = again(&mut ledger, |kept| {
+        kept.composed.engine = 1;
+        kept.composed.run.phase = Some("review".into());
+    });
+    let told = world.run(["verify", &differs]);
+    let expected =
+        format!("error[verify/mismatch]: run {differs}: run phase: the request says something else\n");
+    assert_eq!((told.code, told.out), (1, expected));
+    let head_of = |head: &callsheet_store::Head| format!("{}:{}", head.seq, head.chain);
+    assert_eq!(world.run(["verify", "--head", &head_of(&head)]).code, 0);
+    let now = ledger.head().unwrap();
+    let raw = Connection::open(world.project.join(FILE)).unwrap();
+    raw.execute_batch("DELETE FROM records WHERE seq = 3; DELETE FROM runs WHERE seq = 3; UPDATE head SET seq = 2, chain = (SELECT chain FROM records WHERE seq = 2)").unwrap();
+    assert_eq!(world.run(["verify", "--all"]).code, 11, "nobody can tell without the head");
+    let told = world.run(["verify", "--head", &head_of(&now)]);
+    let expected =
+        format!("error[ledger/damaged]: head {}: it does not lead to this head any more\n", head_of(&now));
+    assert_eq!((told.code, told.out), (8, expected));
+    raw.execute_batch("UPDATE blobs SET zstd = zstd || X'00'").unwrap();
+    let told = world.run(["--json", "verify", "--all"]).json();
+    assert_eq!(told["problems"][0]["code"], "ledger/damaged");
+    assert_eq!(world.run(["verify", "--all"]).code, 8);
+    let bad = world.run(["verify", "--head", "x"]);
+    assert_eq!((bad.code, bad.err.as_str()), (2, "error[usage/bad]: `x` is not SEQ:CHAIN\n"));
+    assert_eq!(world.run(["verify"]).code, 2);
+}
+
+/// Lines of a `watch` that runs for as long as `work` does and until it has told `count` records.
+fn watched(world: &World, ledger: &[&str], count: usize, work: impl FnOnce()) -> Vec<Value> {
+    let mut command = world.command();
+    command.args(ledger).args(["watch", "--since", "0"]).stdout(Stdio::piped()).stdin(Stdio::null());
+    let mut watch = command.spawn().unwrap();
+    work();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().take(count);
+    let lines = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    lines
+}
+
+fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
+    const EACH: usize = 6;
+    let lines = watched(world, ledger, 8 * EACH, || {
+        thread::scope(|scope| {
+            for writer in 0..8 {
+                scope.spawn(move || {
+                    for _ in 0..EACH {
+                        let task = format!("T-{writer}");
+                        let args = ["-q", "compose", "-p", "plan", "--task-id", &task, "--record", "x"];
+                        let done = world.run([ledger, &args].concat());
+                        assert_eq!((done.code, done.err.as_str()), (0, ""));
+                    }
+                });
+            }
+        });
+    });
+    let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=8 * EACH as u64).collect::<Vec<_>>());
+    assert!(lines.iter().all(|line| line["kind"] == "composed"));
+    let verified = world.run([ledger, &["--json", "verify", "--all"]].concat());
+    assert_eq!((verified.code, &verified.json()["records"]), (0, &json!(8 * EACH)));
+}
+
+#[test]
+fn c7_a_watcher_sees_every_record_of_eight_processes_once_and_in_order() {
+    let world = world();
+    eight_writers_and_a_watcher(&world, &[]);
+    // A reader that has seen enough ends it.
+    let mut watch = world.command().args(["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut some = [0; 10];
+    watch.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    record(&world, "T-1");
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_ledger_moves_to_postgres() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("the command line on PostgreSQL: {why}")),
+    };
+    let world = world();
+    let ids = ["T-1", "T-2"].map(|task| record(&world, task));
+    let prompt = |ledger: &[&str], run: &str| world.run([ledger, &["show", run, "--prompt"]].concat()).out;
+    let url = server.database("moved").unwrap();
+    let there = ["--ledger", url.as_str()];
+    assert_eq!(world.run(["export", "--all", "--out", "all.jsonl"]).code, 0);
+    let imported = world.run([&there[..], &["import", "all.jsonl"]].concat());
+    assert_eq!(
+        (imported.code, imported.out.as_str()),
+        (0, "added: runs 2, records 2, with the same chain; known already: 0\n")
+    );
+    for id in &ids {
+        assert_eq!(prompt(&there, id), prompt(&[], id));
+    }
+    assert_eq!(
+        world.run([&there[..], &["verify", "--all", "--read-data"]].concat()).out,
+        world.run(["verify", "--all", "--read-data"]).out
+    );
+    let url = server.database("writers").unwrap();
+    eight_writers_and_a_watcher(&world, &["--ledger", &url]);
+    drop(server);
+    let gone = world.run([&there[..], &["log"]].concat());
+    assert_eq!(gone.code, 8, "{}", gone.err);
+    assert!(gone.err.starts_with("error[ledger/failed]: PostgreSQL: "), "{}", gone.err);
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_a_whole_ledger() {
+    let world = world();
+    record(&world, "T-1");
+    let mut told = 0;
+    for time in 0..times(40, 200) as u64 {
+        let mut command = world.command();
+        command.args(["compose", "-p", "plan", "--record", "x"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        thread::sleep(std::time::Duration::from_micros(time * 7919 % 60_000));
+        child.kill().unwrap();
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        child.wait().unwrap();
+        if let Some(run) = said.lines().find_map(|line| line.strip_prefix("run ")) {
+            told += 1;
+            assert_eq!(world.run(["-q", "verify", run]).code, 0, "{run} is lost");
+        }
+    }
+    let verified: Said = world.run(["--json", "verify", "--all", "--read-data"]);
+    assert_eq!(verified.code, 0, "{}", verified.out);
+    assert!(verified.json()["runs"].as_u64().unwrap() > told);
+    assert!(Path::new(&world.project).join(FILE).is_file());
+}

@@ -1,0 +1,211 @@
+//! What `log`, `show`, `diff`, `export`, `import` and `gc` print.
+
+use callsheet_core::Ended;
+use callsheet_core::record::{Event, Exit, Id, Output, Replied, Stream};
+use callsheet_store::{Ledger, Place};
+use serde_json::{Value, json};
+
+use crate::ledger::{FILE, record, world};
+use crate::world::World;
+
+/// A project with two runs; the second one has the changed plan, printed something, and passed.
+fn two_runs() -> (World, String, String) {
+    let world = world();
+    let first = record(&world, "T-1");
+    world.write("docs/plan.md", "Plan with more care.\n");
+    let second = record(&world, "T-2");
+    let mut ledger = Ledger::open(&Place::Sqlite(world.project.join(FILE))).unwrap();
+    let id = Id::parse(&second).unwrap();
+    let events = [
+        Event::Output(Output {
+            stream: Stream::Stdout,
+            line: 1,
+            text: "one\n\u{1b}[31mtwo\n".into(),
+            cut: false,
+        }),
+        Event::Output(Output { stream: Stream::Stdout, line: 3, text: "three\n".into(), cut: true }),
+        Event::Exit(Exit { ended: Ended::Exited, code: Some(0), signal: None }),
+        Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({}) }),
+    ];
+    for event in events {
+        ledger.append(Some(&id), None, &event).unwrap();
+    }
+    (world, first, second)
+}
+
+#[test]
+fn log_lists_the_newest_first() {
+    let (world, first, second) = two_runs();
+    let all = world.run(["--json", "log"]).json();
+    let started = |at: usize| all["runs"][at]["started"].as_str().unwrap()[..19].to_owned();
+    let head = "RUN                                   STARTED              AGENT   PHASE  TASK  RECIPE   ENDED   VERDICT";
+    let line_of = |run: &str, at: usize, rest: &str| format!("{run}  {}  claude  plan   {rest}", started(at));
+    let (new, old) =
+        (line_of(&second, 0, "T-2   unified  exited  PASS"), line_of(&first, 1, "T-1   unified  -       -"));
+    assert_eq!(world.run(["log"]).out, format!("{head}\n{new}\n{old}\n"));
+    assert_eq!(
+        all["runs"][0],
+        json!({
+            "id": second, "seq": 2, "parent": null, "task": "T-2", "agent": "claude", "phase": "plan", "role": null,
+            "recipe": "unified", "started": all["runs"][0]["started"], "ended": "exited", "verdict": "PASS",
+        })
+    );
+    let ids = |args: &[&str]| -> Vec<Value> {
+        let found = world.run([&["--json", "log"], args].concat()).json();
+        found["runs"].as_array().unwrap().iter().map(|run| run["id"].clone()).collect()
+    };
+    assert_eq!(ids(&["--verdict", "PASS"]), [json!(second)]);
+    assert_eq!(ids(&["--task", "T-1", "-a", "claude", "-p", "plan"]), [json!(first)]);
+    assert_eq!(ids(&["--limit", "1"]), [json!(second)]);
+    assert_eq!(ids(&["--until", "2001"]), Vec::<Value>::new());
+    let odd = world.run(["log", "--since", "yesterday"]);
+    assert_eq!(
+        (odd.code, odd.err.as_str()),
+        (2, "error[usage/bad]: `yesterday` is not a time such as 2026-01-31T12:00\n")
+    );
+}
+
+#[test]
+fn show_gives_the_prompt_its_origins_its_records_and_its_lines() {
+    let (world, first, second) = two_runs();
+    let composed = world.run([
+        "compose",
+        "-p",
+        "plan",
+        "-a",
+        "claude",
+        "--task-id",
+        "T-2",
+        "-f",
+        "docs/plan.md",
+        "Add login",
+    ]);
+    assert_eq!(world.run(["show", "last", "--prompt"]).out, composed.out);
+    let shown = world.run(["--json", "show", &second]).json();
+    assert_eq!((&shown["prompt"]["bytes"], &shown["records"]), (&json!(composed.out.len()), &json!(5)));
+    assert_eq!(shown["request"]["instructions"], "Add login");
+    assert_eq!(shown["sources"]["project:.callsheet/recipes/unified.toml"], Value::Null);
+    let origins = world.run(["--json", "show", "last", "--origins"]).json();
+    let spans = origins["origins"].as_array().unwrap();
+    let plan = spans.iter().find(|span| span["label"] == "project:docs/plan.md").unwrap();
+    let range = plan["start"].as_u64().unwrap() as usize..plan["end"].as_u64().unwrap() as usize;
+    assert_eq!(&composed.out[range], "Plan with more care.\n");
+    let page = world.run(["show", "last", "--origins"]).out;
+    assert_eq!(page.lines().filter(|line| !line.starts_with("──")).count(), composed.out.lines().count());
+    let records = world.run(["--json", "show", "last", "--records"]).json();
+    let kinds: Vec<&Value> =
+        records["records"].as_array().unwrap().iter().map(|record| &record["kind"]).collect();
+    assert_eq!(kinds, ["composed", "output", "output", "exit", "replied"]);
+    // What an agent printed does nothing to a terminal.
+    assert_eq!(world.run(["show", "last", "--stream", "stdout"]).out, "one\n\\u{1b}[31mtwo\nthree\n");
+    assert_eq!(world.run(["show", "last", "--stream", "stdout", "--tail", "1"]).out, "three\n");
+    let lines =
+        world.run(["--json", "show", "last", "--stream", "stdout", "--since", "2", "--tail", "1"]).json();
+    assert_eq!(
+        (
+            &lines["lines"][0]["line"],
+            &lines["lines"][0]["data"],
+            &lines["total_lines"],
+            &lines["has_more"],
+            &lines["cut"]
+        ),
+        (&json!(3), &json!("three"), &json!(3), &json!(true), &json!(true))
+    );
+    assert_eq!(world.run(["show", "last", "--stream", "meta"]).out, composed.out + "\n");
+    let none = world.run(["show", "ffff"]);
+    assert_eq!(
+        (none.code, none.err.as_str()),
+        (4, "error[run/not-found]: no run is called `ffff`\n  = hint: `callsheet log` lists the runs\n")
+    );
+    let alike = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
+    let many = world.run(["show", &first[..alike]]);
+    let said = format!(
+        "error[run/ambiguous]: several runs have an id that begins with `{}`\n  = looked in {first}\n  =           {second}\n",
+        &first[..alike]
+    );
+    assert_eq!((many.code, many.err), (4, said));
+}
+
+#[test]
+fn c9_diff_tells_because_of_what_a_line_changed() {
+    let (world, first, second) = two_runs();
+    let told = world.run(["diff", &first, &second]);
+    assert_eq!(
+        (told.code, told.out.as_str()),
+        (
+            0,
+            "context\n  because project:docs/plan.md changed\n- <file path=\"docs/plan.md\">Plan with care.\n\
+             + <file path=\"docs/plan.md\">Plan with more care.\n"
+        )
+    );
+    world.write(".callsheet/templates/shared/x.md", "x");
+    world.write("docs/more.md", "More.\n");
+    let args = [
+        "compose",
+        "-p",
+        "plan",
+        "-a",
+        "claude",
+        "-f",
+        "docs/plan.md",
+        "-f",
+        "docs/more.md",
+        "--record",
+        "Add login",
+    ];
+    assert_eq!(world.run(args).code, 0);
+    let told = world.run(["--json", "diff", &second, "last"]).json();
+    let of = |name: &str| {
+        told["sections"].as_array().unwrap().iter().find(|section| section["section"] == name).cloned()
+    };
+    let added = of("context").unwrap()["changes"].as_array().unwrap().last().cloned().unwrap();
+    assert_eq!(
+        (&added["op"], &added["origin"], &added["why"]),
+        (&json!("insert"), &json!("project:docs/more.md"), &json!("new"))
+    );
+    let same = world.run(["diff", &first, &first]);
+    assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", "the same bytes\n"));
+}
+
+#[test]
+fn an_export_is_proved_and_taken_in_elsewhere() {
+    let (world, first, _) = two_runs();
+    assert_eq!(world.run(["export", &first, "--out", "one.jsonl"]).code, 0);
+    assert_eq!(world.run(["export", &first]).out, world.read("one.jsonl"));
+    let elsewhere = World::new();
+    elsewhere.write("one.jsonl", world.read("one.jsonl"));
+    let proved = elsewhere.run(["--json", "verify", "--file", "one.jsonl"]);
+    assert_eq!((proved.code, &proved.json()["runs"]), (0, &json!(1)));
+    assert!(!elsewhere.project.join(".callsheet").exists(), "no ledger is needed");
+    elsewhere.write("bad.jsonl", world.read("one.jsonl").replacen("Plan with care", "Plan with cars", 1));
+    let refused = elsewhere.run(["verify", "--file", "bad.jsonl"]);
+    assert_eq!(refused.code, 8);
+    assert!(refused.err.contains(": its text has another SHA-256\n"), "{}", refused.err);
+    let taken = elsewhere.run(["import", "one.jsonl"]);
+    assert_eq!((taken.code, taken.out.as_str()), (0, "added: runs 1, records 1; known already: 0\n"));
+    assert_eq!(elsewhere.run(["show", &first, "--prompt"]).out, world.run(["show", &first, "--prompt"]).out);
+    let statement = world.run(["export", &first, "--in-toto"]).json();
+    let digest = world.run(["--json", "show", &first]).json()["prompt"]["sha256"].clone();
+    assert_eq!(
+        statement["subject"],
+        json!([{ "name": format!("prompt of run {first}"), "digest": { "sha256": digest } }])
+    );
+    assert_eq!(world.run(["verify", "--file", "none"]).code, 4);
+}
+
+#[test]
+fn gc_says_what_it_removes() {
+    let (world, first, second) = two_runs();
+    let dry = world.run(["gc", "--keep-last", "1", "--dry-run"]);
+    let said = (dry.code, dry.out, dry.err);
+    assert_eq!(said, (0, format!("would remove {first}\n"), "runs that would be removed: 1\n".into()));
+    let done = world.run(["--json", "gc", "--keep-last", "1"]).json();
+    assert_eq!(
+        (&done["runs"], &done["records"], &done["blobs"], &done["seq"]),
+        (&json!([first]), &json!(1), &json!(3), &json!(7))
+    );
+    assert_eq!(world.run(["show", &first]).code, 4);
+    assert_eq!(world.run(["show", &second, "--prompt"]).code, 0);
+    assert_eq!(world.run(["verify", "--all", "--read-data"]).code, 0);
+    assert_eq!(world.run(["gc"]).code, 2);
+}
