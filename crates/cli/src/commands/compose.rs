@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Diag, Failure};
-use callsheet_core::render::{Rendered, render};
+use callsheet_core::render::{Rendered, render, render_parts};
+use callsheet_core::request::Request;
 use callsheet_core::{Composed, Step, compose, fit};
-use callsheet_run::Prefetched;
+use callsheet_run::{Disk, Prefetched};
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -37,14 +38,22 @@ pub(crate) struct Args {
     count: bool,
 }
 
+/// From so many bytes of packed files on, a prompt is written part by part.
+const LONG: usize = 1 << 20;
+
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let finished = finish(app, &args.ask, given)?;
+    let out = args.out.as_deref().filter(|out| !is_standard_output(out));
+    let ordered = Ordered::new(app, &args.ask, given)?;
+    let whole = out.is_some() || args.count || app.print.json || args.ask.budget.is_some();
+    if !whole && ordered.is_long() {
+        return stream(app, &args.ask, ordered);
+    }
+    let finished = finish(&args.ask, ordered)?;
     if args.count {
         return count(app, finished);
     }
     let Finished { composed, rendered, talk, .. } = finished;
     app.print.talk(&talk);
-    let out = args.out.as_deref().filter(|out| !is_standard_output(out));
     if let Some(out) = out {
         write_out(&app.here.join(out), rendered.text.as_bytes())?;
     }
@@ -60,6 +69,26 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
         app.print.data(rendered.text.as_bytes())?;
     }
     leave(composed);
+    Ok(0)
+}
+
+/// Composes a prompt and writes it to standard output part by part: it is never held as a whole, and what there is
+/// to say about it comes after it.
+fn stream(app: &App<'_>, ask: &Ask, ordered: Ordered) -> Outcome {
+    let Ordered { request, sources, mut talk } = ordered;
+    let composed = compose(&request, &sources)?;
+    let (mut bytes, mut chars) = (0, 0);
+    let rendered = app.print.parts(|write| {
+        render_parts(&composed.prompt, composed.prompt.format, ask.api.map(|api| api.0), &mut |part| {
+            bytes += part.len();
+            chars += composed.agent.max_chars.map_or(0, |_| part.chars().count());
+            write(part.as_bytes());
+        })
+    });
+    talk.extend(composed.talk.iter().chain(&rendered?).cloned());
+    talk.extend(composed.agent.over_limits(bytes, || chars));
+    app.print.talk(&talk);
+    leave((request, sources, composed));
     Ok(0)
 }
 
@@ -108,16 +137,34 @@ impl Finished {
     }
 }
 
-pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Result<Finished, Failure> {
-    let file = RequestFile::read(app, ask)?;
-    let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
-    let app = elsewhere.as_ref().unwrap_or(app);
-    let order = Order::new(app, ask, given, file)?;
-    let sources = Prefetched { inner: app.disk(order.session), texts: order.texts };
+/// What is to be composed, with its sources.
+pub(crate) struct Ordered {
+    request: Request,
+    sources: Prefetched<Disk>,
+    talk: Vec<Diag>,
+}
+
+impl Ordered {
+    pub(crate) fn new(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Result<Self, Failure> {
+        let file = RequestFile::read(app, ask)?;
+        let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
+        let app = elsewhere.as_ref().unwrap_or(app);
+        let Order { request, session, texts, listings, talk } = Order::new(app, ask, given, file)?;
+        Ok(Self { request, sources: Prefetched { inner: app.disk(session), texts, listings }, talk })
+    }
+
+    /// Whether it holds more files than anybody reads on a terminal.
+    fn is_long(&self) -> bool {
+        self.sources.texts.values().map(|text| text.len()).sum::<usize>() > LONG
+    }
+}
+
+pub(crate) fn finish(ask: &Ask, ordered: Ordered) -> Result<Finished, Failure> {
+    let Ordered { request, sources, mut talk } = ordered;
     let api = ask.api.map(|api| api.0);
     let (composed, rendered, steps, tokens) = match ask.budget {
         None => {
-            let composed = compose(&order.request, &sources)?;
+            let composed = compose(&request, &sources)?;
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;
             (composed, rendered, Vec::new(), None)
         }
@@ -126,14 +173,13 @@ pub(crate) fn finish(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Re
             let mut count = |composed: &Composed, text: &str| {
                 counter.get_or_insert_with(|| Counter::of(composed)).count(text)
             };
-            let fitted = fit(&order.request, &sources, api, budget, &mut count)?;
+            let fitted = fit(&request, &sources, api, budget, &mut count)?;
             (fitted.composed, fitted.rendered, fitted.steps, Some(fitted.tokens))
         }
     };
-    let mut talk = order.talk;
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
-    talk.extend(composed.agent.over_limits(&rendered.text));
+    talk.extend(composed.agent.over_limits(rendered.text.len(), || rendered.text.chars().count()));
     talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
-    leave((order.request, sources));
+    leave((request, sources));
     Ok(Finished { composed, rendered, talk, steps, tokens })
 }

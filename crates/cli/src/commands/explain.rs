@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::args::Ask;
-use crate::commands::compose::{Finished, finish};
+use crate::commands::compose::{Finished, Ordered, finish};
 use crate::failure::Outcome;
 use crate::print::{Paint, Print, diag_json};
 use crate::tokens::step_line;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let mut finished = finish(app, &args.ask, given)?;
+    let mut finished = finish(&args.ask, Ordered::new(app, &args.ask, given)?)?;
     let summary = finished.summary();
     let Finished { composed, rendered, talk, steps, .. } = finished;
     app.print.talk(&talk);
