@@ -363,7 +363,7 @@ fn half_of_the_texts_are_hostile() {
 fn the_parts_of_a_prompt_are_all_of_it() {
     let mut runner = TestRunner::deterministic();
     let mut most_parts = [0; 2];
-    for _ in 0..60 {
+    for _ in 0..3 {
         let scenario = scenario().new_tree(&mut runner).unwrap().current();
         let mut prompt = composed(&scenario).prompt;
         let bytes: usize =
