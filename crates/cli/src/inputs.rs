@@ -11,7 +11,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::recipe::Files;
 use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Request, Task};
 use callsheet_core::{
-    DataNotation, Format, SourceError, SourceId, Sources, Text, candidates, is_name, read_recipe,
+    DataNotation, Format, Listing, SourceError, SourceId, Sources, Text, candidates, is_name, read_recipe,
     read_request,
 };
 use callsheet_run::read_file;
@@ -29,8 +29,9 @@ pub(crate) struct Order {
     pub(crate) request: Request,
     /// The session directory, where it is not the project.
     pub(crate) session: Option<PathBuf>,
-    /// Texts of the project that were read on the way.
+    /// Texts of the project that were read on the way, and directories that were walked.
     pub(crate) texts: BTreeMap<SourceId, Text>,
+    pub(crate) listings: BTreeMap<SourceId, Listing>,
     pub(crate) talk: Vec<Diag>,
 }
 
@@ -83,9 +84,9 @@ impl Order {
             request.recipe = config.recipe.value.clone().or_else(|| Some(usual.into()));
         }
         request.layout = layout(request.layout, config.layout());
-        let texts = inputs.add_repeated(ask, given, &mut request)?;
+        let Gathered { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
-        Ok(Self { request, session, texts, talk: inputs.talk })
+        Ok(Self { request, session, texts, listings, talk: inputs.talk })
     }
 }
 
@@ -148,13 +149,13 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// The flags that add to a list or a map, and the texts that were read for them.
+    /// The flags that add to a list or a map, and what was read for them.
     fn add_repeated(
         &mut self,
         ask: &Ask,
         given: Option<&ArgMatches>,
         request: &mut Request,
-    ) -> Result<BTreeMap<SourceId, Text>, Failure> {
+    ) -> Result<Gathered, Failure> {
         let details = Details::new(self.app, &ask.detail)?;
         let mut gathered = Gathered::new(request);
         for (flag, item) in in_order(ask, given) {
@@ -176,7 +177,7 @@ impl Inputs<'_> {
                 _ => return Err(usage(format!("`{file}` is not a JSON array of tool definitions")).into()),
             }
         }
-        Ok(gathered.texts)
+        Ok(gathered)
     }
 
     fn add_task(&self, ask: &Ask, request: &mut Request) {

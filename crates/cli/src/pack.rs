@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::request::{Document, DocumentKind, Request};
-use callsheet_core::{Detail, Root, SourceError, SourceId, Text};
+use callsheet_core::{Detail, Listing, Root, SourceError, SourceId, Text};
 use callsheet_run::{Body, PackLimits, Packed, Packing, Progress, Want};
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -151,6 +151,8 @@ pub(crate) struct Gathered {
     paths: BTreeSet<(&'static str, String)>,
     /// Texts that were read on the way.
     pub(crate) texts: BTreeMap<SourceId, Text>,
+    /// Directories that were walked on the way.
+    pub(crate) listings: BTreeMap<SourceId, Listing>,
     progress: Progress,
 }
 
@@ -187,23 +189,28 @@ impl Gathered {
                 Want::Path
             }
         };
-        let packed = self.pack(app, paths, &want)?;
+        let dir = SourceId::new(Root::Project, &paths.at).map_err(|_| outside(&paths.written))?;
+        let packed = self.pack(app, paths, &dir, &want)?;
         let packed = packed.filter(|packed| !packed.files.is_empty());
         let Some(packed) = packed else { return Err(nothing(app, paths, met.get())) };
         let talk = left_out(paths, &packed);
+        let mut texts = Vec::with_capacity(packed.files.len());
         for file in packed.files {
             let path = paths.join(&file.path);
             let mut document = Document { path: Some(path), ..Document::default() };
             match file.body {
                 Body::Text(text) => {
                     let id = document.path.as_deref().map(|path| SourceId::new(Root::Project, path));
-                    self.texts.extend(id.and_then(Result::ok).map(|id| (id, text)));
+                    texts.extend(id.and_then(Result::ok).map(|id| (id, text)));
                 }
                 Body::LeftOut(left_out) => document.left_out = Some(left_out),
                 Body::Unread => {}
             }
             self.add(document, request);
         }
+        // All at once: they are in order already.
+        self.texts.append(&mut texts.into_iter().collect());
+        self.listings.insert(dir, packed.listing);
         Ok(talk)
     }
 
@@ -211,9 +218,9 @@ impl Gathered {
         &self,
         app: &App<'_>,
         paths: &Paths,
+        dir: &SourceId,
         want: &dyn Fn(&str) -> Want,
     ) -> Result<Option<Packed>, Failure> {
-        let dir = SourceId::new(Root::Project, &paths.at).map_err(|_| outside(&paths.written))?;
         let progress = &self.progress;
         let packing = Packing { want, limits: PackLimits::default(), threads: None, progress };
         let line = || {
@@ -222,7 +229,7 @@ impl Gathered {
             format!("packing: {} files, {megabytes} MB", files.load(Ordering::Relaxed))
         };
         let disk = app.disk(None);
-        app.print.while_waiting(line, || disk.pack(&dir, &packing)).map_err(|error| match error {
+        app.print.while_waiting(line, || disk.pack(dir, &packing)).map_err(|error| match error {
             SourceError::Outside => outside(&paths.written),
             error => {
                 let message = format!("`{}` cannot be packed: {error}", paths.written);
@@ -250,8 +257,12 @@ fn nothing(app: &App<'_>, paths: &Paths, met: usize) -> Failure {
 fn left_out(paths: &Paths, packed: &Packed) -> Vec<Diag> {
     let written = &paths.written;
     let counts = [
-        (packed.unnamed, "a name that is not UTF-8", "names that are not UTF-8"),
-        (packed.not_entered, "a directory that cannot be opened", "directories that cannot be opened"),
+        (packed.listing.left_out, "a name that is not UTF-8", "names that are not UTF-8"),
+        (
+            packed.listing.not_entered,
+            "a directory that cannot be opened",
+            "directories that cannot be opened",
+        ),
     ];
     let warning = |(count, one, more): (usize, &str, &str)| {
         let what = if count == 1 { one.into() } else { format!("{count} {more}") };

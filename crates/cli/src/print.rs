@@ -84,12 +84,29 @@ impl Print {
 
     /// Writes exactly these bytes to standard output. A reader that has seen enough is no failure.
     pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.parts(|write| {
+            write(bytes);
+            Ok(())
+        })
+    }
+
+    /// The same for bytes that `make` hands over part by part.
+    pub(crate) fn parts<T>(
+        &self,
+        make: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let mut out = io::stdout().lock();
-        match out.write_all(bytes).and_then(|()| out.flush()) {
+        let mut written = Ok(());
+        let made = make(&mut |bytes| {
+            if written.is_ok() {
+                written = out.write_all(bytes);
+            }
+        })?;
+        match written.and_then(|()| out.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into())
             }
-            _ => Ok(()),
+            _ => Ok(made),
         }
     }
 

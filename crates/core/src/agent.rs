@@ -53,8 +53,8 @@ impl Agent {
         self.tokens.iter().find(|tokens| tokens.models.is_empty() || tokens.models.iter().any(fits))
     }
 
-    /// A warning for each limit of the agent's own that `prompt` passes.
-    pub fn over_limits(&self, prompt: &str) -> Vec<Diag> {
+    /// A warning for each limit of the agent's own that a prompt of this many bytes and characters passes.
+    pub fn over_limits(&self, bytes: usize, chars: impl FnOnce() -> usize) -> Vec<Diag> {
         let mut warnings = Vec::new();
         let mut compare = |has: usize, limit: Option<usize>, unit: &str| {
             if let Some(limit) = limit.filter(|limit| has > *limit) {
@@ -63,10 +63,10 @@ impl Agent {
                 warnings.push(Diag::warning(Code::PromptOverLimit, message).hint(hint));
             }
         };
-        compare(prompt.len(), self.max_bytes, "bytes");
+        compare(bytes, self.max_bytes, "bytes");
         // As many bytes as that cannot be more characters.
-        if self.max_chars.is_some_and(|limit| prompt.len() > limit) {
-            compare(prompt.chars().count(), self.max_chars, "characters");
+        if self.max_chars.is_some_and(|limit| bytes > limit) {
+            compare(chars(), self.max_chars, "characters");
         }
         warnings
     }

@@ -239,18 +239,24 @@ impl<'c> Composer<'c> {
     }
 
     /// A block that is all of one text.
-    pub(crate) fn text_block(&mut self, name: &str, from: From, trust: Trust, text: Text) -> Block {
+    pub(crate) fn text_block(
+        &mut self,
+        name: impl Into<Text>,
+        from: From,
+        trust: Trust,
+        text: Text,
+    ) -> Block {
         let origin = self.origin(Origin { from, trust, text });
         self.whole_block(name, origin)
     }
 
     /// A block that is all of one file.
-    pub(crate) fn file_block(&mut self, name: &str, id: &SourceId, text: &Text) -> Block {
+    pub(crate) fn file_block(&mut self, name: impl Into<Text>, id: &SourceId, text: &Text) -> Block {
         let origin = self.source_origin(id, text);
         self.whole_block(name, origin)
     }
 
-    pub(crate) fn whole_block(&self, name: &str, origin: u32) -> Block {
+    pub(crate) fn whole_block(&self, name: impl Into<Text>, origin: u32) -> Block {
         supplied_block(name, self.whole(origin))
     }
 
@@ -382,7 +388,7 @@ impl<'c> Composer<'c> {
                         let note = format!("no `{first}`; `{}` is used", template.id);
                         self.talk.push(Diag::note(Code::TemplateFallback, note));
                     }
-                    let mut block = Block { name: section.name.clone(), ..Block::default() };
+                    let mut block = Block { name: section.name.as_str().into(), ..Block::default() };
                     self.fill(&template, &[], &mut block);
                     return Some(block);
                 }
@@ -463,10 +469,11 @@ impl<'c> Composer<'c> {
     }
 }
 
-pub(crate) fn supplied_block(name: &str, piece: Piece) -> Block {
+pub(crate) fn supplied_block(name: impl Into<Text>, piece: Piece) -> Block {
+    let name = name.into();
     let supplied =
-        alloc::vec![Supplied { pieces: 0..1, name: Some(name.into()), line: false, tagged: false }];
-    Block { name: name.into(), pieces: alloc::vec![piece], supplied, ..Block::default() }
+        alloc::vec![Supplied { pieces: 0..1, name: Some(name.clone()), line: false, tagged: false }];
+    Block { name, pieces: alloc::vec![piece], supplied, ..Block::default() }
 }
 
 fn truncate(block: &mut Block, keep: usize) {

@@ -25,7 +25,7 @@ impl<'c> Composer<'c> {
             let first = blocks.len();
             if let Some(text) = &context.text {
                 let from = From::Request(format!("context[{at}].text"));
-                blocks.push(self.text_block(&context.name, from, Trust::Person, text.clone()));
+                blocks.push(self.text_block(context.name.as_str(), from, Trust::Person, text.clone()));
             } else if let Some(data) = context.data.as_ref() {
                 if context.name == "task_depth" {
                     blocks.extend(self.depth_block(data));

@@ -122,7 +122,7 @@ impl Composer<'_> {
             return Some(self.path_only(shown, notices));
         }
         let origin = self.document_text(document, label)?;
-        let whole = self.whole_block(document.kind.name(), origin);
+        let whole = self.whole_block(Text::fixed(document.kind.name()), origin);
         if rung == Rung::Full {
             return Some(whole);
         }
@@ -213,7 +213,7 @@ impl Composer<'_> {
             return block;
         };
         let fields = numbers.map(|(field, number)| {
-            let from = From::Derived { name: name.into(), field: field.into() };
+            let from = From::Derived { name: Text::fixed(name), field: Text::fixed(field) };
             let origin = self.origin(Origin { from, trust: Trust::Ours, text: Text::from(number) });
             (field, Block { pieces: alloc::vec![self.whole(origin)], ..Block::default() })
         });

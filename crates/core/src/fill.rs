@@ -72,14 +72,14 @@ impl<'c> Composer<'c> {
         let (pieces, supplied) = (block.pieces.len(), block.supplied.len());
         self.fill(template, &[], block);
         block.supplied.truncate(supplied);
-        let (pieces, name) = (pieces..block.pieces.len(), Some(block.name.as_str().into()));
+        let (pieces, name) = (pieces..block.pieces.len(), Some(block.name.clone()));
         block.supplied.push(Supplied { pieces, name, line: false, tagged: false });
     }
 
     fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
         let name = span.of(&template.text);
         if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
-            return append(block, value.clone());
+            return append(block, value);
         }
         if let Some((origin, end)) = self.values.find(name, hash(name)) {
             let at = block.pieces.len();
@@ -90,7 +90,7 @@ impl<'c> Composer<'c> {
         if let Some(value) = self.slot_without_value(template, span) {
             // A derived value can be long, and a template can ask for it a thousand times.
             match self.room.take(value.pieces.len(), 0) {
-                Ok(()) => append(block, value),
+                Ok(()) => append(block, &value),
                 Err(error) => self.errors.push(self.no_room(error, template)),
             }
         }
@@ -231,11 +231,9 @@ impl<'c> Composer<'c> {
     /// Words rows as the recipe says: each by its fragment, joined, wrapped. No rows: an empty block.
     pub(crate) fn word(&mut self, name: &str, spec: &Derive, rows: Vec<Row>, around: Fields<'_>) -> Block {
         let mut all = Block { name: name.into(), ..Block::default() };
+        let join = (rows.len() > 1).then(|| self.engine(&spec.join));
         for (at, row) in rows.into_iter().enumerate() {
-            if at > 0 {
-                let join = self.engine(&spec.join);
-                all.pieces.push(join);
-            }
+            all.pieces.extend(join.filter(|_| at > 0));
             let each = match &spec.each {
                 None => None,
                 Some(Each::All(fragment)) => Some(fragment),
@@ -246,7 +244,7 @@ impl<'c> Composer<'c> {
                 Some(None) => {}
                 None => {
                     for (_, value) in row.fields {
-                        append(&mut all, value);
+                        append(&mut all, &value);
                     }
                 }
             }
@@ -363,7 +361,7 @@ impl<'c> Composer<'c> {
         };
         match found {
             Ok(Some(text)) => match self.room.take(1, text.len()) {
-                Ok(()) => append(block, self.file_block("include", &id, &text)),
+                Ok(()) => append(block, &self.file_block("include", &id, &text)),
                 Err(error) => self.errors.push(here(error)),
             },
             Ok(None) if *optional => {
@@ -380,11 +378,11 @@ impl<'c> Composer<'c> {
     }
 }
 
-fn append(block: &mut Block, value: Block) {
+fn append(block: &mut Block, value: &Block) {
     let shift = block.pieces.len();
-    block.pieces.extend(value.pieces);
-    block.supplied.extend(value.supplied.into_iter().map(|supplied| Supplied {
+    block.pieces.extend_from_slice(&value.pieces);
+    block.supplied.extend(value.supplied.iter().map(|supplied| Supplied {
         pieces: supplied.pieces.start + shift..supplied.pieces.end + shift,
-        ..supplied
+        ..supplied.clone()
     }));
 }

@@ -55,7 +55,7 @@ pub enum From {
     /// A default in a template's frontmatter.
     Default { source: SourceId, name: String },
     /// A row that was derived from the request and the sources.
-    Derived { name: String, field: String },
+    Derived { name: Text, field: Text },
     /// Separators, tags and notices.
     Engine,
 }

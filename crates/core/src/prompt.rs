@@ -76,7 +76,7 @@ impl Supplied {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    pub name: String,
+    pub name: Text,
     /// What steps down when there is not room for all; `None` where that is no business of the block's own.
     pub unit: Option<Unit>,
     pub level: Level,

@@ -15,6 +15,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone)]
 pub struct Text(Held);
 
+/// Below this many bytes a text is copied rather than moved.
+const SHORT: usize = 64;
+
 #[derive(Clone)]
 enum Held {
     Static(&'static str),
@@ -47,7 +50,8 @@ impl Deref for Text {
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(Held::Moved(Arc::new(text)))
+        // A million short texts are a third smaller as copies, and their bytes are one step nearer.
+        if text.len() < SHORT { Self::from(text.as_str()) } else { Self(Held::Moved(Arc::new(text))) }
     }
 }
 
@@ -111,9 +115,7 @@ impl Serialize for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        // A million short texts are a third smaller as copies.
-        Ok(if text.len() < 64 { Self::from(text.as_str()) } else { Self::from(text) })
+        String::deserialize(deserializer).map(Self::from)
     }
 }
 

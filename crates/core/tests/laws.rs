@@ -16,7 +16,7 @@ mod spans;
 mod world;
 
 use callsheet_core::prompt::{From, Part, Section};
-use callsheet_core::render::{Api, Rendered, render};
+use callsheet_core::render::{Api, Rendered, render, render_parts};
 use callsheet_core::request::{Layout, MissingPolicy};
 use callsheet_core::template::{Node, Notation, Template};
 use callsheet_core::{
@@ -356,6 +356,42 @@ fn half_of_the_texts_are_hostile() {
         texts.iter().filter(|text| HOSTILE.iter().any(|part| part.len() > 2 && text.contains(part)));
     let share = hostile.count() * 100 / texts.len();
     assert!(share > 50, "only {share} of 100 texts hold something hostile");
+}
+
+/// What is handed on part by part is the whole, whatever stands where one part ends and the next begins.
+#[test]
+fn the_parts_of_a_prompt_are_all_of_it() {
+    let mut runner = TestRunner::deterministic();
+    let mut most_parts = [0; 2];
+    for _ in 0..3 {
+        let scenario = scenario().new_tree(&mut runner).unwrap().current();
+        let mut prompt = composed(&scenario).prompt;
+        let bytes: usize =
+            prompt.sections.iter().flat_map(|section| &section.blocks).map(|it| it.len()).sum();
+        let sections = std::mem::take(&mut prompt.sections);
+        prompt.sections =
+            sections.iter().cycle().take(sections.len() * 700_000 / bytes.max(100)).cloned().collect();
+        prompt.model = Some("m".into());
+        for (format, api) in FORMATS {
+            let mut parts: Vec<String> = Vec::new();
+            let talk = render_parts(&prompt, format, api, &mut |part| parts.push(part.into()));
+            match render(&prompt, format, api) {
+                Ok(rendered) => {
+                    assert!(parts.concat() == rendered.text, "{scenario:?}");
+                    assert_eq!(talk.unwrap(), rendered.talk);
+                }
+                Err(failure) => {
+                    assert_eq!(talk.unwrap_err(), failure);
+                    assert_eq!(parts, [""; 0]);
+                }
+            }
+            if let Some(most) = most_parts.get_mut(format as usize) {
+                *most = parts.len().max(*most);
+            }
+        }
+    }
+    let [markdown, xml] = most_parts;
+    assert!(markdown > 2 && xml > 2, "so many parts were handed on: {most_parts:?}");
 }
 
 /// C3: the same request for two agents differs only in the reply and in what an agent loads by itself.

@@ -18,29 +18,63 @@ pub const MAX_LEFT_OUT: usize = 10_000;
 /// Names that are not UTF-8 have no address and count as left out. Directories below `dir` that
 /// cannot be read count as not entered.
 pub(crate) fn list(root: &Dir, dir: &Path, limits: Limits) -> Result<Option<Listing>, SourceError> {
-    let mut listing = Listing::default();
+    let mut list = List { limits, listing: Listing::default() };
     let reach = Reach { depth: limits.depth, ignored: limits.ignored };
-    let found = walk(root, dir, &reach, &mut |met| {
-        let full = listing.entries.len() == limits.entries;
-        let (path, dir) = match met {
-            Met::NotEntered => {
-                listing.not_entered += 1;
-                return ControlFlow::Continue(());
-            }
-            _ if full && listing.left_out >= MAX_LEFT_OUT => return ControlFlow::Break(()),
-            Met::Unnamed => {
-                listing.left_out += 1;
-                return ControlFlow::Continue(());
-            }
-            Met::Dir { path } => (path, true),
-            Met::File { path, .. } => (path, false),
+    let found = walk(root, dir, &reach, &mut |met| match met {
+        Met::NotEntered => list.not_entered(),
+        Met::Unnamed => list.add(None),
+        Met::Dir { path } => list.add(Some((path, true))),
+        Met::File { path, .. } => list.add(Some((path, false))),
+    })?;
+    Ok(found.then_some(list.listing))
+}
+
+/// The same, of a directory that was listed without limits before; `None` if that listing does not tell enough.
+pub(crate) fn narrowed(whole: &Listing, limits: Limits) -> Option<Listing> {
+    if limits.ignored || whole.left_out > 0 || whole.not_entered > 0 {
+        return None;
+    }
+    let mut list = List { limits, listing: Listing::default() };
+    // Whether the directory that was met last has nothing in it so far.
+    let mut is_new = true;
+    for Entry { path, dir } in &whole.entries {
+        let is_deeper = path.bytes().filter(|byte| *byte == b'/').count() >= limits.depth;
+        let met = match (is_deeper, is_new) {
+            (false, _) => list.add(Some((path, *dir))),
+            (true, true) => list.not_entered(),
+            (true, false) => ControlFlow::Continue(()),
         };
-        if full {
-            listing.left_out += 1;
-        } else {
-            listing.entries.push(Entry { path: path.to_owned(), dir });
+        if met.is_break() {
+            break;
+        }
+        is_new = !is_deeper;
+    }
+    Some(list.listing)
+}
+
+/// A listing that is being made.
+struct List {
+    limits: Limits,
+    listing: Listing,
+}
+
+impl List {
+    fn not_entered(&mut self) -> ControlFlow<()> {
+        self.listing.not_entered += 1;
+        ControlFlow::Continue(())
+    }
+
+    /// Adds an entry, or something that has no address.
+    fn add(&mut self, entry: Option<(&str, bool)>) -> ControlFlow<()> {
+        let Listing { entries, left_out, .. } = &mut self.listing;
+        match entry {
+            Some((path, dir)) if entries.len() < self.limits.entries => {
+                entries.push(Entry { path: path.to_owned(), dir });
+            }
+            None if entries.len() < self.limits.entries => *left_out += 1,
+            _ if *left_out >= MAX_LEFT_OUT => return ControlFlow::Break(()),
+            _ => *left_out += 1,
         }
         ControlFlow::Continue(())
-    })?;
-    Ok(found.then_some(listing))
+    }
 }

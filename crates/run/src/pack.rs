@@ -4,8 +4,7 @@
 //! Refuses to follow symbolic links and to open anything but a regular file. How many threads there are
 //! makes no difference to the answer.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -14,10 +13,11 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use callsheet_core::{LeftOut, NoText, SourceError, Text};
+use callsheet_core::{Entry, LeftOut, Listing, NoText, SourceError, Text};
 use cap_std::fs::Dir;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
-use rustix::io::Errno;
+use rustix::io::{Errno, read, retry_on_intr};
 
 use crate::read::room_for;
 use crate::walk::{MAX_DEPTH, Met, Reach, walk};
@@ -53,10 +53,9 @@ const WAITING: usize = 64;
 pub struct Packed {
     /// In byte order of the paths.
     pub files: Vec<PackedFile>,
-    /// Names that are not UTF-8, and so have no address.
-    pub unnamed: usize,
-    /// Directories that could not be opened, or are too deep.
-    pub not_entered: usize,
+    /// Everything that was met, wanted or not. Left out are names that are not UTF-8, and so have no address; not
+    /// entered are directories that could not be opened, or are too deep.
+    pub listing: Listing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +125,7 @@ pub(crate) fn pack(
     let (jobs, waiting) = mpsc::sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
     let (done, finished) = mpsc::channel();
-    let mut gathering = Gathering { files: Vec::new(), batch: None, limits, packed: Packed::default() };
+    let mut gathering = Gathering { batch: None, limits, packed: Packed::default() };
 
     let found = thread::scope(|scope| {
         for _ in 1..threads {
@@ -175,7 +174,6 @@ struct Batch {
 type Answers = Vec<(usize, Option<Body>)>;
 
 struct Gathering {
-    files: Vec<PackedFile>,
     batch: Option<Batch>,
     limits: PackLimits,
     packed: Packed,
@@ -188,18 +186,23 @@ impl Gathering {
         want: &dyn Fn(&str) -> Want,
         offer: &mut dyn FnMut(Batch),
     ) -> ControlFlow<()> {
+        let listing = &mut self.packed.listing;
         let (path, name, kind, holder) = match met {
-            Met::Dir { .. } => return ControlFlow::Continue(()),
+            Met::Dir { path } => {
+                listing.entries.push(Entry { path: path.to_owned(), dir: true });
+                return ControlFlow::Continue(());
+            }
             Met::Unnamed => {
-                self.packed.unnamed += 1;
+                listing.left_out += 1;
                 return ControlFlow::Continue(());
             }
             Met::NotEntered => {
-                self.packed.not_entered += 1;
+                listing.not_entered += 1;
                 return ControlFlow::Continue(());
             }
             Met::File { path, name, kind, holder } => (path, name, kind, holder),
         };
+        listing.entries.push(Entry { path: path.to_owned(), dir: false });
         let without_text = |why| Body::LeftOut(LeftOut { why, bytes: 0 });
         let body = match (want(path), kind) {
             (Want::Nothing, _) => return ControlFlow::Continue(()),
@@ -211,8 +214,9 @@ impl Gathering {
             (Want::Text, FileType::Symlink) => without_text(NoText::Link),
             (Want::Text, _) => without_text(NoText::Unreadable),
         };
-        self.files.push(PackedFile { path: path.to_owned(), body });
-        if self.files.len() > self.limits.files { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let files = &mut self.packed.files;
+        files.push(PackedFile { path: path.to_owned(), body });
+        if files.len() > self.limits.files { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Adds the next file to the batch of its directory.
@@ -225,13 +229,14 @@ impl Gathering {
             }
         }
         if let Some(batch) = &mut self.batch {
-            batch.files.push((self.files.len(), name.to_owned()));
+            batch.files.push((self.packed.files.len(), name.to_owned()));
         }
     }
 
-    fn finish(mut self, finished: Receiver<Answers>, reader: &Reader<'_>) -> Result<Packed, SourceError> {
+    fn finish(self, finished: Receiver<Answers>, reader: &Reader<'_>) -> Result<Packed, SourceError> {
+        let Packed { mut files, listing } = self.packed;
         let too_much = |what: String| Err(SourceError::Unreadable(format!("it holds {what}")));
-        if self.files.len() > self.limits.files {
+        if files.len() > self.limits.files {
             return too_much(format!("more than {} files", self.limits.files));
         }
         if reader.is_over() {
@@ -240,16 +245,16 @@ impl Gathering {
         let mut gone = Vec::new();
         for (at, body) in finished.into_iter().flatten() {
             match body {
-                Some(body) => self.files[at].body = body,
+                Some(body) => files[at].body = body,
                 None => gone.push(at),
             }
         }
         gone.sort_unstable();
         for at in gone.into_iter().rev() {
-            self.files.remove(at);
+            files.remove(at);
         }
-        self.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(Packed { files: self.files, ..self.packed })
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(Packed { files, listing })
     }
 }
 
@@ -309,7 +314,7 @@ impl Reader<'_> {
         if size > self.limit {
             return left_out(NoText::TooLarge, size);
         }
-        let Ok(bytes) = text_bytes(File::from(file), size, self.limit) else {
+        let Ok(bytes) = text_bytes(&file, size, self.limit) else {
             return left_out(NoText::Unreadable, size);
         };
         let length = bytes.as_ref().map_or(size, |bytes| bytes.len() as u64);
@@ -322,17 +327,26 @@ impl Reader<'_> {
 }
 
 /// All bytes of a file, or nothing if a NUL among the first of them says that it is no text.
-fn text_bytes(mut file: File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = room_for(size).map_err(io::Error::other)?;
+fn text_bytes(file: &OwnedFd, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    // Room for one byte more tells a file that has grown meanwhile from one that has not, without asking again.
+    let mut bytes = room_for(size.saturating_add(1)).map_err(io::Error::other)?;
     if size > AT_ONCE {
-        file.by_ref().take(HEAD as u64).read_to_end(&mut bytes)?;
-        if bytes.contains(&0) {
+        let mut head = [0; HEAD];
+        let length = retry_on_intr(|| read(file, &mut head))?;
+        if head[..length].contains(&0) {
             return Ok(None);
         }
+        bytes.extend_from_slice(&head[..length]);
     }
-    // A file may grow while it is read.
-    let rest = (limit + 1).saturating_sub(bytes.len() as u64);
-    file.take(rest).read_to_end(&mut bytes)?;
+    while bytes.len() as u64 <= limit {
+        if bytes.len() == bytes.capacity() {
+            bytes.try_reserve(HEAD).map_err(io::Error::other)?;
+        }
+        let length = retry_on_intr(|| read(file, spare_capacity(&mut bytes)))?;
+        if length == 0 || bytes.len() as u64 == size {
+            break;
+        }
+    }
     let head = &bytes[..bytes.len().min(HEAD)];
     Ok((!head.contains(&0)).then_some(bytes))
 }

@@ -1,14 +1,18 @@
-//! Sources of which some texts were read before they are asked for.
+//! Sources of which some texts and listings were read before they are asked for.
 
 use std::collections::BTreeMap;
 
 use callsheet_core::{Limits, Listing, SourceError, SourceId, Sources, Text};
 
-/// Answers with the texts at hand, and asks `inner` for all others.
+use crate::list;
+
+/// Answers with what is at hand, and asks `inner` for everything else.
 #[derive(Debug)]
 pub struct Prefetched<S> {
     pub inner: S,
     pub texts: BTreeMap<SourceId, Text>,
+    /// Directories without limits, as [`Packed`](crate::Packed) has them.
+    pub listings: BTreeMap<SourceId, Listing>,
 }
 
 impl<S: Sources> Sources for Prefetched<S> {
@@ -20,6 +24,9 @@ impl<S: Sources> Sources for Prefetched<S> {
     }
 
     fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        self.inner.list(dir, limits)
+        match self.listings.get(dir).and_then(|whole| list::narrowed(whole, limits)) {
+            Some(listing) => Ok(Some(listing)),
+            None => self.inner.list(dir, limits),
+        }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Diag, Failure};
-use callsheet_core::render::{Rendered, render};
-use callsheet_core::secrets::{Gate, Passed};
+use callsheet_core::render::{Rendered, render, render_parts};
+use callsheet_core::secrets::{Gate, Mode, Passed};
 use callsheet_core::{Composed, Fitted, Recorder, Request, Sources, Step, compose, fit};
 use callsheet_run::Prefetched;
 use clap::ArgMatches;
@@ -45,6 +45,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
     let then = if args.record { Then::Record } else { Then::Forget };
+    let out = args.out.as_deref().filter(|out| !is_standard_output(out));
+    let whole = out.is_some() || args.count || app.print.json || args.ask.budget.is_some() || args.record;
+    if !whole && secrets::mode(app, &args.ask, then)? == Mode::Allow {
+        return stream(app, &args.ask, given);
+    }
     let finished = finish(app, &args.ask, given, then)?;
     if args.count {
         return count(app, finished);
@@ -55,7 +60,6 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if let Some(run) = &run {
         app.print.say(&format!("run {run}"));
     }
-    let out = args.out.as_deref().filter(|out| !is_standard_output(out));
     if let Some(out) = out {
         write_out(&app.here.join(out), rendered.text.as_bytes())?;
     }
@@ -76,6 +80,46 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
         app.print.data(rendered.text.as_bytes())?;
     }
     leave(composed);
+    Ok(0)
+}
+
+/// Composes a prompt and writes it to standard output part by part: it is never held as a whole, and what there is
+/// to say about it comes after it. Only for those who do not want to know of secrets in it.
+fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Outcome {
+    let file = RequestFile::read(app, ask)?;
+    let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
+    let app = elsewhere.as_ref().unwrap_or(app);
+    let Order { mut request, session, texts, listings, mut talk } = Order::new(app, ask, given, file)?;
+    let sources = Prefetched { inner: app.disk(session), texts, listings };
+    let masked = |request: &mut Request, failure: Failure| -> Failure {
+        match secrets::rules(app) {
+            Ok(rules) => {
+                let gate = Gate::new(&rules, Mode::Allow);
+                gate.request(request);
+                gate.mask_failure(failure)
+            }
+            Err(failure) => failure,
+        }
+    };
+    let composed = match compose(&request, &sources) {
+        Ok(composed) => composed,
+        Err(failure) => return Err(masked(&mut request, failure)),
+    };
+    let (mut bytes, mut chars) = (0, 0);
+    let rendered = app.print.parts(|write| {
+        render_parts(&composed.prompt, composed.prompt.format, ask.api.map(|api| api.0), &mut |part| {
+            bytes += part.len();
+            chars += composed.agent.max_chars.map_or(0, |_| part.chars().count());
+            write(part.as_bytes());
+        })
+    });
+    talk.extend(composed.talk.iter().chain(&rendered?).cloned());
+    talk.extend(composed.agent.over_limits(bytes, || chars));
+    if !talk.is_empty() {
+        let Failure(masked) = masked(&mut request, Failure(talk));
+        app.print.talk(&masked);
+    }
+    leave((request, sources, composed));
     Ok(0)
 }
 
@@ -151,7 +195,7 @@ pub(crate) fn finish(
     let rules = secrets::rules(app)?;
     let gate = Gate::new(&rules, secrets::mode(app, ask, then)?);
     gate.request(&mut order.request);
-    let disk = gate.sources(Prefetched { inner: app.disk(order.session), texts: order.texts });
+    let disk = gate.sources(Prefetched { inner: app.disk(order.session), texts: order.texts, listings: order.listings });
     // What is kept is what was composed: the gate stands before the recorder.
     let recorder = (then == Then::Record).then(|| Recorder::new(&disk));
     let sources: &dyn Sources = match &recorder {
@@ -163,7 +207,7 @@ pub(crate) fn finish(
     let (passed, found) = gate.judge(&request, &composed.prompt, &rendered)?;
     let mut talk = order.talk;
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
-    talk.extend(composed.agent.over_limits(&rendered.text));
+    talk.extend(composed.agent.over_limits(rendered.text.len(), || rendered.text.chars().count()));
     talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
     let mut talk: Vec<Diag> = talk.into_iter().map(|diag| gate.mask_diag(diag)).collect();
     talk.extend(found);

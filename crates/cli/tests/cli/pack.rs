@@ -52,6 +52,24 @@ const TREE: [(&str, &str); 7] = [
     (".gitignore", "*.log\n"),
 ];
 
+/// A long prompt is written part by part: the same bytes as in a file, where it is written as a whole.
+#[test]
+fn a_long_prompt_is_the_same_on_standard_output() {
+    let texts: Vec<(String, String)> = (100..180)
+        .map(|number| (format!("src/{number}"), format!("{number} words\n").repeat(number * 20)))
+        .collect();
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let world = world(&texts);
+    let said = plan(&world, &["-f", "src"]);
+    assert!(said == files(&texts), "{} bytes, {}", said.out.len(), said.err);
+    assert!(said.out.len() > 2 << 20);
+    // The agent's own limit is known after the last part.
+    let warned = plan(&world, &["-f", "src", "-a", "codex"]);
+    let whole = plan(&world, &["-f", "src", "-a", "codex", "--out", "file"]);
+    assert_eq!((warned.err.lines().count(), warned.err), (2, whole.err));
+    assert!(warned.out == world.read("file"));
+}
+
 #[test]
 fn a_directory_stands_for_its_files_in_byte_order() {
     let world = world(&TREE);

@@ -56,7 +56,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
     let limit = spec.limit.unwrap_or(usize::MAX);
     let request = c.request;
     let previous = request.previous.as_ref();
-    let mut make = Maker { name, trust: Trust::Person, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Person, lines: true };
     Some(match spec.from {
         Derived::ProjectContext => {
             let file = SourceId::new(Root::Project, &request.layout.project_context).ok()?;
@@ -193,14 +193,14 @@ fn value(c: &mut Composer<'_>, key: &str) -> Option<Text> {
 }
 
 /// Makes rows whose fields are texts of the derived value's own.
-struct Maker<'n> {
-    name: &'n str,
+struct Maker {
+    name: Text,
     trust: Trust,
     /// Whether each field has its place in one line.
     lines: bool,
 }
 
-impl Maker<'_> {
+impl Maker {
     fn row<const N: usize>(
         &mut self,
         c: &mut Composer<'_>,
@@ -208,10 +208,10 @@ impl Maker<'_> {
         fields: [(&'static str, Text); N],
     ) -> Row {
         let fields = fields.into_iter().map(|(field, text)| {
-            let from = From::Derived { name: self.name.into(), field: field.into() };
+            let from = From::Derived { name: self.name.clone(), field: Text::fixed(field) };
             // Between tags, a row that is one text is called what it is: `rule`, not `text`.
             let tag = if N == 1 { kind } else { field };
-            let mut block = c.text_block(tag, from, self.trust, text);
+            let mut block = c.text_block(Text::fixed(tag), from, self.trust, text);
             block.supplied.iter_mut().for_each(|supplied| supplied.line = self.lines);
             (field, block)
         });
@@ -219,7 +219,7 @@ impl Maker<'_> {
     }
 }
 
-fn limited(c: &mut Composer<'_>, make: &mut Maker<'_>, mut rows: Vec<Row>, limit: usize) -> Vec<Row> {
+fn limited(c: &mut Composer<'_>, make: &mut Maker, mut rows: Vec<Row>, limit: usize) -> Vec<Row> {
     let rest = rows.len().saturating_sub(limit);
     rows.truncate(limit);
     if rest > 0 {
@@ -262,7 +262,7 @@ fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
 fn project_documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     let request = c.request;
     if !request.memories.is_empty() {
-        let mut make = Maker { name, trust: Trust::Project, lines: false };
+        let mut make = Maker { name: name.into(), trust: Trust::Project, lines: false };
         let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
         return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
     }
@@ -301,7 +301,7 @@ fn tree(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             return None;
         }
     };
-    let mut make = Maker { name, trust: Trust::Project, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Project, lines: true };
     if listing.entries.is_empty() {
         return Some(alloc::vec![make.row(c, "empty", [])]);
     }
@@ -372,7 +372,7 @@ impl Depth {
 
 /// The deepest level is decided first: a root task that may not be split is there to be done.
 pub(crate) fn depth_row(c: &mut Composer<'_>, name: &str, task: Depth) -> Row {
-    let mut make = Maker { name, trust: Trust::Person, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Person, lines: true };
     if task.depth >= task.max_depth {
         make.row(c, "execution-focus", [])
     } else if task.depth == 0 {
@@ -411,7 +411,7 @@ fn extension(c: &mut Composer<'_>, name: &str) -> Block {
     all
 }
 
-fn task_line(c: &mut Composer<'_>, make: &mut Maker<'_>) -> Option<Vec<Row>> {
+fn task_line(c: &mut Composer<'_>, make: &mut Maker) -> Option<Vec<Row>> {
     let task = c.request.task.as_ref()?;
     let row = match (task.id.clone(), task.title.clone()) {
         (Some(id), Some(title)) => make.row(c, "both", [("id", id), ("title", title)]),
@@ -422,7 +422,7 @@ fn task_line(c: &mut Composer<'_>, make: &mut Maker<'_>) -> Option<Vec<Row>> {
     Some(alloc::vec![row])
 }
 
-fn run_result(c: &mut Composer<'_>, make: &mut Maker<'_>) -> Option<Vec<Row>> {
+fn run_result(c: &mut Composer<'_>, make: &mut Maker) -> Option<Vec<Row>> {
     let facts = c.request.previous.as_ref()?;
     let mut rows = Vec::new();
     if let Some(run) = &facts.run {

@@ -46,7 +46,7 @@ fn told<T>(c: &mut Composer<'_>, result: Result<T, Failure>) -> Option<T> {
 }
 
 pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
-    let mut make = Maker { name, trust: Trust::Agent, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
     let asked = one(c);
     let Some(one) = told(c, asked) else { return NOTHING };
     if let Some(number) = one {
@@ -73,7 +73,7 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
 
 fn plan_row(
     c: &mut Composer<'_>,
-    make: &mut Maker<'_>,
+    make: &mut Maker,
     kind: &'static str,
     number: u64,
     title: &str,
@@ -145,7 +145,7 @@ fn finished(
     number: Option<u64>,
     arguments: Map<String, Value>,
 ) -> Row {
-    let mut make = Maker { name, trust: Trust::Ours, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Ours, lines: true };
     let number: String = number.map(|number| number.to_string()).unwrap_or_default();
     if c.request.mcp {
         let tool = instruct::tool(c, contract);

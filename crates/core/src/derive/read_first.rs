@@ -51,7 +51,7 @@ pub(super) fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<
             }
         }
     }
-    let mut make = Maker { name, trust: Trust::Person, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Person, lines: true };
     if paths.len() <= limit {
         return paths.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
     }

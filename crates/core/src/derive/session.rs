@@ -68,7 +68,7 @@ fn listing(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
 pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     let entries = listing(c, RESEARCH, 2).entries;
     let files: BTreeSet<&str> = entries.iter().filter(|e| !e.dir).map(|e| e.path.as_str()).collect();
-    let mut make = Maker { name, trust: Trust::Agent, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
     let mut rows = Vec::new();
     for topic in entries.iter().filter(|entry| entry.dir && !entry.path.contains('/')) {
         let has = |file: &str| files.contains(format!("{}/{file}", topic.path).as_str());
@@ -93,7 +93,7 @@ pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
 /// The fix request, or else every review that failed, in the order of their names.
 pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     let named = value(c, "fix_request_file");
-    let mut make = Maker { name, trust: Trust::Agent, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
     let mut row = |c: &mut Composer<'_>, path: &str, content: Block| {
         let mut row = make.row(c, "file", [("path", path.into())]);
         row.fields.push(("content", content));
@@ -154,6 +154,6 @@ pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>>
         }
     };
     let rounds = state["review_iteration"].as_u64()?;
-    let mut make = Maker { name, trust: Trust::Ours, lines: true };
+    let mut make = Maker { name: name.into(), trust: Trust::Ours, lines: true };
     Some(alloc::vec![make.row(c, "round", [("round", rounds.saturating_add(1).to_string().into())])])
 }

@@ -28,7 +28,10 @@ pub(super) fn items(items: &[Item<'_>], structure: &Structure<'_>, writer: &mut 
             Item::Edge => writer.edge(),
             Item::Engine(text) => writer.engine(text),
             Item::Piece(piece) => writer.plain(*piece),
-            Item::Block(block) => write_block(block, structure, writer),
+            Item::Block(block) => {
+                write_block(block, structure, writer);
+                writer.hand_on();
+            }
         }
     }
 }
@@ -43,15 +46,22 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
     let mark = writer.mark();
     let mut looked = mark.text;
     let mut marked = false;
+    // What was just written is still near: a long text comes from memory once.
+    let mut look = |out: &String| {
+        if out.len() - looked >= encode::BLOCK {
+            marked = marked || structure.marks(&out[looked..]);
+            looked = out.len();
+        }
+    };
     for piece in &block.pieces {
         writer.encoded(*piece, Encoding::Plain, |text, out| {
+            if text.len() < encode::BLOCK {
+                out.push_str(text);
+                return look(out);
+            }
             for part in encode::blocks(text) {
                 out.push_str(part);
-                // What was just written is still near: a long text comes from memory once.
-                if out.len() - looked >= encode::BLOCK {
-                    marked = marked || structure.marks(&out[looked..]);
-                    looked = out.len();
-                }
+                look(out);
             }
         });
     }

@@ -56,18 +56,28 @@ pub struct Span {
 /// Writes `prompt` down in `format`; `api` makes JSON the body of a request.
 pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rendered, Failure> {
     let mut writer = Writer::new(prompt);
-    match format {
-        Format::Markdown => markdown::write(prompt, &mut writer),
-        Format::Xml => xml::write(prompt, &mut writer)?,
-        Format::Json => json::write(prompt, api, &mut writer)?,
-    }
-    if format != Format::Json && !prompt.tools.is_empty() {
-        let warning = Diag::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
-        writer.talk.push(warning.hint("use `--format json`"));
-    }
+    writer.write(prompt, format, api)?;
     let Writer { text, spans, talk, edges, .. } = writer;
     Ok(Rendered { text, spans, talk, edges, order: places::Order::of(format, api) })
 }
+
+/// Writes `prompt` down as [`render`] does and hands the text to `take` part by part, for a caller that need not
+/// hold all of it at once. The warnings come back. What fails does so before the first part.
+pub fn render_parts(
+    prompt: &Prompt,
+    format: Format,
+    api: Option<Api>,
+    take: &mut dyn FnMut(&str),
+) -> Result<Vec<Diag>, Failure> {
+    let mut writer = Writer { take: Some(take), ..Writer::empty(prompt) };
+    writer.write(prompt, format, api)?;
+    let Writer { text, talk, take, .. } = writer;
+    take.into_iter().for_each(|take| take(&text));
+    Ok(talk)
+}
+
+/// How much is written before it is handed on: it stays near, and a system call is worth its while.
+const PART: usize = 256 << 10;
 
 struct Writer<'p> {
     origins: &'p Origins,
@@ -75,6 +85,8 @@ struct Writer<'p> {
     spans: Vec<Span>,
     talk: Vec<Diag>,
     edges: Vec<usize>,
+    /// Who takes the text part by part. All places are then within the part at hand, and nobody asks for them.
+    take: Option<&'p mut dyn FnMut(&str)>,
 }
 
 /// How far a writer had come.
@@ -86,17 +98,50 @@ struct Mark {
 }
 
 impl<'p> Writer<'p> {
+    fn empty(prompt: &'p Prompt) -> Self {
+        Self {
+            origins: &prompt.origins,
+            text: String::new(),
+            spans: Vec::new(),
+            talk: Vec::new(),
+            edges: Vec::new(),
+            take: None,
+        }
+    }
+
+    /// With room for all of the prompt.
     fn new(prompt: &'p Prompt) -> Self {
         let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
         let (pieces, bytes) = blocks.fold((0, 0), |(pieces, bytes), block| {
             (pieces + block.pieces.len() + 2, bytes + block.len() + 64)
         });
         Self {
-            origins: &prompt.origins,
             text: String::with_capacity(bytes + 256),
             spans: Vec::with_capacity(pieces + 2 * prompt.sections.len() + 8),
-            talk: Vec::new(),
-            edges: Vec::new(),
+            ..Self::empty(prompt)
+        }
+    }
+
+    fn write(&mut self, prompt: &Prompt, format: Format, api: Option<Api>) -> Result<(), Failure> {
+        match format {
+            Format::Markdown => markdown::write(prompt, self),
+            Format::Xml => xml::write(prompt, self)?,
+            Format::Json => json::write(prompt, api, self)?,
+        }
+        if format != Format::Json && !prompt.tools.is_empty() {
+            let warning = Diag::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
+            self.talk.push(warning.hint("use `--format json`"));
+        }
+        Ok(())
+    }
+
+    /// A block is finished: nothing of it is looked at again, and something follows.
+    fn hand_on(&mut self) {
+        if let Some(take) = self.take.as_mut().filter(|_| self.text.len() >= PART) {
+            take(&self.text);
+            self.text.clear();
+            self.spans.clear();
+            self.edges.clear();
         }
     }
 
@@ -137,16 +182,10 @@ impl<'p> Writer<'p> {
         if piece.start == piece.end {
             return;
         }
-        if origin.is_engine() {
-            let start = self.text.len();
-            write(&origin.text[piece.start..piece.end], &mut self.text);
-            let end = self.text.len();
-            self.spans.push(Span { start, end, piece: None, encoding });
-            return;
-        }
         let start = self.text.len();
         write(&origin.text[piece.start..piece.end], &mut self.text);
-        self.spans.push(Span { start, end: self.text.len(), piece: Some(piece), encoding });
+        let (end, piece) = (self.text.len(), (!origin.is_engine()).then_some(piece));
+        self.spans.push(Span { start, end, piece, encoding });
     }
 
     fn plain(&mut self, piece: Piece) {

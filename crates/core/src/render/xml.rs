@@ -84,6 +84,7 @@ fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
             body(writer, &[Item::Block(block)]);
             writer.engine(&format!("</{tag}>"));
             writer.edge();
+            writer.hand_on();
         }
     }
 }

@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use callsheet_core::{LeftOut, NoText, Recorder, Root, Sources as _, Text};
+use callsheet_core::{
+    Entry, LeftOut, Limits, Listing, NoText, Recorder, Root, SourceError, Sources as _, Text,
+};
 use callsheet_run::{Body, Disk, PackLimits, Packed, PackedFile, Packing, Prefetched, Progress, Want};
 
 use crate::world::{World, id, names, not_tested, pack, quickly, unreadable};
@@ -23,8 +25,9 @@ fn unread(path: &str) -> PackedFile {
     PackedFile { path: path.into(), body: Body::Unread }
 }
 
-fn packed(files: Vec<PackedFile>) -> Packed {
-    Packed { files, ..Packed::default() }
+/// The files alone.
+fn files(packed: Result<Option<Packed>, SourceError>) -> Result<Option<Vec<PackedFile>>, SourceError> {
+    packed.map(|packed| packed.map(|packed| packed.files))
 }
 
 fn paths(packed: &Packed) -> Vec<&str> {
@@ -40,10 +43,10 @@ fn files_come_in_byte_order_of_their_paths() {
     world.dir("project/empty");
     let all = ["B", "a-b", "a.b", "a/b-c", "a/b/c", "a0", "z/1", "z/10", "z/2", "ä"];
     let all = all.map(|path| text(path, path)).to_vec();
-    assert_eq!(world.pack("."), Ok(Some(packed(all))));
+    assert_eq!(files(world.pack(".")), Ok(Some(all)));
     // Paths are relative to what was packed.
     let below = vec![text("b-c", "a/b-c"), text("b/c", "a/b/c")];
-    assert_eq!(world.pack("a"), Ok(Some(packed(below))));
+    assert_eq!(files(world.pack("a")), Ok(Some(below)));
     assert_eq!(world.pack("empty"), Ok(Some(Packed::default())));
     assert_eq!(world.pack("missing"), Ok(None));
     assert_eq!(world.pack("a-b"), Ok(None));
@@ -98,7 +101,7 @@ fn what_is_not_text_is_named_with_the_reason() {
     let disk = Disk::new(&world.roots(), 10_000);
     let late_nul = format!("{head}\0");
     let large = "y".repeat(10_000);
-    let expected = packed(vec![
+    let expected = vec![
         left_out("a-nul", NoText::Binary, 5),
         text("b-late-nul", &late_nul),
         left_out("c-nul-at-the-end-of-the-head", NoText::Binary, 8196),
@@ -108,8 +111,8 @@ fn what_is_not_text_is_named_with_the_reason() {
         left_out("g-too-large", NoText::TooLarge, 10_001),
         text("h-empty", ""),
         text("i-mark", "\u{feff}text\r\n"),
-    ]);
-    assert_eq!(pack(&disk, ".", None), Ok(Some(expected)));
+    ];
+    assert_eq!(files(pack(&disk, ".", None)), Ok(Some(expected)));
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn links_and_special_files_are_not_opened() {
     world.fifo("project/pipe");
     let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
     let disk = world.disk();
-    let expected = packed(vec![
+    let expected = vec![
         text("dir/inner", "text"),
         text("file", "text"),
         left_out("link", NoText::Link, 0),
@@ -133,8 +136,8 @@ fn links_and_special_files_are_not_opened() {
         left_out("link-to-secret", NoText::Link, 0),
         left_out("pipe", NoText::Unreadable, 0),
         left_out("socket", NoText::Unreadable, 0),
-    ]);
-    assert_eq!(quickly(move || pack(&disk, ".", None)), Ok(Some(expected)));
+    ];
+    assert_eq!(files(quickly(move || pack(&disk, ".", None))), Ok(Some(expected)));
 }
 
 /// A directory that is named outright may be a link, as long as it stays inside.
@@ -144,8 +147,8 @@ fn the_packed_directory_itself_may_be_a_link() {
     world.write("project/dir/inner", "text");
     world.link("dir", "project/alias");
     world.link("../outside", "project/out");
-    assert_eq!(world.pack("alias"), Ok(Some(packed(vec![text("inner", "text")]))));
-    assert_eq!(world.pack("out"), Err(callsheet_core::SourceError::Outside));
+    assert_eq!(files(world.pack("alias")), Ok(Some(vec![text("inner", "text")])));
+    assert_eq!(world.pack("out"), Err(SourceError::Outside));
 }
 
 #[test]
@@ -158,12 +161,9 @@ fn what_may_not_be_read_is_said() {
     if fs::read(world.at("project/open/secret")).is_ok() {
         not_tested("this user may read every file; run the tests as another one");
     } else {
-        let expected = Packed {
-            files: vec![left_out("open/secret", NoText::Unreadable, 0)],
-            not_entered: 1,
-            ..Packed::default()
-        };
-        assert_eq!(world.pack("."), Ok(Some(expected)));
+        let whole = world.pack(".").unwrap().unwrap();
+        assert_eq!(whole.files, [left_out("open/secret", NoText::Unreadable, 0)]);
+        assert_eq!((whole.listing.left_out, whole.listing.not_entered), (0, 1));
     }
     fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o700)).unwrap();
 }
@@ -178,8 +178,9 @@ fn names_that_are_not_utf8_are_counted() {
     }
     fs::create_dir(name(b"\xff")).unwrap();
     fs::write(name(b"\xff/inner"), "text").unwrap();
-    let expected = Packed { files: vec![text("file", "text")], unnamed: 2, ..Packed::default() };
-    assert_eq!(world.pack("."), Ok(Some(expected)));
+    let whole = world.pack(".").unwrap().unwrap();
+    assert_eq!(whole.files, [text("file", "text")]);
+    assert_eq!((whole.listing.left_out, whole.listing.not_entered), (2, 0));
 }
 
 #[test]
@@ -196,7 +197,7 @@ fn the_number_of_threads_makes_no_difference() {
     }
     let disk = world.disk();
     let one = pack(&disk, ".", Some(1)).unwrap().unwrap();
-    let every = world.list(".", callsheet_core::Limits { depth: 9, entries: 99_999, ignored: false });
+    let every = world.list(".", Limits { depth: 9, entries: 99_999, ignored: false });
     let mut listed: Vec<String> =
         names(&every.unwrap().unwrap()).into_iter().filter(|name| !name.ends_with('/')).collect();
     listed.sort();
@@ -221,8 +222,8 @@ fn only_what_is_wanted_is_read() {
     };
     let packing = Packing { want: &want, limits: PackLimits::default(), threads: None, progress: &progress };
     let found = world.disk().pack(&id(Root::Project, "."), &packing);
-    let expected = packed(vec![text("a.rs", "text"), unread("b.md"), text("d/e.rs", "text"), unread("l.md")]);
-    assert_eq!(found, Ok(Some(expected)));
+    let expected = vec![text("a.rs", "text"), unread("b.md"), text("d/e.rs", "text"), unread("l.md")];
+    assert_eq!(files(found), Ok(Some(expected)));
     assert_eq!((progress.files.into_inner(), progress.bytes.into_inner()), (2, 8));
 }
 
@@ -246,12 +247,50 @@ fn too_much_is_refused() {
 }
 
 #[test]
+fn a_listing_that_came_with_a_pack_answers_as_the_disk_does() {
+    let world = World::new();
+    world.write("project/.gitignore", "ignored\n");
+    for path in ["a/b/c/d", "a/b/e", "a/f", "g", "h/ignored", "h-h/i/.hidden", "j/k/l", "j/m", "n"] {
+        world.write(&format!("project/{path}"), path);
+    }
+    world.dir("project/a/empty");
+    let disk = world.disk();
+    let root = id(Root::Project, ".");
+    let mut whole = pack(&disk, ".", None).unwrap().unwrap().listing;
+    // To see which of the two answers: the disk does not hold this.
+    let made_up = Entry { path: "z".into(), dir: false };
+    for depth in 0..6 {
+        for entries in 0..15 {
+            let limits = Limits { depth, entries, ignored: false };
+            let on_disk = disk.list(&root, limits).unwrap();
+            let listings = [(root.clone(), whole.clone())].into();
+            let prefetched = Prefetched { inner: &disk, texts: [].into(), listings };
+            assert_eq!(prefetched.list(&root, limits).unwrap(), on_disk, "{limits:?}");
+        }
+    }
+    whole.entries.push(made_up);
+    let names_with = |listing: &Listing, limits| {
+        let listings = [(root.clone(), listing.clone())].into();
+        let prefetched = Prefetched { inner: &disk, texts: [].into(), listings };
+        names(&prefetched.list(&root, limits).unwrap().unwrap())
+    };
+    let shown = Limits { depth: 1, entries: 99, ignored: false };
+    assert_eq!(names_with(&whole, shown), ["a/", "g", "h/", "h-h/", "j/", "n", "z"]);
+    // What it cannot tell, the disk is asked for.
+    let on_disk = ["a/", "g", "h/", "h-h/", "j/", "n"];
+    assert_eq!(names_with(&Listing { left_out: 1, ..whole.clone() }, shown), on_disk);
+    assert_eq!(names_with(&Listing { not_entered: 1, ..whole.clone() }, shown), on_disk);
+    let all = Limits { ignored: true, ..shown };
+    assert_eq!(names_with(&whole, all), [".gitignore", "a/", "g", "h/", "h-h/", "j/", "n"]);
+}
+
+#[test]
 fn prefetched_texts_are_answers_like_any_other() {
     let world = World::new();
     world.write("project/a", "changed since");
     world.write("project/b", "on disk");
     let texts = [(id(Root::Project, "a"), Text::from("read before"))].into();
-    let recorder = Recorder::new(Prefetched { inner: world.disk(), texts });
+    let recorder = Recorder::new(Prefetched { inner: world.disk(), texts, listings: [].into() });
     let asked = ["a", "b", "c"].map(|path| recorder.text(&id(Root::Project, path)).unwrap());
     assert_eq!(asked, [Some("read before".into()), Some("on disk".into()), None]);
     let listed = recorder.list(&id(Root::Project, "."), crate::world::ALL).unwrap().unwrap();
