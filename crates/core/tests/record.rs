@@ -14,8 +14,8 @@ mod markdown;
 mod world;
 
 use callsheet_core::record::{
-    Digest, Event, Finding, Id, Kept, Lost, Part, Run, blobs_of, keep, request_of, sha256, spans_of, text_of,
-    verify,
+    Digest, Event, Finding, Id, Kept, Lost, OUTPUT_BYTES, Output, Part, Run, Stream, blobs_of, keep,
+    request_of, sha256, spans_of, text_of, verify,
 };
 use callsheet_core::render::{Api, render};
 use callsheet_core::{Format, Recorder, Request, Text, compose};
@@ -110,6 +110,26 @@ fn long_texts_are_kept_once_and_look_alikes_stay_what_they_are() {
             .iter()
             .all(|part| !matches!(part, Part::Literal(_, text) if text.len() > 512))
     );
+}
+
+#[test]
+fn c6_output_is_kept_by_line_in_records_of_a_bounded_size() {
+    let short = "a line of forty bytes, with its line end\n";
+    let long = "ä".repeat(OUTPUT_BYTES);
+    let text = format!("{}{long}\n{}rest", short.repeat(2_000), short.repeat(10));
+    let records = Output::records(Stream::Stdout, 5, &text);
+    let shape: Vec<(u64, usize, bool)> =
+        records.iter().map(|record| (record.line, record.text.matches('\n').count(), record.cut)).collect();
+    let fit = OUTPUT_BYTES / short.len();
+    let (one, two) = (fit as u64, 2_000 - fit);
+    assert_eq!(shape, [(5, fit, false), (5 + one, two, false), (2_005, 0, true), (2_006, 10, false)]);
+    assert!(
+        records.iter().all(|record| record.text.len() <= OUTPUT_BYTES && record.stream == Stream::Stdout)
+    );
+    assert_eq!(records[2].text.as_str(), "ä".repeat(OUTPUT_BYTES / 2));
+    let whole = records.iter().map(|record| record.text.as_str()).collect::<String>();
+    assert_eq!(whole, text.replacen(&format!("{long}\n"), &records[2].text, 1));
+    assert_eq!(Output::records(Stream::Stderr, 1, ""), []);
 }
 
 #[test]

@@ -4,9 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +16,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::Error;
 use crate::migrate::Migration;
+use crate::private::private_file;
+use crate::row::{Param, Row, Value};
 
 /// Which database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,89 +46,13 @@ impl fmt::Debug for Db {
     }
 }
 
-/// A value that goes into a statement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Param<'p> {
-    Null,
-    Int(i64),
-    Text(&'p str),
-    Bytes(&'p [u8]),
-}
-
-impl<'p> Param<'p> {
-    pub(crate) fn maybe(text: Option<&'p str>) -> Self {
-        text.map_or(Self::Null, Self::Text)
-    }
-}
-
-/// A value that comes out.
-#[derive(Clone, Debug, PartialEq)]
-enum Value {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-    /// Of a type that no column has.
-    Other,
-}
-
-/// A row, taken apart from left to right. A value that is not of its column's type is damage, and named.
-#[derive(Debug)]
-pub(crate) struct Row(std::vec::IntoIter<Value>);
-
-impl Row {
-    pub(crate) fn int(&mut self, column: &str) -> Result<i64, Error> {
-        match self.0.next() {
-            Some(Value::Int(number)) => Ok(number),
-            _ => Err(Error::damaged(format!("{column} is not a number"))),
-        }
-    }
-
-    pub(crate) fn maybe_int(&mut self, column: &str) -> Result<Option<i64>, Error> {
-        match self.0.next() {
-            Some(Value::Null) => Ok(None),
-            Some(Value::Int(number)) => Ok(Some(number)),
-            _ => Err(Error::damaged(format!("{column} is not a number"))),
-        }
-    }
-
-    pub(crate) fn text(&mut self, column: &str) -> Result<String, Error> {
-        self.maybe_text(column)?.ok_or_else(|| Error::damaged(format!("{column} is not a text")))
-    }
-
-    pub(crate) fn maybe_text(&mut self, column: &str) -> Result<Option<String>, Error> {
-        match self.0.next() {
-            Some(Value::Null) => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
-            _ => Err(Error::damaged(format!("{column} is not a text"))),
-        }
-    }
-
-    pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, Error> {
-        self.maybe_bytes(column)?.ok_or_else(|| Error::damaged(format!("{column} is not there")))
-    }
-
-    pub(crate) fn maybe_bytes(&mut self, column: &str) -> Result<Option<Vec<u8>>, Error> {
-        match self.0.next() {
-            Some(Value::Null) => Ok(None),
-            Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
-            _ => Err(Error::damaged(format!("{column} is not a byte string"))),
-        }
-    }
-
-    pub(crate) fn digest(&mut self, column: &str) -> Result<Digest, Error> {
-        let bytes = self.bytes(column)?;
-        bytes.try_into().map(Digest).map_err(|_| Error::damaged(format!("{column} is not a SHA-256")))
-    }
-}
-
 /// Older ones can lose what was written when a write-ahead log is reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// How long a writer waits for another one.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) fn old_enough(version: i32) -> Result<(), Error> {
+pub(crate) fn new_enough(version: i32) -> Result<(), Error> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
@@ -139,13 +63,13 @@ pub(crate) fn old_enough(version: i32) -> Result<(), Error> {
 
 impl Db {
     pub(crate) fn memory() -> Result<Self, Error> {
-        old_enough(rusqlite::version_number())?;
+        new_enough(rusqlite::version_number())?;
         Ok(Self::Sqlite(Connection::open_in_memory()?))
     }
 
     /// Opens a file, which is made if `create` says so. Nobody but its owner can read it, whatever the umask is.
     pub(crate) fn sqlite(path: &Path, create: bool) -> Result<Self, Error> {
-        old_enough(rusqlite::version_number())?;
+        new_enough(rusqlite::version_number())?;
         let path = private_file(path, create)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -342,34 +266,6 @@ impl Db {
     }
 }
 
-/// The real path of a file that only its owner can read.
-fn private_file(path: &Path, create: bool) -> Result<PathBuf, Error> {
-    let failed = |error: std::io::Error| Error::Failed(format!("`{}`: {error}", path.display()));
-    if !create && path.symlink_metadata().is_err() {
-        return Err(Error::NotThere(path.display().to_string()));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if create && !folder.exists() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
-    }
-    if create {
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    let found = path.symlink_metadata().map_err(failed)?;
-    if !found.is_file() {
-        return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
-    }
-    if found.permissions().mode() & 0o777 != 0o600 {
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    }
-    path.canonicalize().map_err(failed)
-}
-
 /// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
 const WRITERS: u32 = 7_161_947;
 
@@ -500,4 +396,18 @@ fn of_postgres(row: &postgres::Row) -> Result<Vec<Value>, Error> {
         })
     };
     (0..row.len()).map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_can_lose_a_log_is_refused() {
+        let refused =
+            Error::Failed("SQLite 3.51.2 can corrupt a write-ahead log; 3.51.3 or newer is needed".into());
+        assert_eq!(new_enough(3_051_002), Err(refused));
+        assert_eq!(new_enough(3_051_003), Ok(()));
+        assert_eq!(new_enough(rusqlite::version_number()), Ok(()));
+    }
 }

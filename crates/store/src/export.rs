@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::db::{Db, Param};
+use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Head, Ledger, append, head, index, put_blobs};
 use crate::read::Record;
+use crate::row::Param;
 
 /// What goes into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use callsheet_core::record::{Digest, Event, Id, Removed, blobs_of, sha256};
 
 use crate::clock::{days_ago, now};
-use crate::db::{Db, Param};
+use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Ledger, append, blob};
 use crate::read::{Filter, RunRow, runs};
+use crate::row::Param;
 
 /// Which runs stay. A run that either rule keeps stays, and so does every run that it retries or continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

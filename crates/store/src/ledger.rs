@@ -8,9 +8,10 @@ use callsheet_core::Text;
 use callsheet_core::record::{Composed, Digest, Event, Id, Kept, Link, sha256};
 
 use crate::clock::now;
-use crate::db::{Db, Engine, Param};
+use crate::db::{Db, Engine};
 use crate::error::Error;
 use crate::migrate::migrate;
+use crate::row::Param;
 
 /// Where a ledger is.
 #[derive(Clone, PartialEq, Eq)]

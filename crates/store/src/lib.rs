@@ -11,7 +11,9 @@ mod export;
 mod gc;
 mod ledger;
 mod migrate;
+mod private;
 mod read;
+mod row;
 mod verify;
 
 pub use clock::{new_id, now};

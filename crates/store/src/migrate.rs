@@ -2,8 +2,9 @@
 
 use callsheet_core::record::sha256;
 
-use crate::db::{Db, Engine, Param};
+use crate::db::{Db, Engine};
 use crate::error::Error;
+use crate::row::Param;
 
 /// A step of the schema: its number is its place in the list, from 1.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use callsheet_core::record::{Digest, Event, Id, Link, Run, Stream, text_of};
 
-use crate::db::{Db, Param, Row};
+use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Ledger, number, unzip};
+use crate::row::{Param, Row};
 
 /// A record as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::fmt;
 
 use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify};
 
-use crate::db::Param;
 use crate::error::Error;
 use crate::ledger::{Head, Ledger};
 use crate::read::{Record, RunRow, run_row};
+use crate::row::Param;
 
 /// What kind of trouble it is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,6 +7,7 @@
 mod chain;
 mod digest;
 mod keep;
+mod output;
 mod replay;
 
 use alloc::string::{String, ToString};
@@ -272,7 +273,7 @@ pub struct Output {
     pub line: u64,
     /// Whole lines, except where the agent stopped in the middle of one.
     pub text: Text,
-    /// More was printed here than is kept.
+    /// The line was longer than what is kept of it.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub cut: bool,
 }

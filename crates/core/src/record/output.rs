@@ -1,0 +1,34 @@
+//! What an agent printed, in records of a bounded size.
+
+use alloc::vec::Vec;
+
+use super::{OUTPUT_BYTES, Output, Stream};
+
+impl Output {
+    /// `text`, whose first line has the number `line`, in as few records as hold it. Lines stay whole; one that is longer
+    /// than a record is cut, and marked.
+    pub fn records(stream: Stream, mut line: u64, text: &str) -> Vec<Self> {
+        let mut records: Vec<Self> = Vec::new();
+        // Where the record that is being filled begins and ends in the text.
+        let (mut start, mut end, mut first) = (0, 0, line);
+        let mut close = |start: usize, end: usize, first: u64, cut: bool| {
+            if start < end {
+                records.push(Self { stream, line: first, text: text[start..end].into(), cut });
+            }
+        };
+        for whole in text.split_inclusive('\n') {
+            if end + whole.len() - start > OUTPUT_BYTES {
+                close(start, end, first, false);
+                (start, first) = (end, line);
+            }
+            end += whole.len();
+            line += 1;
+            if end - start > OUTPUT_BYTES {
+                close(start, text.floor_char_boundary(start + OUTPUT_BYTES), first, true);
+                (start, first) = (end, line);
+            }
+        }
+        close(start, end, first, false);
+        records
+    }
+}

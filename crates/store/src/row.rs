@@ -1,0 +1,81 @@
+//! Values that go into a database, and values that come out of one.
+
+use callsheet_core::record::Digest;
+
+use crate::error::Error;
+
+/// A value that goes into a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Param<'p> {
+    Null,
+    Int(i64),
+    Text(&'p str),
+    Bytes(&'p [u8]),
+}
+
+impl<'p> Param<'p> {
+    pub(crate) fn maybe(text: Option<&'p str>) -> Self {
+        text.map_or(Self::Null, Self::Text)
+    }
+}
+
+/// A value that comes out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// Of a type that no column has.
+    Other,
+}
+
+/// A row, taken apart from left to right. A value that is not of its column's type is damage, and named.
+#[derive(Debug)]
+pub(crate) struct Row(pub(crate) std::vec::IntoIter<Value>);
+
+impl Row {
+    pub(crate) fn int(&mut self, column: &str) -> Result<i64, Error> {
+        match self.0.next() {
+            Some(Value::Int(number)) => Ok(number),
+            _ => Err(Error::damaged(format!("{column} is not a number"))),
+        }
+    }
+
+    pub(crate) fn maybe_int(&mut self, column: &str) -> Result<Option<i64>, Error> {
+        match self.0.next() {
+            Some(Value::Null) => Ok(None),
+            Some(Value::Int(number)) => Ok(Some(number)),
+            _ => Err(Error::damaged(format!("{column} is not a number"))),
+        }
+    }
+
+    pub(crate) fn text(&mut self, column: &str) -> Result<String, Error> {
+        self.maybe_text(column)?.ok_or_else(|| Error::damaged(format!("{column} is not a text")))
+    }
+
+    pub(crate) fn maybe_text(&mut self, column: &str) -> Result<Option<String>, Error> {
+        match self.0.next() {
+            Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            _ => Err(Error::damaged(format!("{column} is not a text"))),
+        }
+    }
+
+    pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, Error> {
+        self.maybe_bytes(column)?.ok_or_else(|| Error::damaged(format!("{column} is not there")))
+    }
+
+    pub(crate) fn maybe_bytes(&mut self, column: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.0.next() {
+            Some(Value::Null) => Ok(None),
+            Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
+            _ => Err(Error::damaged(format!("{column} is not a byte string"))),
+        }
+    }
+
+    pub(crate) fn digest(&mut self, column: &str) -> Result<Digest, Error> {
+        let bytes = self.bytes(column)?;
+        bytes.try_into().map(Digest).map_err(|_| Error::damaged(format!("{column} is not a SHA-256")))
+    }
+}
