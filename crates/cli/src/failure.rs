@@ -41,6 +41,7 @@ pub(crate) fn of(code: Code) -> u8 {
         Code::SecretFound => REFUSED,
         Code::LedgerUntrusted | Code::TrustRequired => 10,
         Code::VerifyEngine => 11,
+        Code::VerifySecret => 12,
         Code::OutputFailed => 70,
         _ => 3,
     }

@@ -374,7 +374,7 @@ pub(crate) fn unreadable(file: &str, error: &SourceError) -> Failure {
     Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 
-fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Failure> {
+pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Failure> {
     let flag = flag.replace('_', "-");
     match item.split_once('=') {
         Some((key, value)) if is_name(key) => Ok((key, value)),

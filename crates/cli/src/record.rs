@@ -1,10 +1,13 @@
 //! Recording: a finished prompt goes into the ledger before anybody gets it.
 
+use std::fs::File;
+use std::io::Read as _;
+
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Id, Run, keep};
-use callsheet_core::render::{Api, Rendered};
-use callsheet_core::secrets::Passed;
-use callsheet_core::{Composed, Request, Snapshot};
+use callsheet_core::record::{Digest, Id, Kept, Run, Sealed, keep};
+use callsheet_core::render::{Api, Rendered, render};
+use callsheet_core::secrets::{Keyed, Passed, seal};
+use callsheet_core::{Composed, Request, Snapshot, compose};
 use callsheet_store::{Ledger, new_id, now};
 
 use crate::ledger::failure;
@@ -42,9 +45,32 @@ impl Made {
             recipe: composed.prompt.recipe.clone(),
             started: now(),
         };
-        let made = (composed, rendered, self.api);
-        let kept = keep(run, &self.request, &self.snapshot, made, talk).map_err(fault)?;
+        let mut kept = if self.request.secret.is_empty() {
+            let made = (composed, rendered, self.api);
+            keep(run, &self.request, &self.snapshot, made, talk).map_err(fault)?
+        } else {
+            self.sealed(run, rendered, talk)?
+        };
+        kept.composed.secrets = Some(self.passed).filter(|passed| !passed.found.is_empty());
         self.ledger.compose(&kept).map_err(failure)?;
         Ok(id)
+    }
+
+    /// The same prompt with a seal in the place of each value that is marked as secret, and the keyed hash of the true
+    /// one.
+    fn sealed(&self, run: Run, delivered: &Rendered, talk: &[Diag]) -> Result<Kept, Failure> {
+        let fault = |why: String| Diag::error(Code::LedgerFailed, why);
+        let mut key = [0; 32];
+        let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
+        random.map_err(|error| fault(format!("no random key can be had: {error}")))?;
+        let keyed = Keyed::new(key);
+        let request = seal(&self.request, &keyed);
+        let composed = compose(&request, &self.snapshot)?;
+        let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
+        let made = (&composed, &rendered, self.api);
+        let mut kept = keep(run, &request, &self.snapshot, made, talk).map_err(fault)?;
+        kept.composed.sealed =
+            Some(Sealed { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
+        Ok(kept)
     }
 }

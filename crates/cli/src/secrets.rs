@@ -1,13 +1,15 @@
 //! Secrets at the edge: which mode holds, and from where values come that are marked as secret.
 
-use callsheet_core::Text;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::secrets::{Mode, Rules};
+use callsheet_core::{SourceError, Text, Values};
 
 use crate::app::App;
 use crate::args::Ask;
 use crate::commands::compose::Then;
+use crate::commands::verify::open;
 use crate::failure::usage;
+use crate::inputs::{pair, unreadable};
 
 /// What the flag says, else the configuration; else a warning, or a refusal where the prompt is kept.
 pub(crate) fn mode(app: &App<'_>, ask: &Ask, then: Then) -> Result<Mode, Failure> {
@@ -38,4 +40,22 @@ pub(crate) fn variable(name: &str) -> Result<Text, Failure> {
             Err(usage(format!("the environment variable `{name}` is not UTF-8")).into())
         }
     }
+}
+
+/// Values that were marked as secret, from files and from the environment.
+pub(crate) fn given(app: &App<'_>, files: &[String], variables: &[String]) -> Result<Values, Failure> {
+    let mut given = Values::default();
+    for item in files {
+        let (key, path) = pair("set_secret", item)?;
+        let mut text = String::new();
+        open(app, path)?
+            .read_to_string(&mut text)
+            .map_err(|error| unreadable(path, &SourceError::Unreadable(error.to_string())))?;
+        given.insert(key.into(), text.into());
+    }
+    for item in variables {
+        let (key, name) = pair("set_secret_env", item)?;
+        given.insert(key.into(), variable(name)?);
+    }
+    Ok(given)
 }

@@ -108,6 +108,7 @@ codes! {
     RunNotFound "run/not-found" "No run has this id.",
     RunAmbiguous "run/ambiguous" "Several runs have an id that begins like this.",
     VerifyMismatch "verify/mismatch" "A recorded prompt is not what its request and its sources give.",
+    VerifySecret "verify/secret" "A prompt was delivered with values that are not kept, and that were not given.",
     VerifyEngine "verify/engine" "A recorded prompt was made by another version of the engine.",
     OverrideRefused "override/refused" "A file overrides what is controlled by the pipeline.",
 }

@@ -61,6 +61,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::UsageBad,
     Code::VerifyEngine,
     Code::VerifyMismatch,
+    Code::VerifySecret,
 ];
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use callsheet_core::Text;
+use callsheet_core::{Text, Values};
 use callsheet_core::record::{Composed, Digest, Event, Id, Kept, Link, sha256};
 
 use crate::clock::now;
@@ -45,6 +45,8 @@ pub struct Head {
 pub struct Ledger {
     pub(crate) db: Db,
     zip: zstd::bulk::Compressor<'static>,
+    /// Values that records do not hold, for verifying.
+    pub(crate) given: Values,
 }
 
 impl std::fmt::Debug for Ledger {
@@ -92,7 +94,13 @@ impl Ledger {
         migrate(&mut db)?;
         let zip =
             zstd::bulk::Compressor::new(LEVEL).map_err(|error| Error::Failed(format!("zstd: {error}")))?;
-        Ok(Self { db, zip })
+        Ok(Self { db, zip, given: Values::default() })
+    }
+
+    /// Gives the values that were marked as secret, so that prompts with them can be verified.
+    #[must_use]
+    pub fn with_secrets(self, given: Values) -> Self {
+        Self { given, ..self }
     }
 
     pub fn engine(&self) -> Engine {
@@ -120,7 +128,7 @@ impl Ledger {
         let payload = event.payload().map_err(Error::Failed)?;
         let sha256 = sha256(&[payload.as_bytes()]);
         let zipped = self.zip_unknown(blobs)?;
-        let Self { db, zip } = self;
+        let Self { db, zip, .. } = self;
         db.alone(|db| {
             put_blobs(db, zip, blobs, zipped)?;
             // Inside of the transaction, so that times are in the order of the numbers.
@@ -148,7 +156,7 @@ impl Ledger {
         &mut self,
         work: impl FnOnce(&mut Db, &mut zstd::bulk::Compressor<'static>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Self { db, zip } = self;
+        let Self { db, zip, .. } = self;
         db.alone(|db| work(db, zip))
     }
 

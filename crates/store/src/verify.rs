@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify};
+use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify, verify_sealed};
 
 use crate::error::Error;
 use crate::ledger::{Head, Ledger};
@@ -19,6 +19,8 @@ pub enum Result {
     Differs,
     /// Made by another version of the engine, and so not composed again.
     OtherEngine,
+    /// What is kept is right; what was delivered can be shown only by those who have its secret values.
+    NeedsSecret,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +180,11 @@ impl Ledger {
     ) -> std::result::Result<(), Error> {
         checked.runs += 1;
         let place = format!("run {}", composed.run.id);
-        let finding = self.with_blobs(|blob| verify(composed, blob));
+        let given = self.given.clone();
+        let finding = self.with_blobs(|blob| match verify(composed, blob)? {
+            Finding::Same => verify_sealed(composed, &given, blob),
+            finding => Ok(finding),
+        });
         match checked.found(&place, finding)? {
             Some(Finding::Differs { input, why }) => {
                 let what = input.map_or(why.clone(), |input| format!("{input}: {why}"));
@@ -190,6 +196,10 @@ impl Ledger {
                     callsheet_core::ENGINE_VERSION
                 );
                 checked.add(Result::OtherEngine, place, what);
+            }
+            Some(Finding::NeedsSecret(keys)) => {
+                let what = format!("needs_secret: it was delivered with values that are not kept: {}", keys.join(", "));
+                checked.add(Result::NeedsSecret, place, what);
             }
             Some(Finding::Same) | None => {}
         }

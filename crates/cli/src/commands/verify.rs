@@ -13,11 +13,12 @@ use crate::failure::{Outcome, of, usage};
 use crate::inputs::unreadable;
 use crate::ledger::{failure, find};
 use crate::print::diag_json;
+use crate::secrets;
 
 /// Compose recorded prompts again from what was kept, and compare every byte
 ///
 /// Exits with 8 where something in the ledger was changed or is gone, else with 1 where a prompt differs, else with 11
-/// where another version of the engine made one.
+/// where another version of the engine made one, else with 12 where a value is needed that was marked as secret.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "all", "file", "head"])))]
 pub(crate) struct Args {
@@ -36,6 +37,12 @@ pub(crate) struct Args {
     /// A head that was told before: the ledger must still lead to it
     #[arg(long, value_name = "SEQ:CHAIN", conflicts_with = "file")]
     head: Option<String>,
+    /// A value that was marked as secret, read from a file; - reads standard input
+    #[arg(long, value_name = "KEY=PATH")]
+    set_secret: Vec<String>,
+    /// The same, read from the environment variable NAME
+    #[arg(long, value_name = "KEY=NAME")]
+    set_secret_env: Vec<String>,
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
@@ -44,6 +51,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         Some(file) => read_export(&mut *open(app, file)?).map_err(failure)?,
         None => app.open_ledger()?,
     };
+    ledger = ledger.with_secrets(secrets::given(app, &args.set_secret, &args.set_secret_env)?);
     let mut checked = check(&mut ledger, args)?;
     if let Some(wanted) = wanted
         && !ledger.has_link(&wanted).map_err(failure)?
@@ -91,6 +99,7 @@ fn diag(problem: &Problem) -> Diag {
         Verified::Damaged => Code::LedgerDamaged,
         Verified::Differs => Code::VerifyMismatch,
         Verified::OtherEngine => Code::VerifyEngine,
+        Verified::NeedsSecret => Code::VerifySecret,
     };
     Diag::error(code, problem.to_string())
 }

@@ -60,7 +60,17 @@ pub fn keep(
     let warnings =
         told.map(|diag| Warning { code: diag.code.to_string(), message: diag.message.clone() }).collect();
     let snapshot = keeper.text(&json(&manifest)?.into());
-    let composed = Composed { run, engine: ENGINE_VERSION, request, snapshot, api, output, warnings };
+    let composed = Composed {
+        run,
+        engine: ENGINE_VERSION,
+        request,
+        snapshot,
+        api,
+        output,
+        warnings,
+        secrets: None,
+        sealed: None,
+    };
     Ok(Kept { composed, blobs: keeper.blobs })
 }
 

@@ -21,12 +21,15 @@ use serde_json::Value;
 pub use chain::Link;
 pub use digest::{Digest, sha256};
 pub use keep::{Kept, keep};
-pub use replay::{Finding, Lost, Placed, blobs_of, request_of, source_versions, spans_of, text_of, verify};
+pub use replay::{
+    Finding, Lost, Placed, blobs_of, request_of, source_versions, spans_of, text_of, verify, verify_sealed,
+};
 
 use crate::fact::{Ended, Facts};
 use crate::origin::Trust;
 use crate::prompt::Format;
 use crate::render::{Api, Encoding};
+use crate::secrets::Passed;
 use crate::source::SourceId;
 use crate::text::Text;
 
@@ -148,6 +151,22 @@ pub struct Composed {
     pub output: Assembly,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+    /// Which secrets were found, and what became of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Passed>,
+    /// What was delivered, where the output has seals in the place of values that are marked as secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
+
+/// The text that was delivered, known by its keyed hash alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sealed {
+    /// Made for this record, so that equal values look equal nowhere.
+    pub key: Digest,
+    /// HMAC-SHA-256 of the text.
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,8 +19,10 @@ use crate::compose::compose;
 use crate::diag::Failure;
 use crate::render::render;
 use crate::request::Request;
+use crate::secrets::{Keyed, needs, unseal};
 use crate::source::{Snapshot, SourceId};
 use crate::text::Text;
+use crate::values::Values;
 
 type Blobs<'b> = &'b mut dyn FnMut(Digest) -> Option<Text>;
 
@@ -48,6 +50,8 @@ pub enum Finding {
     Same,
     /// Another version of the engine made it; this one may write other bytes, and does not judge.
     OtherEngine(u32),
+    /// The values of these names were delivered and are not kept.
+    NeedsSecret(Vec<String>),
     Differs {
         /// The first input that is not what the record says, where one can be named.
         input: Option<String>,
@@ -104,6 +108,32 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
             differs(input, format!("composed again, the text differs from byte {at} on"))
         }
         Ok(_) => Finding::Same,
+    })
+}
+
+/// Composes what was delivered, from the values `given` for those that are marked as secret, and compares its keyed
+/// hash. A record without such values needs none.
+pub fn verify_sealed(record: &Composed, given: &Values, blob: Blobs<'_>) -> Result<Finding, Lost> {
+    let Some(sealed) = &record.sealed else { return Ok(Finding::Same) };
+    let request = request_of(record, blob)?;
+    let missing = needs(&request, given);
+    if !missing.is_empty() {
+        return Ok(Finding::NeedsSecret(missing));
+    }
+    let keyed = Keyed::new(sealed.key.0);
+    let request = match unseal(&request, given, &keyed) {
+        Ok(request) => request,
+        Err(keys) => {
+            let input = format!("value {}", keys.join(", "));
+            return Ok(differs(Some(input), "it is not the value that was delivered"));
+        }
+    };
+    let snapshot = snapshot(&manifest(record, blob)?, blob)?;
+    let again = compose(&request, &snapshot)
+        .and_then(|composed| render(&composed.prompt, record.output.format, record.api));
+    Ok(match again {
+        Ok(rendered) if keyed.hash(rendered.text.as_bytes()) == sealed.text => Finding::Same,
+        _ => differs(None, "composed with the values, it is not the text that was delivered"),
     })
 }
 

@@ -235,7 +235,7 @@ fn fenced<'s>(prompt: &'s Prompt, items: Vec<Item<'s>>, writer: &mut Writer<'_>)
 
 /// Items as Markdown writes them, cut into what is ours and what is of the origins.
 fn as_markdown<'s>(prompt: &Prompt, items: &[Item<'_>], writer: &mut Writer<'_>) -> Vec<Item<'s>> {
-    let mut inner = Writer::new(prompt);
+    let mut inner = Writer::empty(prompt);
     markdown::items(items, &markdown::Structure::of(prompt), &mut inner);
     let Writer { text, spans, talk, edges, .. } = inner;
     writer.talk.extend(talk);
