@@ -69,8 +69,7 @@ impl Made {
         let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
         let made = (&composed, &rendered, self.api);
         let mut kept = keep(run, &request, &self.snapshot, made, talk).map_err(fault)?;
-        kept.composed.sealed =
-            Some(Sealed { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
+        kept.composed.sealed = Some(Sealed { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
         Ok(kept)
     }
 }

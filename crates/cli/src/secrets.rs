@@ -16,7 +16,9 @@ pub(crate) fn mode(app: &App<'_>, ask: &Ask, then: Then) -> Result<Mode, Failure
     let said = ask.secrets.map(|mode| mode.0);
     match (said.or(app.config.secrets.value), then) {
         (Some(Mode::Warn), Then::Record) if said.is_some() => {
-            Err(usage("a secret is not recorded with a warning").hint("`--secrets redact`, or `allow`").into())
+            Err(usage("a secret is not recorded with a warning")
+                .hint("`--secrets redact`, or `allow`")
+                .into())
         }
         (None | Some(Mode::Warn), Then::Record) => Ok(Mode::Refuse),
         (mode, _) => Ok(mode.unwrap_or_default()),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use callsheet_core::{Text, Values};
 use callsheet_core::record::{Composed, Digest, Event, Id, Kept, Link, sha256};
+use callsheet_core::{Text, Values};
 
 use crate::clock::now;
 use crate::db::{Db, Engine};

@@ -198,7 +198,10 @@ impl Ledger {
                 checked.add(Result::OtherEngine, place, what);
             }
             Some(Finding::NeedsSecret(keys)) => {
-                let what = format!("needs_secret: it was delivered with values that are not kept: {}", keys.join(", "));
+                let what = format!(
+                    "needs_secret: it was delivered with values that are not kept: {}",
+                    keys.join(", ")
+                );
                 checked.add(Result::NeedsSecret, place, what);
             }
             Some(Finding::Same) | None => {}

@@ -195,7 +195,11 @@ pub(crate) fn finish(
     let rules = secrets::rules(app)?;
     let gate = Gate::new(&rules, secrets::mode(app, ask, then)?);
     gate.request(&mut order.request);
-    let disk = gate.sources(Prefetched { inner: app.disk(order.session), texts: order.texts, listings: order.listings });
+    let disk = gate.sources(Prefetched {
+        inner: app.disk(order.session),
+        texts: order.texts,
+        listings: order.listings,
+    });
     // What is kept is what was composed: the gate stands before the recorder.
     let recorder = (then == Then::Record).then(|| Recorder::new(&disk));
     let sources: &dyn Sources = match &recorder {
@@ -216,13 +220,8 @@ pub(crate) fn finish(
     let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
     let api = ask.api.map(|api| api.0);
     let ledger = (then == Then::Record).then(|| app.create_ledger()).transpose()?;
-    let made = ledger.map(|ledger| Made {
-        request: request.clone(),
-        snapshot,
-        api,
-        passed: passed.clone(),
-        ledger,
-    });
+    let made =
+        ledger.map(|ledger| Made { request: request.clone(), snapshot, api, passed: passed.clone(), ledger });
     leave((request, disk));
     Ok(Finished { composed, rendered, talk, steps, tokens, passed, masked, made })
 }

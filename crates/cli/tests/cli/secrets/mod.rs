@@ -5,3 +5,4 @@ mod alarms;
 mod gate;
 mod inputs;
 mod planted;
+mod recorded;

@@ -1,0 +1,116 @@
+//! What the ledger keeps of secrets: nothing.
+
+use std::fs;
+
+use super::planted::{Dice, Planted, plant};
+use crate::ledger::FILE;
+use crate::world::World;
+
+/// Everything that is kept, as it could be read: the database and what lies beside it, and an export, in which no
+/// text is packed.
+fn kept(world: &World) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for name in [FILE, ".callsheet/ledger.db-wal", ".callsheet/ledger.db-shm"] {
+        bytes.extend(fs::read(world.project.join(name)).unwrap_or_default());
+    }
+    let export = world.run(["export", "--all"]);
+    assert_eq!((export.code, export.err.as_str()), (0, ""));
+    bytes.extend(export.out.into_bytes());
+    bytes
+}
+
+fn holds(bytes: &[u8], secret: &str) -> bool {
+    // A secret of several lines would be written with `\n` for the line ends.
+    let longest = secret.lines().max_by_key(|line| line.len()).unwrap_or_default();
+    bytes.windows(longest.len()).any(|window| window == longest.as_bytes())
+}
+
+#[test]
+fn nothing_of_a_redacted_secret_is_in_the_ledger() {
+    let world = World::new();
+    let mut dice = Dice(42);
+    let planted: Vec<Planted> = (0..500).map(|number| plant(&mut dice, number)).collect();
+    let mut shown = 0;
+    for some in planted.chunks(50) {
+        let text: Vec<&str> = some.iter().map(|planted| planted.text.as_str()).collect();
+        world.write("notes.md", text.join("\n\n"));
+        let done = world.run([
+            "--json",
+            "compose",
+            "-p",
+            "plan",
+            "-f",
+            "notes.md",
+            "--secrets",
+            "redact",
+            "--record",
+            "Add login",
+        ]);
+        assert_eq!(done.code, 0, "{}", done.err);
+        let prompt = done.json()["text"].as_str().unwrap().to_owned();
+        let run = done.json()["run"].as_str().unwrap().to_owned();
+        // What was delivered, what is stored and what is verified agree.
+        assert_eq!(world.run(["show", &run, "--prompt"]).out, prompt);
+        shown += some.iter().filter(|planted| holds(prompt.as_bytes(), &planted.secret)).count();
+    }
+    let kept = kept(&world);
+    let found: Vec<&str> =
+        planted.iter().filter(|planted| holds(&kept, &planted.secret)).map(|planted| planted.kind).collect();
+    assert_eq!(found.len(), shown, "{found:?}");
+    assert!(shown * 20 <= planted.len(), "{shown} of {} were not caught", planted.len());
+    assert_eq!(world.run(["verify", "--all", "--read-data"]).code, 0);
+}
+
+#[test]
+fn a_secret_is_refused_and_nothing_is_written() {
+    let world = World::new();
+    let secret = plant(&mut Dice(7), 0);
+    world.write("notes.md", &secret.text);
+    let refused = world.run(["compose", "-p", "plan", "-f", "notes.md", "--record", "Add login"]);
+    assert_eq!((refused.code, refused.out.as_str()), (9, ""));
+    assert!(!world.project.join(FILE).exists());
+    let warned = ["compose", "-p", "plan", "-f", "notes.md", "--record", "--secrets", "warn", "Add login"];
+    let said = world.run(warned);
+    let told = "error[usage/bad]: a secret is not recorded with a warning\n  = hint: `--secrets redact`, or `allow`\n";
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (2, "", told));
+    let allowed = world.run([
+        "-q",
+        "compose",
+        "-p",
+        "plan",
+        "-f",
+        "notes.md",
+        "--record",
+        "--secrets",
+        "allow",
+        "Add login",
+    ]);
+    assert_eq!(allowed.code, 0, "{}", allowed.err);
+    let records = world.run(["--json", "show", "last", "--records"]).json();
+    let composed = &records.as_array().unwrap()[0];
+    let passed = &composed["data"]["secrets"];
+    assert_eq!(passed["mode"], "allow", "{composed}");
+    assert_eq!(passed["found"].as_array().map(Vec::len), Some(1), "{passed}");
+}
+
+#[test]
+fn a_value_that_is_marked_as_secret_is_delivered_and_kept_as_a_seal() {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/keeper.md", "The word is {{word}}.");
+    world.write("word.txt", "open sesame, please");
+    world.write("other.txt", "open barley");
+    let ask = ["-r", "layers", "--role", "keeper", "--set-secret", "word=word.txt", "--record", "Wait."];
+    let said = world.run(["compose"].iter().chain(&ask));
+    assert_eq!((said.code, said.out.as_str()), (0, "The word is open sesame, please.\n\n---\n\nWait."));
+    assert!(!holds(&kept(&world), "open sesame"));
+    let shown = world.run(["show", "last", "--prompt"]).out;
+    let seal = shown.strip_prefix("The word is [secret value word hmac-sha256:").unwrap();
+    assert_eq!(&seal[64..], "].\n\n---\n\nWait.");
+    let verify = |more: &[&str]| world.run(["verify", "last"].iter().chain(more)).code;
+    assert_eq!(verify(&[]), 12);
+    assert_eq!(verify(&["--set-secret", "word=word.txt"]), 0);
+    assert_eq!(verify(&["--set-secret", "word=other.txt"]), 1);
+    fs::write(world.project.join("run.json"), world.run(["export", "last"]).out).unwrap();
+    let file = |more: &[&str]| world.run(["verify", "--file", "run.json"].iter().chain(more)).code;
+    assert_eq!((file(&[]), file(&["--set-secret", "word=word.txt"])), (12, 0));
+}
