@@ -26,7 +26,8 @@ fn of(code: Code) -> u8 {
         | Code::DepthBad
         | Code::ApiIncomplete
         | Code::PreferenceBad
-        | Code::PromptBad => USAGE,
+        | Code::PromptBad
+        | Code::DeliverRefused => USAGE,
         Code::SubmissionBad => FINDING,
         Code::DocumentNotFound | Code::InputNotFound => 4,
         Code::OutputFailed => 70,
