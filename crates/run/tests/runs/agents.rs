@@ -104,12 +104,13 @@ fn prompts_arrive(cli: Cli) {
     for (prompt, before) in
         [(odd.as_str(), ""), ("--version MARK", ""), ("!ls MARK", ""), (slash, before), (&long, "")]
     {
+        let beginning: String = prompt.chars().take(20).collect();
         let run = hand_over(&room, cli, prompt, Handover::default());
         assert_eq!((run.by, run.exit), (By::Stdin, (Ended::Exited, Some(0))), "{}", run.said);
-        assert!(got(&room, cli, &format!("{before}{prompt}")), "{:?}", &prompt[..20.min(prompt.len())]);
+        assert!(got(&room, cli, &format!("{before}{prompt}")), "{beginning:?}");
         assert!(run.receipts.contains(&Receipt::Accepted) && !run.receipts.contains(&Receipt::Acting));
         let echoes = matches!(cli, Cli::Gemini | Cli::Copilot);
-        assert_eq!(run.receipts.contains(&Receipt::Echoed), echoes, "{:?}", run.receipts);
+        assert_eq!(run.receipts.contains(&Receipt::Echoed), echoes, "{beginning:?} {:?}", run.receipts);
     }
 }
 
