@@ -196,12 +196,18 @@ pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, Start
 }
 
 fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
-    Command::new(&job.guard)
+    let guard = Command::new(&job.guard)
         .arg(GUARD)
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
+        .spawn()?;
+    // Some agents end without waiting until all that they printed is taken: the more room, the less is lost.
+    #[cfg(target_os = "linux")]
+    if let Some(stdout) = &guard.stdout {
+        let _ = rustix::pipe::fcntl_setpipe_size(stdout, 1024 * 1024);
+    }
+    Ok(guard)
 }
 
 fn give_order(job: &Job, mark: &str, mut control: &UnixStream) -> io::Result<()> {

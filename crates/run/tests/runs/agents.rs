@@ -110,7 +110,10 @@ fn prompts_arrive(cli: Cli) {
         assert!(got(&room, cli, &format!("{before}{prompt}")), "{beginning:?}");
         assert!(run.receipts.contains(&Receipt::Accepted) && !run.receipts.contains(&Receipt::Acting));
         let echoes = matches!(cli, Cli::Gemini | Cli::Copilot);
-        assert_eq!(run.receipts.contains(&Receipt::Echoed), echoes, "{beginning:?} {:?}", run.receipts);
+        // Gemini ends without waiting until all that it printed is taken, so that a long echo can be lost.
+        if prompt.len() < 60_000 || cli != Cli::Gemini {
+            assert_eq!(run.receipts.contains(&Receipt::Echoed), echoes, "{beginning:?} {:?}", run.receipts);
+        }
     }
 }
 
