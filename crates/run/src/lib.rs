@@ -21,6 +21,7 @@ mod prefetched;
 mod process;
 mod read;
 mod tmux;
+mod transcript;
 mod tree;
 mod walk;
 mod worktree;
@@ -33,11 +34,12 @@ pub use guard::{GUARD, guard};
 pub use list::MAX_LEFT_OUT;
 pub use observe::Before;
 pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
-pub use perform::{PerformError, Performed, Performing, perform};
+pub use perform::{PerformError, Performed, Performing, perform, told_by};
 pub use prefetched::Prefetched;
 pub use process::{
     Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
 };
 pub use read::read_file;
 pub use tmux::{Pane, Server, TerminalError, Tmux};
+pub use transcript::{found_at_paths, transcript_has_prompt};
 pub use worktree::{Worktree, worktree};

@@ -75,6 +75,16 @@ impl From<TerminalError> for PerformError {
     }
 }
 
+/// What the agent is told by these acts: what an echo of it would be.
+pub fn told_by(acts: &[Act], prompt: &str) -> String {
+    let told = acts.iter().rev().find_map(|act| match act {
+        Act::Spawn { stdin, .. } => Some(stdin.of(prompt)),
+        Act::Type { line, .. } => Some(line.clone()),
+        _ => None,
+    });
+    told.unwrap_or_default()
+}
+
 /// Carries out `acts` in order, telling `tell` what happens in a process. A pane that we opened is closed again where
 /// the line could not be typed.
 pub fn perform(
