@@ -25,7 +25,7 @@ pub(crate) fn run(app: &App<'_>) -> Outcome {
         };
         app.print.line(&format!(
             "{:9}  {:13}  {}",
-            found.name,
+            visible(&found.name),
             visible(&found.agent.name),
             visible(&state)
         ))?;
