@@ -80,6 +80,12 @@ pub(crate) enum Command {
     Templates(commands::templates::Args),
     Prefs(commands::prefs::Args),
     Mcp(commands::mcp::Args),
+    /// List the agents that prompts can be handed to, and what of them is installed
+    Agents,
+    /// Look whether what runs need is there, and say what to do about what is not
+    ///
+    /// Exits with 1 when something that is needed is missing.
+    Doctor,
     Config(commands::config::Args),
     Schema(commands::schema::Args),
     Completions(commands::completions::Args),

@@ -30,7 +30,8 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::DepthBad
         | Code::ApiIncomplete
         | Code::PreferenceBad
-        | Code::PromptBad => USAGE,
+        | Code::PromptBad
+        | Code::DeliverRefused => USAGE,
         Code::SubmissionBad | Code::VerifyMismatch => FINDING,
         Code::DocumentNotFound
         | Code::InputNotFound

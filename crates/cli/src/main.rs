@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod failure;
 mod inputs;
+mod installed;
 mod ledger;
 mod mcp;
 mod pack;
@@ -25,6 +26,10 @@ use crate::app::App;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    // Between us and every agent that is started there is this program once more.
+    if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
+        return ExitCode::from(callsheet_run::guard());
+    }
     let parsed = Cli::command().try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
@@ -63,6 +68,8 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Templates(args) => commands::templates::run(&app, args),
         Command::Prefs(args) => commands::prefs::run(&app, args),
         Command::Mcp(args) => commands::mcp::run(&app, args),
+        Command::Agents => commands::agents::run(&app),
+        Command::Doctor => commands::doctor::run(&app),
         Command::Config(args) => commands::config::run(&app, args),
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => Ok(0),
     }

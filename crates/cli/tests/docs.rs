@@ -159,6 +159,8 @@ fn the_command_line_reference_is_generated() {
         "templates",
         "prefs",
         "mcp",
+        "agents",
+        "doctor",
         "config",
         "schema",
         "completions",
@@ -199,8 +201,8 @@ fn the_list_of_diagnostics_is_generated() {
         (
             1,
             "a negative finding: `check` or `fuzz` found errors, `templates diff` a difference, `templates where` no file, \
-             `read` nothing good, `prefs remove` no such preference, `verify` a prompt that differs; or what was handed in is \
-             not good",
+             `read` nothing good, `doctor` something missing, `prefs remove` no such preference, `verify` a prompt that differs; \
+             or what was handed in is not good",
         ),
         (2, "usage: the command line or the request makes no sense"),
         (3, "a template, recipe, include or configuration is wrong"),

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::agent::Agent;
+use crate::agent::{self, Agent};
 use crate::contract::{Choice, Contract};
 use crate::diag::{Code, Diag, Failure, MOST};
 use crate::locate::{Located, Path, Step};
@@ -57,7 +57,13 @@ pub(crate) fn is_short(id: &SourceId, text: &Text, code: Code) -> Result<(), Dia
 /// Reads an agent's file.
 pub fn read_agent(id: &SourceId, text: &Text) -> Result<Agent, Failure> {
     is_short(id, text, Code::AgentBad)?;
-    read(&id.to_string(), text, Notation::Toml, Codes { bad: Code::AgentBad, unknown: Code::AgentBad })
+    let codes = Codes { bad: Code::AgentBad, unknown: Code::AgentBad };
+    let agent: Agent = read(&id.to_string(), text, Notation::Toml, codes)?;
+    let wrong: Vec<Diag> = agent::problems(&agent)
+        .into_iter()
+        .map(|(message, hint)| Diag::error(Code::AgentBad, format!("{id}: {message}")).hint(hint))
+        .collect();
+    if wrong.is_empty() { Ok(agent) } else { Err(Failure(wrong)) }
 }
 
 /// Reads a contract.

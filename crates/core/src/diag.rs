@@ -97,6 +97,8 @@ codes! {
     InputLeftOut "input/left-out" "Something below a directory cannot go into the prompt, not even by its path.",
     InputUnreadable "input/unreadable" "A file that was named outright cannot be used.",
     DetailUnused "detail/unused" "A detail was chosen for a path that no document has.",
+    DeliverRefused "deliver/refused" "A prompt cannot be handed over to this agent in a safe way.",
+    DeliverOtherwise "deliver/otherwise" "A prompt is handed over otherwise than usual, so that what arrives is what was composed.",
     OutputFailed "output/failed" "What was asked for could not be written.",
     UsageBad "usage/bad" "The command line makes no sense.",
     LedgerNotThere "ledger/not-there" "There is no ledger at the place that was asked for.",

@@ -88,6 +88,82 @@ impl CheckResult {
     }
 }
 
+/// A file that a run changed, as git tells it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Changed {
+    /// Relative to the worktree.
+    pub path: String,
+    pub change: Change,
+    /// Where it was before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+    /// New, and git was not told of it.
+    Untracked,
+    /// Only its mode: executable, or a link.
+    Mode,
+    Submodule,
+    /// Git is told not to look at it. Such a file is noted, and violates a scope only where that excludes it.
+    Ignored,
+    /// A file of the repository itself, such as a hook.
+    Repository,
+}
+
+impl Change {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Renamed => "renamed",
+            Self::Untracked => "untracked",
+            Self::Mode => "mode",
+            Self::Submodule => "submodule",
+            Self::Ignored => "ignored",
+            Self::Repository => "repository",
+        }
+    }
+}
+
+/// A check that was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRun {
+    pub name: String,
+    pub argv: Vec<String>,
+    pub result: CheckResult,
+    pub ended: Option<Ended>,
+    pub exit_code: Option<i32>,
+    pub duration_ms: u64,
+    /// What it printed, the end of it where it was much.
+    pub output: String,
+}
+
+/// What was observed of a worktree before and after a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Observed {
+    pub head_before: Option<String>,
+    pub head_after: Option<String>,
+    /// There was work that no commit had, before the run.
+    pub dirty_before: bool,
+    pub dirty_after: bool,
+    /// In byte order of the paths.
+    pub changed: Vec<Changed>,
+    pub violations: Vec<Violation>,
+    /// What could not be observed, and why. What is here may hide changes.
+    pub unseen: Vec<String>,
+}
+
 /// A changed file that the scope did not allow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +180,8 @@ pub struct Violation {
 pub enum Reason {
     OutsideWrite,
     Excluded,
+    /// It is a link, or went through one, to a place outside of the worktree.
+    LeadsOutside,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

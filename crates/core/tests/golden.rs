@@ -40,6 +40,8 @@ const COMMAND_LINE: &[Code] = &[
     Code::PromptOverWindow,
     Code::PromptOverLimit,
     Code::ConfigBad,
+    Code::DeliverOtherwise,
+    Code::DeliverRefused,
     Code::DetailUnused,
     Code::FuzzDangling,
     Code::FuzzEngine,

@@ -3,18 +3,43 @@
 //! [`Disk`] gives the core its sources and never leaves the roots it was given. [`read_file`] is for
 //! the one case where a person names a file outright, wherever it lies. [`Folder`] is a directory that
 //! is written to, and never leaves it either.
+//!
+//! [`perform()`] carries out what [`deliver`](callsheet_core::deliver) decided: in a [process](run_process), under a
+//! [guard](guard()) so that nothing outlives it, or in a [terminal](Tmux). [`Before`] and [`Before::observe`] tell what it
+//! changed, from git.
 
+mod checks;
 mod disk;
 mod folder;
+mod git;
+mod guard;
 mod list;
+mod observe;
 mod pack;
+mod perform;
 mod prefetched;
+mod process;
 mod read;
+mod tmux;
+mod transcript;
+mod tree;
 mod walk;
+mod worktree;
 
+pub use checks::{CheckSpec, run_check};
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use folder::{Folder, WriteError};
+pub use git::{Git, GitError};
+pub use guard::{GUARD, guard};
 pub use list::MAX_LEFT_OUT;
+pub use observe::Before;
 pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
+pub use perform::{PerformError, Performed, Performing, perform, told_by};
 pub use prefetched::Prefetched;
+pub use process::{
+    Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
+};
 pub use read::read_file;
+pub use tmux::{Pane, Server, TerminalError, Tmux};
+pub use transcript::{found_at_paths, transcript_has_prompt};
+pub use worktree::{Worktree, worktree};

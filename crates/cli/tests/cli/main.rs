@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod agents;
 mod budget;
 mod compose;
 mod errors;

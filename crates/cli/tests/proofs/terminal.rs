@@ -143,6 +143,8 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
     let with = |before: &str| format!("{before}{hostile}");
     let lines: Vec<Vec<String>> = vec![
         vec!["check".into()],
+        vec!["agents".into()],
+        vec!["doctor".into()],
         vec!["read".into(), "--contract".into(), hostile.into()],
         vec!["read".into(), "--contract".into(), "submit_review".into(), "--session".into(), ".".into()],
         vec!["read".into(), "-p".into(), "review".into(), "--prompt".into(), hostile.into()],

@@ -95,6 +95,7 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
             ("count", &["count"]),
             ("outside_write", &["path", "decision"]),
             ("excluded", &["path", "decision"]),
+            ("leads_outside", &["path", "decision"]),
             ("rest", &["count"]),
         ],
         Derived::Changed => &[("path", &["path"]), ("rest", &["count"])],

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::catalog::files::{File, Files, folder};
 use crate::catalog::pattern::Fit;
 use crate::catalog::recipes::RecipeFile;
+use crate::deliver::BY_FILE;
 use crate::lookup::{CONTROLLED, fragment_path, is_phase};
 use crate::recipe::Field;
 use crate::template::{Node, Notation, Template};
@@ -40,6 +41,8 @@ impl Reach {
                 reach.visit(files, CONTROLLED, Notation::Brackets, &recipe.provided());
             }
         }
+        // No recipe names it: it is said to an agent whose prompt goes by file.
+        reach.visit(files, BY_FILE, Notation::Braces, &["prompt_file".to_string()].into());
         let unreached: Vec<&str> = files
             .by_path()
             .filter(|(path, files)| files.iter().any(File::is_template) && !reach.reaches(path))

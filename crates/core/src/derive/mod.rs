@@ -164,6 +164,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
                 let reason = match violation.reason {
                     crate::fact::Reason::OutsideWrite => "outside_write",
                     crate::fact::Reason::Excluded => "excluded",
+                    crate::fact::Reason::LeadsOutside => "leads_outside",
                 };
                 let decision = Text::fixed(violation.decision.name());
                 let fields = [("path", violation.path.as_str().into()), ("decision", decision)];

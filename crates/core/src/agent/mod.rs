@@ -1,11 +1,24 @@
-//! Agents: data files that say how a CLI reads prompts. Here only what composing and counting need.
+//! Agents: data files that say how a CLI is started, how it takes a prompt, and what it prints.
+//!
+//! An agent is never a branch in the code: what one of them does differently is a key that every file may have.
 
+mod check;
+mod events;
+mod start;
+mod terminal;
+
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use check::problems;
+pub use events::{Events, Pattern, Transcript};
+pub use start::{Arg, ArgSpec, By, Hole, Permit, Start, Taking};
+pub use terminal::{Dialog, Terminal};
 
 use crate::diag::{Code, Diag};
 use crate::render::Api;
@@ -44,6 +57,28 @@ pub struct Agent {
     /// What it prints.
     #[serde(default)]
     pub output: Output,
+    /// How it is started; without it, prompts are only composed for it.
+    #[serde(default)]
+    pub start: Option<Start>,
+    /// How it takes a prompt.
+    #[serde(default)]
+    pub prompt: Taking,
+    /// JSON files that are written for it before it starts, by name. In them a table that has the key `hole`
+    /// stands for what fills it. One in whose holes there is nothing is not written.
+    #[serde(default)]
+    pub files: BTreeMap<String, serde_json::Value>,
+    /// Its environment besides the one that it inherits.
+    #[serde(default)]
+    pub env: BTreeMap<String, Arg>,
+    /// What the events that it prints prove.
+    #[serde(default)]
+    pub events: Events,
+    /// Where it keeps what was said.
+    #[serde(default)]
+    pub transcript: Option<Transcript>,
+    /// How it looks in a terminal; without it, it is not for one.
+    #[serde(default)]
+    pub terminal: Option<Terminal>,
 }
 
 impl Agent {

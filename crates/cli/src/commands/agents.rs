@@ -1,0 +1,46 @@
+//! `callsheet agents`: the agents that prompts can be handed to, and what of them is installed.
+
+use callsheet_core::diag::visible;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::failure::Outcome;
+use crate::installed::{self, Found};
+
+pub(crate) fn run(app: &App<'_>) -> Outcome {
+    let all = app
+        .print
+        .while_waiting(|| "asking the agents for their versions".into(), || installed::agents(app))?;
+    if app.print.json {
+        return app.print.value(&all.iter().map(row).collect());
+    }
+    for found in &all {
+        let state = match (&found.path, found.agent.start.as_ref().and_then(|start| start.program.as_ref())) {
+            (Some(path), _) => match &found.version {
+                Some(version) => format!("{version}  {}", path.display()),
+                None => path.display().to_string(),
+            },
+            (None, Some(program)) => format!("`{program}` is not installed"),
+            (None, None) => "any program".into(),
+        };
+        app.print.line(&format!(
+            "{:9}  {:13}  {}",
+            visible(&found.name),
+            visible(&found.agent.name),
+            visible(&state)
+        ))?;
+    }
+    Ok(0)
+}
+
+fn row(found: &Found) -> Value {
+    json!({
+        "agent": found.name,
+        "name": found.agent.name,
+        "source": found.source,
+        "program": found.agent.start.as_ref().and_then(|start| start.program.as_ref()),
+        "path": found.path.as_ref().map(|path| path.display().to_string()),
+        "version": found.version,
+        "prompt_by": found.agent.prompt.by,
+    })
+}

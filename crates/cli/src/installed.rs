@@ -1,0 +1,88 @@
+//! What is installed on this machine: programs, and what they say about themselves.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use callsheet_core::agent::Agent;
+use callsheet_core::diag::Failure;
+use callsheet_core::{Library, Root, SourceId, find_agent, names_in};
+use callsheet_run::{Event, Job, Limits, Stop, Stream, own_program, run_process};
+
+use crate::app::App;
+
+/// Some of the CLIs take seconds to tell their version.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An agent of the search path, and what there is of it.
+pub(crate) struct Found {
+    pub(crate) name: String,
+    pub(crate) source: SourceId,
+    pub(crate) agent: Agent,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) version: Option<String>,
+}
+
+/// Every agent. The program of one that a project brings along is not started to ask for its version.
+pub(crate) fn agents(app: &App<'_>) -> Result<Vec<Found>, Failure> {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let library = Library::new(&disk);
+    let mut all = Vec::new();
+    for name in names_in(&disk, "agents", &layout) {
+        let (source, agent) = find_agent(&library, &name, &layout)?;
+        let start = agent.start.as_ref();
+        let path = start.and_then(|start| start.program.as_deref()).and_then(program);
+        let asked = start.map(|start| start.version.as_slice()).unwrap_or_default();
+        let version = match &path {
+            Some(path) if source.root() != Root::Project && !asked.is_empty() => version(path, asked),
+            _ => None,
+        };
+        all.push(Found { name, source, agent, path, version });
+    }
+    Ok(all)
+}
+
+/// Where the search path has a program.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| runs(path));
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| runs(path))
+}
+
+/// The first line that a program prints when it is asked.
+pub(crate) fn version(program: &Path, args: &[String]) -> Option<String> {
+    let argv = [program.to_str()?.to_owned()].into_iter().chain(args.iter().cloned()).collect();
+    let (code, lines) = ask(argv, "")?;
+    lines.into_iter().find(|line| !line.trim().is_empty()).filter(|_| code == Some(0))
+}
+
+/// What a program prints when it is told `input`, and its exit code.
+pub(crate) fn ask(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
+    let job = Job {
+        argv,
+        env: BTreeMap::new(),
+        cwd: env::temp_dir(),
+        stdin: input.as_bytes().to_vec(),
+        limits: Limits {
+            deadline: Some(PATIENCE),
+            head_bytes: 64 * 1024,
+            tail_bytes: 0,
+            ..Limits::default()
+        },
+        guard: own_program().ok()?,
+        stop: Stop::default(),
+    };
+    let mut lines = Vec::new();
+    let exit = run_process(&job, &mut |event| {
+        if let Event::Output { stream: Stream::Stdout, text, .. } = event {
+            lines.push(text);
+        }
+    });
+    Some((exit.ok()?.code, lines))
+}

@@ -1,0 +1,120 @@
+//! `agents` and `doctor`, on a machine that has only what a test puts there.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, said};
+
+/// Programs that print a line, and the only ones there are.
+fn on_machine(world: &World, programs: &[(&str, &str)], args: &[&str]) -> Said {
+    let bin = world.home().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for (name, script) in programs {
+        let path = bin.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let found = said(world.command().env("PATH", &bin).args(args), b"");
+    let shown = bin.display().to_string();
+    Said { out: found.out.replace(&shown, "BIN"), ..found }
+}
+
+const CLAUDE: (&str, &str) = ("claude", "[ \"$1\" = --version ] && echo '2.1.197 (Claude Code)'");
+
+#[test]
+fn agents_are_listed_with_what_is_installed() {
+    let world = World::new();
+    // Lies, hangs on with a child, and says nothing.
+    let copilot = ("copilot", "echo oops >&2; exit 1");
+    let found = on_machine(&world, &[CLAUDE, copilot], &["agents"]);
+    assert_eq!(
+        found,
+        Said {
+            code: 0,
+            out: "claude     Claude Code    2.1.197 (Claude Code)  BIN/claude\n\
+                  codex      Codex          `codex` is not installed\n\
+                  command    A command      any program\n\
+                  copilot    Copilot CLI    BIN/copilot\n\
+                  gemini     Gemini CLI     `gemini` is not installed\n\
+                  opencode   opencode       `opencode` is not installed\n"
+                .into(),
+            err: String::new(),
+        }
+    );
+    let json = on_machine(&world, &[], &["--json", "agents"]).json();
+    assert_eq!(
+        json[0],
+        json!({
+            "agent": "claude", "name": "Claude Code", "source": "builtin:agents/claude.toml", "program": "claude",
+            "path": "BIN/claude", "version": "2.1.197 (Claude Code)", "prompt_by": ["stdin", "file", "terminal"],
+        })
+    );
+}
+
+#[test]
+fn what_a_project_brings_along_is_not_started() {
+    let world = World::new();
+    let own = "name = \"Own\"\n[start]\nprogram = \"own\"\nversion = [\"--version\"]\n";
+    world.write(".callsheet/agents/own.toml", own);
+    let trap = world.home().join("trapped");
+    let script = format!("touch '{}'", trap.display());
+    for command in ["agents", "doctor"] {
+        let found = on_machine(&world, &[("own", &script)], &[command]);
+        assert!(found.out.contains("BIN/own"), "{}", found.out);
+        assert!(!trap.exists());
+    }
+}
+
+fn row(name: &str, state: &str, detail: &str, todo: &str) -> Value {
+    json!({ "name": name, "state": state, "detail": detail, "todo": todo })
+}
+
+#[test]
+fn the_doctor_says_what_is_missing_and_what_to_do() {
+    let world = World::new();
+    let all = [("git", "echo git version 2.47.3"), ("tmux", "echo tmux 3.3a"), CLAUDE];
+    let good = on_machine(&world, &all, &["doctor"]);
+    assert_eq!(
+        good,
+        Said {
+            code: 0,
+            out: "good    git         git version 2.47.3\n\
+                  good    tmux        tmux 3.3a\n\
+                  absent  folder      there is no .callsheet\n                    `callsheet init` makes it\n\
+                  good    mcp         `callsheet` answers\n\
+                  good    claude      2.1.197 (Claude Code) (BIN/claude)\n\
+                  absent  codex       `codex` is not installed\n\
+                  absent  copilot     `copilot` is not installed\n\
+                  absent  gemini      `gemini` is not installed\n\
+                  absent  opencode    `opencode` is not installed\n"
+                .into(),
+            err: String::new(),
+        }
+    );
+    let poor = World::new();
+    poor.write(".callsheet/config.toml", "agent = \"codex\"\n");
+    fs::set_permissions(poor.project.join(".callsheet"), fs::Permissions::from_mode(0o777)).unwrap();
+    let found = on_machine(&poor, &[("claude", "exit 3")], &["--json", "doctor"]);
+    assert_eq!(found.code, 1);
+    let rows = [
+        row("git", "bad", "`git` is not installed", "install git: what a run changed is read from it"),
+        row("tmux", "absent", "`tmux` is not installed", "install tmux to have agents work in a terminal"),
+        row("folder", "bad", "others can write .callsheet", "take that from them: chmod go-w .callsheet"),
+        row("mcp", "good", "`callsheet` answers", ""),
+        row(
+            "claude",
+            "absent",
+            "BIN/claude does not tell its version",
+            "start `claude` by hand and see what it says",
+        ),
+        row(
+            "codex",
+            "bad",
+            "`codex` is not installed, and is the configured agent",
+            "install Codex, or name another agent in the configuration",
+        ),
+    ];
+    assert_eq!(found.json().as_array().unwrap()[..6], rows);
+}

@@ -1,0 +1,312 @@
+//! Deliver: what has to be done so that a prompt gets to an agent, as data.
+//!
+//! Pure: nothing is started here. The prompt is an argument only where an agent takes it in no other way, there is
+//! never a shell, and no value can become a flag.
+
+mod fill;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Agent, By, Permit, Terminal};
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::Library;
+use crate::request::Layout;
+use crate::scope::Scope;
+use crate::system::inject_variables;
+use fill::Filling;
+
+/// The line that names the file with the prompt.
+pub(crate) const BY_FILE: &str = "templates/by-file.md";
+
+/// Everything but the prompt that a delivery depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Handover {
+    /// A way that was asked for; else the agent's best.
+    pub by: Option<By>,
+    /// Where the agent works, an absolute path.
+    pub worktree: String,
+    /// Where files for the agent are written, an absolute path.
+    pub folder: String,
+    /// The line that names the file with the prompt; see [`by_file_line`].
+    pub by_file: String,
+    /// The program and its arguments, for agents that have none of their own.
+    pub command: Vec<String>,
+    pub model: Option<String>,
+    /// The id that a new session is to have.
+    pub session: Option<String>,
+    /// The id of the session that goes on.
+    pub resume: Option<String>,
+    pub mcp: Option<Mcp>,
+    pub scope: Scope,
+    pub permit: Permit,
+    pub env: BTreeMap<String, String>,
+    /// Which of the prompt's [`at_paths`] there are.
+    pub at_paths: Vec<String>,
+    /// A pane of tmux that is there already.
+    pub pane: Option<String>,
+    /// One agent does the whole plan.
+    pub single_coder: bool,
+}
+
+/// How our MCP server is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mcp {
+    pub command: String,
+    pub args: Vec<String>,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "lowercase")]
+pub enum Act {
+    /// Write a file that only its owner can read.
+    Write { path: String, text: Words },
+    /// Start a program and wait for its end.
+    Spawn { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String, stdin: Words },
+    /// Start a program in a terminal of its own.
+    Open { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String },
+    /// Wait until the terminal takes a line.
+    Await { pane: Option<String>, screen: Terminal },
+    /// Type a line and send it.
+    Type { pane: Option<String>, line: String, screen: Terminal },
+}
+
+/// What is written: the prompt, which is not repeated here, or something short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Words {
+    /// The prompt, with this before it.
+    Prompt {
+        before: String,
+    },
+    Text(String),
+}
+
+impl Words {
+    /// The words as they are written.
+    pub fn of(&self, prompt: &str) -> String {
+        match self {
+            Self::Prompt { before } => [before, prompt].concat(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub by: By,
+    pub acts: Vec<Act>,
+    /// What goes otherwise than one might expect.
+    pub talk: Vec<Diag>,
+}
+
+/// What to do so that `agent` gets `prompt`. All that stands in the way is told at once.
+pub fn deliver(agent: &Agent, prompt: &str, how: &Handover) -> Result<Delivery, Failure> {
+    let mut talk = Vec::new();
+    let mut wrong = refusals(agent, prompt, how);
+    let way = way(agent, prompt, how, &mut talk);
+    let mut filling = Filling { agent, prompt, how, files: Vec::new(), talk };
+    let (by, before) = way.unwrap_or_else(|diag| {
+        wrong.push(diag);
+        (By::Stdin, String::new())
+    });
+    if !wrong.is_empty() {
+        return Err(Failure(wrong));
+    }
+    let prompt_file = format!("{}/prompt.md", how.folder);
+    let argv = filling.argv(by)?;
+    let env = filling.env();
+    let cwd = how.worktree.clone();
+    let mut acts = Vec::new();
+    if matches!(by, By::File | By::Terminal) {
+        acts.push(Act::Write { path: prompt_file, text: Words::Prompt { before: String::new() } });
+    }
+    acts.append(&mut filling.files);
+    match (by, &agent.terminal) {
+        (By::Terminal, Some(screen)) => {
+            let pane = &how.pane;
+            acts.extend(pane.is_none().then_some(Act::Open { argv, env, cwd }));
+            acts.push(Act::Await { pane: pane.clone(), screen: screen.clone() });
+            let first = screen.single_coder.iter().filter(|_| how.single_coder);
+            for line in first.chain([&how.by_file]) {
+                acts.push(Act::Type { pane: pane.clone(), line: line.clone(), screen: screen.clone() });
+            }
+        }
+        (By::File, _) => {
+            let stdin = Words::Text(format!("{}\n", how.by_file));
+            acts.push(Act::Spawn { argv, env, cwd, stdin });
+        }
+        (By::Argument, _) => acts.push(Act::Spawn { argv, env, cwd, stdin: Words::Text(String::new()) }),
+        (By::Stdin | By::Terminal, _) => {
+            acts.push(Act::Spawn { argv, env, cwd, stdin: Words::Prompt { before } });
+        }
+    }
+    Ok(Delivery { by, acts, talk: filling.talk })
+}
+
+fn refused(message: impl Into<String>) -> Diag {
+    Diag::error(Code::DeliverRefused, message)
+}
+
+/// What no way could make safe.
+fn refusals(agent: &Agent, prompt: &str, how: &Handover) -> Vec<Diag> {
+    let mut wrong = Vec::new();
+    if prompt.trim().is_empty() {
+        wrong.push(refused("there is no prompt"));
+    }
+    for (what, value) in [("model", &how.model), ("session", &how.session), ("session", &how.resume)] {
+        // A value is an argument of its own, behind its flag: with a dash it could pass for the next flag.
+        let odd = |value: &&String| {
+            !value.starts_with(|c: char| c.is_ascii_alphanumeric())
+                || value.contains(|c: char| c.is_control() || c.is_whitespace())
+        };
+        if let Some(value) = value.as_ref().filter(odd) {
+            let message = format!("`{value}` cannot be the name of a {what}");
+            wrong.push(refused(message).hint("it begins with a letter or digit and has no blanks"));
+        }
+    }
+    for path in [&how.worktree, &how.folder].into_iter().filter(|path| !path.starts_with('/')) {
+        wrong.push(refused(format!("`{path}` is not an absolute path")));
+    }
+    let globs = how.scope.write.iter().chain(&how.scope.exclude);
+    let words = how.command.iter().chain(how.env.keys()).chain(how.env.values()).chain(globs);
+    let mcp = how.mcp.iter().flat_map(|mcp| [&mcp.command].into_iter().chain(&mcp.args));
+    for word in words.chain(mcp).filter(|word| word.contains('\0')) {
+        wrong.push(refused(format!("`{word}` has a character that no argument can have")));
+    }
+    for name in how.env.keys().filter(|name| name.is_empty() || name.contains('=')) {
+        wrong.push(refused(format!("`{name}` cannot be the name of a variable")));
+    }
+    match &agent.start {
+        None => wrong.push(refused(format!("nothing is known about how {} is started", agent.name))),
+        Some(start) if start.program.is_none() && how.command.is_empty() => {
+            wrong.push(refused(format!("{} needs a command line", agent.name)).hint("give it after `--`"));
+        }
+        Some(_) => {}
+    }
+    wrong
+}
+
+/// How the prompt goes, and what has to stand before it.
+fn way(agent: &Agent, prompt: &str, how: &Handover, talk: &mut Vec<Diag>) -> Result<(By, String), Diag> {
+    let takes = &agent.prompt;
+    let wanted = match how.by {
+        Some(by) if takes.by.contains(&by) => by,
+        Some(by) => {
+            let ways: Vec<&str> = takes.by.iter().map(|by| by.name()).collect();
+            let message = format!("{} does not take a prompt by {}", agent.name, by.name());
+            return Err(refused(message).hint(format!("ways that it takes: {}", ways.join(", "))));
+        }
+        None => *takes.by.first().ok_or_else(|| refused(format!("{} takes no prompts", agent.name)))?,
+    };
+    let mut before = String::new();
+    let mut reasons = Vec::new();
+    if matches!(wanted, By::Stdin | By::Argument) {
+        if takes.expands_at_paths && !how.at_paths.is_empty() {
+            let paths: Vec<String> = how.at_paths.iter().map(|path| format!("`@{path}`")).collect();
+            reasons.push(format!(
+                "{} would put files where the prompt says {}",
+                agent.name,
+                paths.join(", ")
+            ));
+        }
+        if takes.commands.iter().any(|command| prompt.starts_with(command.as_str())) {
+            match &takes.defused_by {
+                Some(defused) => before.clone_from(defused),
+                None => reasons.push(format!("{} would take the prompt for a command", agent.name)),
+            }
+        }
+        reasons.extend(
+            agent.over_limits(prompt.len(), || prompt.chars().count()).into_iter().map(|limit| limit.message),
+        );
+    }
+    if wanted == By::Argument {
+        let most = takes.max_argument_bytes.unwrap_or(MAX_ARGUMENT_BYTES);
+        if prompt.len() + before.len() > most {
+            reasons
+                .push(format!("an argument has at most {most} bytes, and the prompt has {}", prompt.len()));
+        }
+        if prompt.contains('\0') || (prompt.starts_with('-') && before.is_empty()) {
+            reasons.push("the prompt cannot be an argument".to_string());
+        }
+    }
+    if matches!(wanted, By::File | By::Terminal) || !reasons.is_empty() {
+        one_line(&how.by_file)?;
+    }
+    if reasons.is_empty() {
+        if !before.is_empty() {
+            let message = format!(
+                "a line end stands before the prompt: else {} would take it for a command",
+                agent.name
+            );
+            talk.push(Diag::warning(Code::DeliverOtherwise, message));
+        }
+        return Ok((wanted, before));
+    }
+    let reason = reasons.join("; ");
+    if !takes.by.contains(&By::File) {
+        return Err(refused(reason).hint(format!("{} takes no prompt by file", agent.name)));
+    }
+    talk.push(Diag::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
+    Ok((By::File, String::new()))
+}
+
+/// Linux takes no longer argument.
+const MAX_ARGUMENT_BYTES: usize = 131_071;
+
+/// A line that is typed or sent as one must be one, and must not begin as a command does.
+fn one_line(line: &str) -> Result<(), Diag> {
+    let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if line.trim().is_empty() || line.contains(odd) {
+        let message = format!("`{line}` is not one line that can be typed");
+        return Err(refused(message).hint("keep runs in a folder whose path has no control characters"));
+    }
+    if line.starts_with(['/', '!', '#', '-', '@', ' ']) {
+        return Err(refused(format!("`{line}` could be taken for a command")));
+    }
+    Ok(())
+}
+
+/// The line that tells an agent to read the file at `path`; its words are a template.
+pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Failure> {
+    let body = library.body(BY_FILE, layout)?.unwrap_or_default();
+    let values = [("prompt_file".into(), path.into())].into();
+    Ok(inject_variables(body.trim(), &values).text)
+}
+
+/// What an agent that expands `@path` could take for one, as written behind the `@`. Rather too many than too few: who
+/// asks sees which of them are there.
+pub fn at_paths(prompt: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |path: &str| {
+        if !path.is_empty() && !found.iter().any(|known| known == path) {
+            found.push(path.to_string());
+        }
+    };
+    for (at, _) in prompt.match_indices('@') {
+        let rest = &prompt[at + 1..];
+        if let Some((quoted, _)) = rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+            add(quoted);
+            continue;
+        }
+        let mut escaped = false;
+        let word = rest.chars().take(4096).take_while(|c| {
+            let is_end = c.is_whitespace() && !escaped;
+            escaped = *c == '\\' && !escaped;
+            !is_end
+        });
+        let plain: String = word.filter(|c| *c != '\\').collect();
+        add(&plain);
+        add(plain.split('#').next().unwrap_or_default());
+        add(plain.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '"', '\'', '`', '*']));
+    }
+    found
+}

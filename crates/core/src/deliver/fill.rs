@@ -1,0 +1,175 @@
+//! Filling the holes of an agent's arguments, environment and files.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+
+use super::{Act, Handover, Words, refused};
+use crate::agent::{Agent, Arg, ArgSpec, By, Hole};
+use crate::diag::{Code, Diag};
+
+/// What the server is called; agents see it in the names of its tools.
+const SERVER: &str = "callsheet";
+
+pub(super) struct Filling<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) prompt: &'a str,
+    pub(super) how: &'a Handover,
+    /// Files that something names, each once.
+    pub(super) files: Vec<Act>,
+    pub(super) talk: Vec<Diag>,
+}
+
+impl Filling<'_> {
+    pub(super) fn argv(&mut self, by: By) -> Result<Vec<String>, Diag> {
+        let agent = self.agent;
+        let Some(start) = &agent.start else { return Err(refused("it cannot be started")) };
+        let mut argv: Vec<String> = match &start.program {
+            Some(program) => [program.clone()].into(),
+            None => self.how.command.clone(),
+        };
+        let args = match (by, &agent.terminal) {
+            (By::Terminal, Some(terminal)) => &terminal.args,
+            _ => &start.args,
+        };
+        for arg in args {
+            argv.extend(self.words(arg, by));
+        }
+        Ok(argv)
+    }
+
+    pub(super) fn env(&mut self) -> BTreeMap<String, String> {
+        let mut env = self.how.env.clone();
+        let agent = self.agent;
+        for (name, arg) in &agent.env {
+            env.extend(self.words(arg, By::Stdin).pop().map(|value| (name.clone(), value)));
+        }
+        env
+    }
+
+    fn words(&mut self, arg: &Arg, by: By) -> Vec<String> {
+        let spec = match arg {
+            Arg::Word(word) => return [word.clone()].into(),
+            Arg::Spec(spec) => spec,
+        };
+        let permitted = spec.permit.is_none_or(|permit| permit == self.how.permit);
+        let with = spec.with.is_none_or(|hole| !self.values(hole).is_empty());
+        // The prompt is an argument only if it goes by one.
+        let elsewhere = spec.hole == Some(Hole::Prompt) && by != By::Argument;
+        if !permitted || !with || elsewhere {
+            return Vec::new();
+        }
+        let values = match (&spec.hole, &spec.file) {
+            (Some(_), _) => self.shaped(spec),
+            (None, Some(file)) => self.file(file).map(|path| around(spec, &path)).into_iter().collect(),
+            (None, None) => return spec.words.clone(),
+        };
+        values.into_iter().flat_map(|value| spec.words.iter().cloned().chain([value])).collect()
+    }
+
+    /// What fills the hole of `spec`, in the form that it asks for.
+    fn shaped(&mut self, spec: &ArgSpec) -> Vec<String> {
+        let Some(hole) = spec.hole else { return Vec::new() };
+        let values = self.values(hole);
+        if spec.json && hole == Hole::McpArgs && self.how.mcp.is_some() {
+            return [around(spec, &Value::from(values).to_string())].into();
+        }
+        // A bracket in a glob would end the rule that it stands in.
+        let (fit, unfit): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|value| !spec.suffix.contains(')') || !value.contains(['(', ')']));
+        for value in unfit {
+            let message = format!(
+                "{} cannot be told about `{value}`; what it changes is looked at afterwards",
+                self.agent.name
+            );
+            self.talk.push(Diag::warning(Code::DeliverOtherwise, message));
+        }
+        let json = |value: String| if spec.json { Value::from(value).to_string() } else { value };
+        fit.into_iter().map(|value| around(spec, &json(value))).collect()
+    }
+
+    fn values(&self, hole: Hole) -> Vec<String> {
+        let how = self.how;
+        let one = |value: &Option<String>| value.iter().cloned().collect();
+        let mcp = how.mcp.as_ref();
+        match hole {
+            Hole::Model => one(&how.model),
+            // A session that goes on has its id already.
+            Hole::Session if how.resume.is_some() => Vec::new(),
+            Hole::Session => one(&how.session),
+            Hole::Resume => one(&how.resume),
+            Hole::McpServer => mcp.map(|_| SERVER.to_string()).into_iter().collect(),
+            Hole::McpCommand => mcp.map(|mcp| mcp.command.clone()).into_iter().collect(),
+            Hole::McpArgs => mcp.map(|mcp| mcp.args.clone()).unwrap_or_default(),
+            Hole::Write => how.scope.write.clone(),
+            Hole::Exclude => how.scope.exclude.clone(),
+            Hole::Prompt => [self.prompt.to_string()].into(),
+        }
+    }
+
+    /// The path of a file of the agent, which is then written; `None` where there is nothing to say in it.
+    fn file(&mut self, name: &str) -> Option<String> {
+        let agent = self.agent;
+        let shape = agent.files.get(name)?;
+        let mut used = false;
+        let filled = self.value(shape, &mut used);
+        if !used {
+            return None;
+        }
+        let path = format!("{}/{name}.json", self.how.folder);
+        let act = Act::Write { path: path.clone(), text: Words::Text(format!("{filled}\n")) };
+        if !self.files.contains(&act) {
+            self.files.push(act);
+        }
+        Some(path)
+    }
+
+    /// A file's contents with the holes filled; `used` where one of them had something.
+    fn value(&mut self, shape: &Value, used: &mut bool) -> Value {
+        match shape {
+            Value::Object(map) if map.contains_key("hole") => {
+                let values = self.hole(shape);
+                *used |= !values.is_empty();
+                match hole_of(shape) {
+                    Some(Hole::McpArgs | Hole::Write | Hole::Exclude) => Value::from(values),
+                    _ => values.into_iter().next().map_or(Value::Null, Value::from),
+                }
+            }
+            Value::Object(map) => {
+                let filled = map.iter().map(|(key, shape)| (key.clone(), self.value(shape, used)));
+                Value::Object(filled.collect::<Map<_, _>>())
+            }
+            // In a list a hole with several values is several items.
+            Value::Array(items) => {
+                let mut filled = Vec::new();
+                for item in items {
+                    if hole_of(item).is_some() {
+                        let values = self.hole(item);
+                        *used |= !values.is_empty();
+                        filled.extend(values.into_iter().map(Value::from));
+                    } else {
+                        filled.push(self.value(item, used));
+                    }
+                }
+                Value::Array(filled)
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn hole(&mut self, shape: &Value) -> Vec<String> {
+        // What cannot be read was told when the agent's file was.
+        serde_json::from_value::<ArgSpec>(shape.clone()).map(|spec| self.shaped(&spec)).unwrap_or_default()
+    }
+}
+
+fn hole_of(shape: &Value) -> Option<Hole> {
+    serde_json::from_value(shape.get("hole")?.clone()).ok()
+}
+
+fn around(spec: &ArgSpec, value: &str) -> String {
+    [&spec.prefix, value, &spec.suffix].concat()
+}

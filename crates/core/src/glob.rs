@@ -1,0 +1,237 @@
+//! Does a glob match a path? Exactly, unlike [`overlap`](crate::submission), which asks about two globs.
+//!
+//! `*` and `?` stop at slashes, `**` does not, `[a-z]` and `[!a]` are classes, `{a,b}` are alternatives, a backslash takes
+//! the next character as it is. A glob that matches a folder covers all that is in it.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// More alternatives than this are not told apart: such a glob covers nothing and owns everything.
+const MOST_ALTERNATIVES: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Glob {
+    alternatives: Vec<Vec<Token>>,
+    folded: Vec<Vec<Token>>,
+    too_many: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    /// One character that is no slash.
+    One,
+    /// Any number of them.
+    Star,
+    /// Any number of any characters.
+    Deep,
+    /// Any number of whole folders, each with its slash.
+    Folders,
+    Class {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
+}
+
+impl Glob {
+    pub(crate) fn new(glob: &str) -> Self {
+        let mut all = Vec::new();
+        let too_many = !expand(glob, &mut all);
+        let read = |globs: &[String]| globs.iter().map(|glob| tokens(glob)).collect();
+        let folded: Vec<String> = all.iter().map(|glob| glob.to_ascii_lowercase()).collect();
+        Self { alternatives: read(&all), folded: read(&folded), too_many }
+    }
+
+    /// Whether `path` is certainly among what it means: letter by letter.
+    pub(crate) fn covers(&self, path: &str) -> bool {
+        !self.too_many && matches(&self.alternatives, path)
+    }
+
+    /// Whether `path` may be among what it means: on some systems the case of letters makes no difference.
+    pub(crate) fn owns(&self, path: &str) -> bool {
+        self.too_many || matches(&self.folded, &path.to_ascii_lowercase())
+    }
+}
+
+/// The path itself, or a folder that it is in.
+fn matches(alternatives: &[Vec<Token>], path: &str) -> bool {
+    let chars: Vec<char> = path.chars().collect();
+    let ends = (0..chars.len()).filter(|at| chars[*at] == '/').chain([chars.len()]);
+    let mut ends = ends.filter(|end| *end > 0);
+    ends.any(|end| alternatives.iter().any(|tokens| fits(tokens, &chars[..end])))
+}
+
+fn fits(tokens: &[Token], path: &[char]) -> bool {
+    // Which beginnings of the path the tokens so far can match.
+    let mut reached = alloc::vec![false; path.len() + 1];
+    reached[0] = true;
+    for token in tokens {
+        let mut next = alloc::vec![false; path.len() + 1];
+        let mut open = false;
+        for at in 0..=path.len() {
+            let before = at.checked_sub(1).map(|before| path[before]);
+            match token {
+                Token::Deep => {
+                    open |= reached[at];
+                    next[at] = open;
+                }
+                Token::Star => {
+                    open = reached[at] || (open && before != Some('/'));
+                    next[at] = open;
+                }
+                Token::Folders => {
+                    next[at] = reached[at] || (open && before == Some('/'));
+                    open |= reached[at];
+                }
+                one => next[at] = before.is_some_and(|c| reached[at - 1] && takes(one, c)),
+            }
+        }
+        reached = next;
+    }
+    reached[path.len()]
+}
+
+fn takes(token: &Token, c: char) -> bool {
+    match token {
+        Token::Char(own) => *own == c,
+        Token::One => c != '/',
+        Token::Class { negated, ranges } => {
+            c != '/' && ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated
+        }
+        Token::Star | Token::Deep | Token::Folders => false,
+    }
+}
+
+fn tokens(glob: &str) -> Vec<Token> {
+    // What ends in a slash is a folder, which is matched by its name.
+    let chars: Vec<char> = glob.strip_prefix("./").unwrap_or(glob).trim_end_matches('/').chars().collect();
+    let mut tokens: Vec<Token> = Vec::with_capacity(chars.len());
+    let mut at = 0;
+    while let Some(&c) = chars.get(at) {
+        at += 1;
+        match c {
+            '*' if chars.get(at) == Some(&'*') => {
+                let begins = at == 1 || chars[at - 2] == '/';
+                while chars.get(at) == Some(&'*') {
+                    at += 1;
+                }
+                if begins && chars.get(at) == Some(&'/') {
+                    at += 1;
+                    tokens.push(Token::Folders);
+                } else {
+                    // `src/**` is what is in `src`, so that at least one character follows.
+                    tokens.extend((begins && at == chars.len()).then_some(Token::One));
+                    tokens.push(Token::Deep);
+                }
+            }
+            '*' => tokens.push(Token::Star),
+            '?' => tokens.push(Token::One),
+            '[' => match class(&chars, at) {
+                Some((class, end)) => {
+                    tokens.push(class);
+                    at = end;
+                }
+                None => tokens.push(Token::Char('[')),
+            },
+            '\\' => {
+                tokens.extend(chars.get(at).map(|c| Token::Char(*c)));
+                at += 1;
+            }
+            c => tokens.push(Token::Char(c)),
+        }
+    }
+    tokens
+}
+
+/// The class whose inside begins at `at`, and where it ends; a bracket at its very beginning belongs to it.
+fn class(chars: &[char], at: usize) -> Option<(Token, usize)> {
+    let negated = matches!(chars.get(at), Some('!' | '^'));
+    let first = at + usize::from(negated);
+    let end = (first + 1..chars.len()).find(|end| chars[*end] == ']')?;
+    let mut ranges = Vec::new();
+    let mut at = first;
+    while at < end {
+        let is_range = at + 2 < end && chars[at + 1] == '-';
+        let to = if is_range { at + 2 } else { at };
+        ranges.push((chars[at], chars[to]));
+        at = to + 1;
+    }
+    Some((Token::Class { negated, ranges }, end + 1))
+}
+
+/// Adds every way to read `{a,b}`. False where there are too many.
+fn expand(glob: &str, all: &mut Vec<String>) -> bool {
+    let Some((open, close)) = innermost(glob) else {
+        all.push(glob.to_string());
+        return all.len() <= MOST_ALTERNATIVES;
+    };
+    glob[open + 1..close]
+        .split(',')
+        .all(|word| expand(&[&glob[..open], word, &glob[close + 1..]].concat(), all))
+}
+
+/// The first braces that hold none.
+fn innermost(glob: &str) -> Option<(usize, usize)> {
+    let (mut open, mut escaped) = (None, false);
+    for (at, c) in glob.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '{' => open = Some(at),
+            '}' => {
+                if let Some(open) = open {
+                    return Some((open, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Glob;
+
+    #[test]
+    fn globs_cover_exactly_what_they_say() {
+        let cases = [
+            ("src/a.rs", "src/a.rs", true),
+            ("src/a.rs", "src/A.rs", false),
+            ("src", "src/x/a.rs", true),
+            ("src/", "src/a.rs", true),
+            ("./src/", "src/a.rs", true),
+            ("src/*", "src/x/a.rs", true),
+            ("src/*.rs", "src/a.rs", true),
+            ("src/*.rs", "src/x/a.rs", false),
+            ("src/**", "src/x/a.rs", true),
+            ("src/**", "src", false),
+            ("src/**", "srcs/a", false),
+            ("**", "a/b", true),
+            ("**/*.rs", "a.rs", true),
+            ("**/*.rs", "x/y/a.rs", true),
+            ("**/a.rs", "xa.rs", false),
+            ("src/**/a.rs", "src/a.rs", true),
+            ("src/**/a.rs", "src/x/y/a.rs", true),
+            ("src/**/a.rs", "src/xa.rs", false),
+            ("a**b", "axx/yb", true),
+            ("[a-c].txt", "b.txt", true),
+            ("[!a-c].txt", "b.txt", false),
+            ("[!a-c].txt", "d.txt", true),
+            ("[]a].txt", "].txt", true),
+            ("[", "[", true),
+            ("a?c", "a/c", false),
+            ("{a,b{c,d}}.rs", "bd.rs", true),
+            ("{a,b}.rs", "c.rs", false),
+            (r"\*.rs", "a.rs", false),
+            (r"\*.rs", "*.rs", true),
+            ("", "a", false),
+            ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "aaaaaaa", false),
+        ];
+        for (glob, path, expected) in cases {
+            assert_eq!(Glob::new(glob).covers(path), expected, "{glob} and {path}");
+        }
+        assert!(Glob::new("src/A.rs").owns("SRC/a.rs"));
+        assert!(Glob::new("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}").owns("x"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Receipts: what proves that a prompt arrived. Each one only with its evidence.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::{Agent, Pattern};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Receipt {
+    /// Its process is there.
+    Spawned,
+    /// It said that it begins.
+    Accepted,
+    /// It repeated the prompt, or kept it among what it was told.
+    Echoed,
+    /// It used a tool.
+    Acting,
+}
+
+impl Receipt {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spawned => "spawned",
+            Self::Accepted => "accepted",
+            Self::Echoed => "echoed",
+            Self::Acting => "acting",
+        }
+    }
+}
+
+/// What an agent's events told so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    pub session: Option<String>,
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub cost_usd: Option<f64>,
+    /// It said that it is done.
+    pub ended: bool,
+}
+
+/// A prompt can be echoed in one line; a longer line proves nothing.
+const MAX_LINE: usize = 32 * 1024 * 1024;
+
+/// Reads what an agent prints while it prints it.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    agent: &'a Agent,
+    /// What was handed over, as it was handed over.
+    prompt: &'a str,
+    line: String,
+    /// The line is too long to be kept.
+    skipping: bool,
+    seen: BTreeSet<Receipt>,
+    pub told: Told,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
+        let (line, seen, told) = (String::new(), BTreeSet::new(), Told::default());
+        Self { agent, prompt, line, skipping: false, seen, told }
+    }
+
+    /// The next piece of standard output; `goes_on` where its line does. Gives what is proven by now and was not before.
+    pub fn output(&mut self, text: &str, goes_on: bool) -> Vec<Receipt> {
+        self.skipping |= self.line.len() + text.len() > MAX_LINE;
+        if !self.skipping {
+            self.line.push_str(text);
+        }
+        if goes_on {
+            return Vec::new();
+        }
+        let line = core::mem::take(&mut self.line);
+        if core::mem::take(&mut self.skipping) { Vec::new() } else { self.line(&line) }
+    }
+
+    fn line(&mut self, line: &str) -> Vec<Receipt> {
+        let events = &self.agent.events;
+        let event =
+            line.trim_start().starts_with('{').then(|| serde_json::from_str::<Value>(line).ok()).flatten();
+        let Some(event) = event else { return Vec::new() };
+        let fits = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(&event));
+        let first = |places: &[String]| places.iter().find_map(|place| event.pointer(place));
+        if let Some(session) = first(&events.session).and_then(Value::as_str) {
+            self.told.session.get_or_insert_with(|| session.to_string());
+        }
+        let number = |places: &[String]| first(places).and_then(Value::as_u64);
+        self.told.input_tokens = number(&events.input_tokens).or(self.told.input_tokens);
+        self.told.output_tokens = number(&events.output_tokens).or(self.told.output_tokens);
+        self.told.cost_usd = first(&events.cost_usd).and_then(Value::as_f64).or(self.told.cost_usd);
+        self.told.ended |= fits(&events.ended);
+        let echoed = || fits(&events.echoed) && self.is_echo(&event);
+        let proven = [
+            (Receipt::Accepted, fits(&events.accepted)),
+            (Receipt::Echoed, echoed()),
+            (Receipt::Acting, fits(&events.acting)),
+        ];
+        let new = proven.into_iter().filter(|(receipt, is)| *is && !self.seen.contains(receipt));
+        let new: Vec<Receipt> = new.map(|(receipt, _)| receipt).collect();
+        self.seen.extend(&new);
+        new
+    }
+
+    /// Whether a line of the agent's own transcript holds the prompt among what it was told.
+    pub fn transcript_line(&mut self, line: &str) -> bool {
+        let Some(transcript) = &self.agent.transcript else { return false };
+        let Ok(event) = serde_json::from_str::<Value>(line) else { return false };
+        let echoed = transcript.echoed.iter().any(|pattern| pattern.fits(&event)) && self.is_echo(&event);
+        echoed && self.seen.insert(Receipt::Echoed)
+    }
+
+    fn is_echo(&self, event: &Value) -> bool {
+        match event {
+            Value::String(text) => {
+                text == self.prompt || (self.agent.prompt.trims_end && text == self.prompt.trim_end())
+            }
+            Value::Array(items) => items.iter().any(|item| self.is_echo(item)),
+            Value::Object(map) => map.values().any(|value| self.is_echo(value)),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Scope: what a run may write. Exclude wins over write, and everything may be read.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::Reason;
+use crate::glob::Glob;
+
+/// The globs of one run, merged once and kept with it: what counts is this, not today's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scope {
+    /// What may be written; everything where there is none.
+    pub write: Vec<String>,
+    /// What must not be touched.
+    pub exclude: Vec<String>,
+}
+
+impl Scope {
+    /// Adds the globs of another scope, each once. Blank ones say nothing.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        let add = |own: &mut Vec<String>, more: &[String]| {
+            for glob in more.iter().map(|glob| glob.trim()).filter(|glob| !glob.is_empty()) {
+                if !own.iter().any(|known| known == glob) {
+                    own.push(glob.to_string());
+                }
+            }
+        };
+        add(&mut self.write, &other.write);
+        add(&mut self.exclude, &other.exclude);
+        self
+    }
+
+    pub fn judge(&self) -> Judge {
+        let globs = |globs: &[String]| globs.iter().map(|glob| Glob::new(glob)).collect();
+        Judge { write: globs(&self.write), exclude: globs(&self.exclude), open: self.write.is_empty() }
+    }
+}
+
+/// A scope that is ready to be asked often.
+#[derive(Debug)]
+pub struct Judge {
+    write: Vec<Glob>,
+    exclude: Vec<Glob>,
+    open: bool,
+}
+
+impl Judge {
+    /// Why `path`, relative to the worktree, must not have been written; `None` where it was allowed. Git's own files are
+    /// never in a write scope.
+    pub fn violated(&self, path: &str) -> Option<Reason> {
+        if self.exclude.iter().any(|glob| glob.owns(path)) {
+            return Some(Reason::Excluded);
+        }
+        let is_gits = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
+        let allowed = self.open || self.write.iter().any(|glob| glob.covers(path));
+        (is_gits || !allowed).then_some(Reason::OutsideWrite)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn scope(write: &[&str], exclude: &[&str]) -> Scope {
+        let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
+        Scope { write: all(write), exclude: all(exclude) }
+    }
+
+    #[test]
+    fn exclude_wins_and_git_is_never_in() {
+        let judge = scope(&["src/**", "docs", "*.md", "[ab].txt"], &["src/secret/**", "**/*.KEY"]).judge();
+        let of = |path: &str| judge.violated(path);
+        for allowed in ["src/a.rs", "src/x/y.rs", "docs/x/y", "docs", "README.md", "a.txt"] {
+            assert_eq!(of(allowed), None, "{allowed}");
+        }
+        for outside in [
+            "lib/a.rs",
+            "x/README.md",
+            "srcs",
+            "src",
+            ".git/config",
+            "sub/.GIT/hooks/x",
+            "c.txt",
+            "A.txt",
+            "SRC/a.rs",
+        ] {
+            assert_eq!(of(outside), Some(Reason::OutsideWrite), "{outside}");
+        }
+        for excluded in ["src/secret/a", "src/SECRET/a", "docs/a.key"] {
+            assert_eq!(of(excluded), Some(Reason::Excluded), "{excluded}");
+        }
+        let open = scope(&[], &["x"]).judge();
+        assert_eq!((open.violated("y"), open.violated("x/y")), (None, Some(Reason::Excluded)));
+        assert_eq!(open.violated(".git/hooks/pre-commit"), Some(Reason::OutsideWrite));
+    }
+
+    #[test]
+    fn scopes_are_merged_in_order_and_each_glob_once() {
+        let merged = scope(&["a"], &["x"]).and(&scope(&["b", " a ", ""], &["x", "y"]));
+        assert_eq!(
+            merged,
+            Scope { write: vec!["a".into(), "b".into()], exclude: vec!["x".into(), "y".into()] }
+        );
+    }
+}

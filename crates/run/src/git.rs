@@ -1,0 +1,139 @@
+//! Git, by its program: always with the same flags, so that nothing that a repository says is executed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// What git said instead of doing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitError {
+    pub what: String,
+    pub why: String,
+}
+
+impl fmt::Display for GitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "git {}: {}", self.what, self.why)
+    }
+}
+
+impl std::error::Error for GitError {}
+
+/// A worktree of a repository.
+#[derive(Clone, Debug)]
+pub struct Git {
+    dir: PathBuf,
+    /// Filters that must not be run, by name.
+    muted: Vec<String>,
+}
+
+impl Git {
+    /// The worktree that `dir` is the top of, or lies in; `None` where there is none.
+    pub fn at(dir: &Path) -> Result<Option<Self>, GitError> {
+        let git = Self { dir: dir.to_owned(), muted: Vec::new() };
+        let top = git.run(&["rev-parse", "--show-toplevel"], "")?;
+        if !top.status.success() {
+            return Ok(None);
+        }
+        let top = text(&top.stdout);
+        Ok(Some(Self { dir: PathBuf::from(top.trim_end_matches('\n')), ..git }))
+    }
+
+    pub fn top(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The commit that is checked out; `None` before the first one.
+    pub fn head(&self) -> Result<Option<String>, GitError> {
+        let head = self.run(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], "")?;
+        Ok(head.status.success().then(|| text(&head.stdout).trim().to_owned()))
+    }
+
+    /// The folders that hold the repository: what all worktrees share, and what is this one's own.
+    pub(crate) fn folders(&self) -> Result<BTreeSet<PathBuf>, GitError> {
+        let args = ["rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir"];
+        Ok(text(&self.done(&args, "")?).lines().map(PathBuf::from).collect())
+    }
+
+    /// Every setting that is in force, as `key\nvalue`.
+    pub(crate) fn settings(&self) -> Result<BTreeSet<String>, GitError> {
+        let listed = self.done(&["config", "--list", "-z"], "")?;
+        Ok(text(&listed).split('\0').filter(|setting| !setting.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// The same, without running filters that `settings` did not have.
+    pub(crate) fn without_new_filters(mut self, settings: &BTreeSet<String>) -> Result<Self, GitError> {
+        let now = self.settings()?;
+        let names = now.difference(settings).filter_map(|setting| {
+            let key = setting.split('\n').next()?;
+            let (name, _) = key.strip_prefix("filter.")?.rsplit_once('.')?;
+            Some(name.to_owned())
+        });
+        self.muted = names.collect::<BTreeSet<_>>().into_iter().collect();
+        Ok(self)
+    }
+
+    /// Standard output of a command that has to succeed.
+    pub(crate) fn done(&self, args: &[&str], input: &str) -> Result<Vec<u8>, GitError> {
+        let output = self.run(args, input)?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let said = text(&output.stderr);
+        let why = said.lines().last().unwrap_or("it failed without a word").to_owned();
+        Err(GitError { what: args.first().copied().unwrap_or_default().to_owned(), why })
+    }
+
+    fn run(&self, args: &[&str], input: &str) -> Result<Output, GitError> {
+        let failed = |error: std::io::Error| GitError {
+            what: args.first().copied().unwrap_or_default().to_owned(),
+            why: error.to_string(),
+        };
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&self.dir).args(["--no-optional-locks", "--no-pager", "--literal-pathspecs"]);
+        for setting in HARDENED {
+            command.args(["-c", setting]);
+        }
+        for name in &self.muted {
+            for (key, value) in [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")] {
+                command.arg("-c").arg(format!("filter.{name}.{key}={value}"));
+            }
+        }
+        command.args(args).env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+        // What points elsewhere is not for the worktree that was named.
+        for name in [
+            "GIT_DIR",
+            "GIT_WORK_TREE",
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_COMMON_DIR",
+            "GIT_EXTERNAL_DIFF",
+        ] {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            let input = input.as_bytes().to_vec();
+            // A git that does not read all of it says why itself.
+            std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input));
+        }
+        child.wait_with_output().map_err(failed)
+    }
+}
+
+/// A repository's hooks, monitors, pagers and helpers are programs of whoever wrote its settings.
+const HARDENED: [&str; 7] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "protocol.ext.allow=never",
+    "credential.helper=",
+    "core.sshCommand=false",
+];
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,135 @@
+//! Observe: what a run changed, from git and from the file system, never from what an agent says.
+//!
+//! A worktree is looked at [before](Before::look) and [after](Before::observe). What was there already, unchanged, is no
+//! change of the run, however dirty the worktree was.
+
+mod outside;
+mod state;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use callsheet_core::fact::{Change, Changed, Decision, Observed, Reason, Violation};
+use callsheet_core::scope::Scope;
+
+use crate::git::{Git, GitError};
+use outside::Outside;
+use state::{Kind, State};
+
+/// A worktree as it was before a run.
+#[derive(Debug)]
+pub struct Before {
+    git: Git,
+    head: Option<String>,
+    settings: std::collections::BTreeSet<String>,
+    state: State,
+    outside: Outside,
+}
+
+impl Before {
+    /// Looks at the worktree that `dir` lies in; `None` where there is none.
+    pub fn look(dir: &Path) -> Result<Option<Self>, GitError> {
+        let Some(git) = Git::at(dir)? else { return Ok(None) };
+        let head = git.head()?;
+        let settings = git.settings()?;
+        let state = State::of(&git, head.as_deref())?;
+        let outside = Outside::of(&git)?;
+        Ok(Some(Self { git, head, settings, state, outside }))
+    }
+
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// What is different now, and what of it `scope` did not allow.
+    pub fn observe(&self, scope: &Scope) -> Observed {
+        let mut seen = Observed {
+            head_before: self.head.clone(),
+            dirty_before: self.state.is_dirty(),
+            ..Observed::default()
+        };
+        let found = self.git.clone().without_new_filters(&self.settings).and_then(|git| {
+            seen.head_after = git.head()?;
+            // Compared with where the run began: what it committed is changed as well.
+            let now = State::of(&git, self.head.as_deref())?;
+            seen.dirty_after = State::of(&git, seen.head_after.as_deref())?.is_dirty();
+            Ok((now, Outside::of(&git)?))
+        });
+        match found {
+            Ok((now, outside)) => {
+                seen.changed = self.state.changes(&now);
+                seen.unseen.extend(self.state.unseen.iter().chain(&now.unseen).cloned());
+                seen.changed.extend(self.outside.repository_changes(&outside));
+                let leading = self.outside.leading_outside(&outside);
+                seen.violations = violations(&seen.changed, scope, &leading);
+            }
+            // A worktree that is gone, or that git no longer knows, is the greatest change of all.
+            Err(error) => {
+                seen.unseen.push(error.to_string());
+                let gone = !self.git.top().exists();
+                let change = if gone { Change::Deleted } else { Change::Modified };
+                seen.changed.push(Changed { path: ".".into(), change, from: None });
+                let reason = Reason::OutsideWrite;
+                seen.violations.push(Violation { path: ".".into(), reason, decision: Decision::Pending });
+            }
+        }
+        seen.changed.sort();
+        seen.changed.dedup();
+        seen.violations.sort_by(|a, b| a.path.cmp(&b.path));
+        seen
+    }
+}
+
+fn violations(changed: &[Changed], scope: &Scope, leading: &[String]) -> Vec<Violation> {
+    let judge = scope.judge();
+    let mut found: BTreeMap<String, Reason> = BTreeMap::new();
+    for file in changed {
+        for path in [Some(&file.path), file.from.as_ref()].into_iter().flatten() {
+            let reason = judge.violated(path.trim_end_matches('/'));
+            // Whatever is built lands in ignored folders.
+            let counts = file.change != Change::Ignored || reason == Some(Reason::Excluded);
+            found.extend(reason.filter(|_| counts).map(|reason| (path.clone(), reason)));
+        }
+    }
+    for path in leading {
+        found.entry(path.clone()).or_insert(Reason::LeadsOutside);
+    }
+    let violation = |(path, reason)| Violation { path, reason, decision: Decision::Pending };
+    found.into_iter().map(violation).collect()
+}
+
+impl State {
+    /// What is different in `now`.
+    fn changes(&self, now: &Self) -> Vec<Changed> {
+        let mut changes = Vec::new();
+        for (path, file) in &now.files {
+            if self.files.get(path) == Some(file) {
+                continue;
+            }
+            let before = self.files.get(path);
+            let change = match (&file.kind, before) {
+                // It was there, dirty or untracked, and is something else now.
+                (Kind::Untracked, Some(_)) => Change::Modified,
+                (Kind::Untracked, None) => Change::Untracked,
+                (Kind::Ignored, _) => Change::Ignored,
+                (Kind::Submodule, _) => Change::Submodule,
+                (Kind::Tracked(change), _) => *change,
+            };
+            let from = file.from.clone();
+            changes.push(Changed { path: path.clone(), change, from });
+        }
+        for (path, file) in self.files.iter().filter(|(path, _)| !now.files.contains_key(*path)) {
+            let change = match file.kind {
+                Kind::Ignored => Change::Ignored,
+                Kind::Untracked => Change::Deleted,
+                // It is as the commit has it: what was different from it is gone.
+                Kind::Tracked(_) | Kind::Submodule => Change::Modified,
+            };
+            // What was moved is told where it is now.
+            if !now.files.values().any(|other| other.from.as_ref() == Some(path)) {
+                changes.push(Changed { path: path.clone(), change, from: None });
+            }
+        }
+        changes
+    }
+}

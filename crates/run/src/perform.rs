@@ -1,0 +1,165 @@
+//! Perform: carries out the acts that a delivery consists of.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use callsheet_core::deliver::Act;
+use callsheet_core::fact::Ended;
+
+use crate::process::{Event, Exit, Job, Limits, StartError, Stop, run_process};
+use crate::tmux::{Pane, Server, TerminalError, Tmux};
+
+/// What acts are carried out with.
+#[derive(Clone, Debug)]
+pub struct Performing {
+    /// Our own program, for the guard.
+    pub guard: PathBuf,
+    pub limits: Limits,
+    pub stop: Stop,
+    /// The tmux server that has the pane, or gets one.
+    pub server: Server,
+    /// How long an agent in a terminal may take until it is ready.
+    pub ready_within: Duration,
+}
+
+/// What came of the acts.
+#[derive(Debug)]
+pub enum Performed {
+    /// A process was run to its end.
+    Ran(Exit),
+    /// A line was typed, and the agent works on in its pane.
+    Typed { pane: Pane, enters: usize },
+}
+
+impl Performed {
+    /// How it ended; `None` while it goes on.
+    pub fn ended(&self) -> Option<Ended> {
+        match self {
+            Self::Ran(exit) => Some(exit.ended),
+            Self::Typed { .. } => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum PerformError {
+    Write {
+        path: String,
+        why: String,
+    },
+    Start(StartError),
+    Terminal(TerminalError),
+    /// The acts do not start anything.
+    Nothing,
+}
+
+impl std::fmt::Display for PerformError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Write { path, why } => write!(f, "`{path}` cannot be written: {why}"),
+            Self::Start(error) => error.fmt(f),
+            Self::Terminal(error) => error.fmt(f),
+            Self::Nothing => f.write_str("nothing was to be started"),
+        }
+    }
+}
+
+impl std::error::Error for PerformError {}
+
+impl From<TerminalError> for PerformError {
+    fn from(error: TerminalError) -> Self {
+        Self::Terminal(error)
+    }
+}
+
+/// What the agent is told by these acts: what an echo of it would be.
+pub fn told_by(acts: &[Act], prompt: &str) -> String {
+    let told = acts.iter().rev().find_map(|act| match act {
+        Act::Spawn { stdin, .. } => Some(stdin.of(prompt)),
+        Act::Type { line, .. } => Some(line.clone()),
+        _ => None,
+    });
+    told.unwrap_or_default()
+}
+
+/// Carries out `acts` in order, telling `tell` what happens in a process. A pane that we opened is closed again where
+/// the line could not be typed.
+pub fn perform(
+    acts: &[Act],
+    prompt: &str,
+    with: &Performing,
+    tell: &mut dyn FnMut(Event),
+) -> Result<Performed, PerformError> {
+    let tmux = Tmux::new(with.server.clone());
+    let mut opened: Option<Pane> = None;
+    let result = each(acts, prompt, with, &tmux, &mut opened, tell);
+    if let (Err(_), Some(pane)) = (&result, &opened) {
+        // What went wrong first is what a person has to know.
+        let _ = tmux.close(pane, with.limits.grace);
+    }
+    result
+}
+
+fn each(
+    acts: &[Act],
+    prompt: &str,
+    with: &Performing,
+    tmux: &Tmux,
+    opened: &mut Option<Pane>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<Performed, PerformError> {
+    let mut performed = Err(PerformError::Nothing);
+    for act in acts {
+        match act {
+            Act::Write { path, text } => write(Path::new(path), text.of(prompt).as_bytes())
+                .map_err(|error| PerformError::Write { path: path.clone(), why: error.to_string() })?,
+            Act::Spawn { argv, env, cwd, stdin } => {
+                let job = Job {
+                    argv: argv.clone(),
+                    env: env.clone(),
+                    cwd: PathBuf::from(cwd),
+                    stdin: stdin.of(prompt).into_bytes(),
+                    limits: with.limits,
+                    guard: with.guard.clone(),
+                    stop: with.stop.clone(),
+                };
+                performed = Ok(Performed::Ran(run_process(&job, tell).map_err(PerformError::Start)?));
+            }
+            Act::Open { argv, env, cwd } => *opened = Some(tmux.open(argv, env, Path::new(cwd))?),
+            Act::Await { pane, screen } => {
+                let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
+                tmux.ready(&pane, screen, with.ready_within, &with.stop)?;
+            }
+            Act::Type { pane, line, screen } => {
+                let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
+                let enters = tmux.type_line(&pane, screen, line)?;
+                performed = Ok(Performed::Typed { pane, enters });
+            }
+        }
+    }
+    performed
+}
+
+fn found(tmux: &Tmux, named: Option<&str>, opened: Option<&Pane>) -> Result<Pane, TerminalError> {
+    match (named, opened) {
+        (Some(name), _) => tmux.find(name),
+        (None, Some(pane)) => Ok(pane.clone()),
+        (None, None) => Err(TerminalError::Tmux("there is no pane".into())),
+    }
+}
+
+/// Only its owner can read it, and what a link leads to is never written.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}

@@ -1,0 +1,377 @@
+//! A process and everything that it starts, from its first byte of input to its last byte of output.
+//!
+//! What it prints is told by lines as they come, in records of a bounded size; what it prints beyond a limit is counted
+//! and left out, but for its end. Nothing of it is left when [`run_process`] returns.
+
+mod output;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use callsheet_core::fact::Ended;
+
+use crate::guard::{GUARD, News, Order};
+use crate::tree;
+use output::Collector;
+
+/// What is run, and within which limits.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The program and its arguments. No shell sees them.
+    pub argv: Vec<String>,
+    /// Added to the environment that we have.
+    pub env: BTreeMap<String, String>,
+    pub cwd: PathBuf,
+    /// All that it reads; then its standard input is closed.
+    pub stdin: Vec<u8>,
+    pub limits: Limits,
+    /// Our own program, which is started as the [guard](crate::guard()).
+    pub guard: PathBuf,
+    pub stop: Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long it may take.
+    pub deadline: Option<Duration>,
+    /// How long it has to end after it was asked to.
+    pub grace: Duration,
+    /// How many bytes of output are told as they come.
+    pub head_bytes: usize,
+    /// How many of the last bytes are told besides, for each of the streams.
+    pub tail_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (head_bytes, tail_bytes) = (64 * 1024 * 1024, 1024 * 1024);
+        Self { deadline: None, grace: Duration::from_secs(5), head_bytes, tail_bytes }
+    }
+}
+
+/// A record holds no more than this; a longer line is several records.
+pub const MAX_RECORD_BYTES: usize = 64 * 1024;
+
+/// Ends a process from another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// What happens while a process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Started {
+        pid: u32,
+    },
+    /// A line without its end, or a part of one.
+    Output {
+        stream: Stream,
+        text: String,
+        /// The line goes on in the next record of this stream.
+        goes_on: bool,
+        /// It was not UTF-8, and what was not is replaced.
+        replaced: bool,
+    },
+    /// So many bytes come here that are not told.
+    LeftOut {
+        stream: Stream,
+        bytes: u64,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    pub ended: Ended,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub duration: Duration,
+}
+
+/// Why a process did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// There is no such program, or no such directory.
+    NotFound(String),
+    Other(String),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotFound(why) | Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error.to_string())
+    }
+}
+
+/// What the threads of a run send to the one that waits.
+enum Message {
+    Bytes(Stream, Vec<u8>),
+    Closed,
+    News(News),
+    /// The guard says nothing more.
+    Silence,
+}
+
+/// A guard that is not done so long after it had to be is ended as well.
+const GUARD_SLACK: Duration = Duration::from_secs(15);
+const BLINK: Duration = Duration::from_millis(50);
+
+/// Runs a job to its end, telling `tell` what happens.
+pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, StartError> {
+    let begun = Instant::now();
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut guard = start_guard(job, theirs)?;
+    let (send, receive) = mpsc::sync_channel(64);
+    if let Some(stdout) = guard.stdout.take() {
+        read_output(stdout, Stream::Stdout, send.clone());
+    }
+    if let Some(stderr) = guard.stderr.take() {
+        read_output(stderr, Stream::Stderr, send.clone());
+    }
+    let listening = ours.try_clone()?;
+    thread::spawn(move || listen(listening, &send));
+    let mark = mark();
+    let given = give_order(job, &mark, &ours);
+    let mut run = Running {
+        job,
+        mark,
+        begun,
+        control: ours,
+        ended: None,
+        news: None,
+        pid: None,
+        lost: None,
+        killed: false,
+    };
+    let result = given.map_err(StartError::from).and_then(|()| run.watch(&receive, &mut guard, tell));
+    if result.is_err() {
+        drop(run);
+        // The guard ends what it watches when we are gone from its control.
+        let _ = guard.wait();
+    }
+    result
+}
+
+fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
+    let guard = Command::new(&job.guard)
+        .arg(GUARD)
+        .stdin(Stdio::from(OwnedFd::from(control)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // Some agents end without waiting until all that they printed is taken: the more room, the less is lost.
+    #[cfg(target_os = "linux")]
+    if let Some(stdout) = &guard.stdout {
+        let _ = rustix::pipe::fcntl_setpipe_size(stdout, 1024 * 1024);
+    }
+    Ok(guard)
+}
+
+fn give_order(job: &Job, mark: &str, mut control: &UnixStream) -> io::Result<()> {
+    let cwd = job.cwd.to_str().ok_or_else(|| io::Error::other("the path of the worktree is not UTF-8"))?;
+    let order = Order {
+        argv: job.argv.clone(),
+        env: job.env.clone().into_iter().chain([(tree::MARK.to_owned(), mark.to_owned())]).collect(),
+        cwd: cwd.to_owned(),
+        stdin_bytes: job.stdin.len() as u64,
+        grace_ms: u64::try_from(job.limits.grace.as_millis()).unwrap_or(u64::MAX),
+    };
+    let line = serde_json::to_string(&order).map_err(io::Error::other)?;
+    control.write_all(format!("{line}\n").as_bytes())?;
+    control.write_all(&job.stdin)
+}
+
+fn read_output(mut from: impl io::Read + Send + 'static, stream: Stream, to: SyncSender<Message>) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; MAX_RECORD_BYTES];
+        // What was read before an error is still what the program said.
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            if to.send(Message::Bytes(stream, buffer[..read].to_vec())).is_err() {
+                return;
+            }
+        }
+        let _ = to.send(Message::Closed);
+    });
+}
+
+fn listen(control: UnixStream, to: &SyncSender<Message>) {
+    for line in BufReader::new(control).lines() {
+        let Some(news) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
+        if to.send(Message::News(news)).is_err() {
+            return;
+        }
+    }
+    let _ = to.send(Message::Silence);
+}
+
+/// What no other run has.
+fn mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("{}-{now}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
+}
+
+struct Running<'j> {
+    job: &'j Job,
+    /// In the environment of all that the agent starts.
+    mark: String,
+    begun: Instant,
+    control: UnixStream,
+    /// Why we ended it, and when.
+    ended: Option<(Ended, Instant)>,
+    news: Option<(Option<i32>, Option<i32>)>,
+    pid: Option<u32>,
+    /// Since when there is no guard though there should be one.
+    lost: Option<Instant>,
+    killed: bool,
+}
+
+impl Running<'_> {
+    fn watch(
+        &mut self,
+        messages: &Receiver<Message>,
+        guard: &mut Child,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Exit, StartError> {
+        let limits = self.job.limits;
+        let mut head_left = limits.head_bytes;
+        let mut streams = [Collector::new(Stream::Stdout, limits), Collector::new(Stream::Stderr, limits)];
+        // Both streams and the control: the guard holds all of them open until nothing is left below it.
+        let mut open = 3;
+        // The guard's word may come later than the agent's.
+        let mut early: Vec<(Stream, Vec<u8>)> = Vec::new();
+        while open > 0 {
+            match messages.recv_timeout(BLINK) {
+                Ok(Message::Bytes(stream, bytes)) if self.pid.is_none() && self.lost.is_none() => {
+                    early.push((stream, bytes));
+                }
+                Ok(Message::Bytes(stream, bytes)) => {
+                    streams[stream as usize].take(&bytes, &mut head_left, tell);
+                }
+                Ok(Message::Closed) => open -= 1,
+                Ok(Message::Silence) => {
+                    open -= 1;
+                    self.lost = self.news.is_none().then(Instant::now);
+                }
+                Ok(Message::News(News::Started { pid })) => {
+                    self.pid = Some(pid);
+                    tell(Event::Started { pid });
+                    for (stream, bytes) in early.drain(..) {
+                        streams[stream as usize].take(&bytes, &mut head_left, tell);
+                    }
+                }
+                Ok(Message::News(News::Ended { code, signal })) => self.news = Some((code, signal)),
+                Ok(Message::News(News::Failed { why, missing })) => {
+                    let _ = guard.wait();
+                    let program = self.job.argv.first().map_or("", String::as_str);
+                    let why = format!("`{program}` cannot be started in `{}`: {why}", self.job.cwd.display());
+                    return Err(if missing { StartError::NotFound(why) } else { StartError::Other(why) });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.end_in_time(guard);
+            if self.lost.is_some() {
+                break;
+            }
+        }
+        // Somebody ended the guard: we end what it watched. Something that got away may hold the streams open for ever.
+        while self.lost.is_some_and(|since| since.elapsed() < GUARD_SLACK) && tree::end_marked(&self.mark) {
+            thread::sleep(BLINK);
+        }
+        let rest = messages.try_iter();
+        for (stream, bytes) in early.into_iter().chain(rest.filter_map(|message| match message {
+            Message::Bytes(stream, bytes) => Some((stream, bytes)),
+            _ => None,
+        })) {
+            streams[stream as usize].take(&bytes, &mut head_left, tell);
+        }
+        for mut stream in streams {
+            stream.finish(tell);
+        }
+        let _ = guard.wait();
+        let (code, signal) = self.news.unwrap_or_default();
+        let ended = match (self.ended, self.news) {
+            (Some((why, _)), _) => why,
+            (None, None) => Ended::Lost,
+            (None, Some((_, Some(_)))) => Ended::Signaled,
+            (None, Some(_)) => Ended::Exited,
+        };
+        Ok(Exit { ended, code, signal, duration: self.begun.elapsed() })
+    }
+
+    fn end_in_time(&mut self, guard: &mut Child) {
+        let now = Instant::now();
+        // One that ended by itself was not stopped, whatever is left of it.
+        if self.ended.is_none() && self.news.is_none() {
+            let late = self.job.limits.deadline.is_some_and(|deadline| now >= self.begun + deadline);
+            let why = if self.job.stop.is_stopped() {
+                Some(Ended::Stopped)
+            } else {
+                late.then_some(Ended::Timeout)
+            };
+            if let Some(why) = why {
+                self.ended = Some((why, now));
+                // A guard that is gone has nothing left to end.
+                let _ = self.control.write_all(b"s");
+            }
+        }
+        let since = self.ended.map_or(self.begun, |(_, at)| at);
+        let over = self.ended.is_some() && now > since + self.job.limits.grace + GUARD_SLACK;
+        if over && !self.killed {
+            self.killed = true;
+            let _ = guard.kill();
+        }
+    }
+}
+
+/// Our own program, as the system knows it.
+pub fn own_program() -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    // A program that was replaced while it runs is still there under its number.
+    let gone = own.as_os_str().to_string_lossy().ends_with(" (deleted)");
+    Ok(if gone { PathBuf::from(OsString::from("/proc/self/exe")) } else { own })
+}

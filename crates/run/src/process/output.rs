@@ -1,0 +1,93 @@
+//! Bytes as records: lines where they are short, parts of lines where they are not.
+
+use std::collections::VecDeque;
+
+use super::{Event, Limits, MAX_RECORD_BYTES, Stream};
+
+pub(super) struct Collector {
+    stream: Stream,
+    /// The line so far, less than a record.
+    line: Vec<u8>,
+    /// The last records, once there were too many.
+    tail: VecDeque<Event>,
+    tail_bytes: usize,
+    most_tail_bytes: usize,
+    left_out: u64,
+}
+
+impl Collector {
+    pub(super) fn new(stream: Stream, limits: Limits) -> Self {
+        let most_tail_bytes = limits.tail_bytes;
+        Self { stream, line: Vec::new(), tail: VecDeque::new(), tail_bytes: 0, most_tail_bytes, left_out: 0 }
+    }
+
+    pub(super) fn take(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+        while !bytes.is_empty() {
+            let room = MAX_RECORD_BYTES - self.line.len();
+            let end = bytes.iter().take(room + 1).position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(room.min(bytes.len()));
+            self.line.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken + usize::from(end.is_some())..];
+            if end.is_some() {
+                self.record(false, head_left, tell);
+            } else if self.line.len() == MAX_RECORD_BYTES {
+                self.record(true, head_left, tell);
+            }
+        }
+    }
+
+    /// Tells what is left: the last line has no end, and the last records were kept.
+    pub(super) fn finish(&mut self, tell: &mut dyn FnMut(Event)) {
+        if !self.line.is_empty() {
+            // The limit is for what goes on for ever, not for the last words.
+            let mut head_left = if self.is_over() { 0 } else { usize::MAX };
+            self.record(false, &mut head_left, tell);
+        }
+        if self.left_out > 0 {
+            tell(Event::LeftOut { stream: self.stream, bytes: self.left_out });
+        }
+        self.tail.drain(..).for_each(tell);
+    }
+
+    fn is_over(&self) -> bool {
+        self.left_out > 0 || !self.tail.is_empty()
+    }
+
+    fn record(&mut self, goes_on: bool, head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+        let rest = if goes_on { self.unfinished() } else { Vec::new() };
+        let bytes = std::mem::replace(&mut self.line, rest);
+        let bytes = bytes.strip_suffix(b"\r").filter(|_| !goes_on).unwrap_or(&bytes);
+        let text = String::from_utf8_lossy(bytes);
+        let replaced = matches!(text, std::borrow::Cow::Owned(_));
+        let event = Event::Output { stream: self.stream, text: text.into_owned(), goes_on, replaced };
+        let size = bytes.len() + usize::from(!goes_on);
+        if size <= *head_left && !self.is_over() {
+            *head_left -= size;
+            return tell(event);
+        }
+        *head_left = 0;
+        self.tail.push_back(event);
+        self.tail_bytes += size;
+        while self.tail_bytes > self.most_tail_bytes {
+            let Some(Event::Output { text, goes_on, .. }) = self.tail.pop_front() else { break };
+            let size = text.len() + usize::from(!goes_on);
+            self.tail_bytes = self.tail_bytes.saturating_sub(size);
+            self.left_out += size as u64;
+        }
+    }
+
+    /// Takes a character that is not complete from the end of the line.
+    fn unfinished(&mut self) -> Vec<u8> {
+        let from = self.line.len().saturating_sub(3);
+        let start = (from..self.line.len()).rev().find(|at| self.line[*at] >= 0xC0);
+        let wanted = |byte: u8| match byte {
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            _ => 4,
+        };
+        match start {
+            Some(start) if self.line.len() - start < wanted(self.line[start]) => self.line.split_off(start),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! An agent in a terminal of tmux: waiting until it takes a line, and typing one.
+//!
+//! Nothing is ever typed blindly. A pane that is dead, scrolled, or asks something that is not known is an error; a line
+//! is sent only after it was seen where a person writes, and it counts as sent only when it is gone from there.
+
+mod screen;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use callsheet_core::agent::Terminal;
+
+use crate::process::Stop;
+use crate::tree;
+use screen::{Screen, View};
+
+/// Why a line could not be typed. Nothing was, unless [`TerminalError::Unsent`] says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TerminalError {
+    /// tmux is not there, or does not do what it is told.
+    Tmux(String),
+    /// The program in the pane is gone.
+    Dead {
+        screen: String,
+    },
+    /// A person scrolls in the pane.
+    Scrolled,
+    /// The agent asks something.
+    Dialog {
+        name: String,
+        todo: String,
+    },
+    /// It did not become ready in time.
+    NotReady {
+        screen: String,
+    },
+    /// The line was pasted, but is not to be seen.
+    NotTyped {
+        screen: String,
+    },
+    /// The line stands there, and Enter does not send it.
+    Unsent {
+        screen: String,
+    },
+    Stopped,
+}
+
+impl fmt::Display for TerminalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tmux(why) => write!(f, "tmux: {why}"),
+            Self::Dead { screen } => write!(f, "the program in the terminal is gone; it showed:\n{screen}"),
+            Self::Scrolled => f.write_str("somebody scrolls in the pane: leave copy mode first"),
+            Self::Dialog { name, todo } => write!(f, "the agent shows a dialog ({name}): {todo}"),
+            Self::NotReady { screen } => write!(f, "the agent does not take a line; it shows:\n{screen}"),
+            Self::NotTyped { screen } => write!(f, "the line is not to be seen; the agent shows:\n{screen}"),
+            Self::Unsent { screen } => {
+                write!(f, "the line was typed and not sent; the agent shows:\n{screen}")
+            }
+            Self::Stopped => f.write_str("it was stopped"),
+        }
+    }
+}
+
+impl std::error::Error for TerminalError {}
+
+/// Which tmux server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The one that a person uses.
+    Usual,
+    /// One of our own, under this name, without a configuration.
+    Own(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct Tmux {
+    server: Server,
+}
+
+/// A pane by its number, which nothing else can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pane(String);
+
+/// How many panes were opened, for names that differ.
+static OPENED: AtomicUsize = AtomicUsize::new(0);
+
+const LOOK: Duration = Duration::from_millis(100);
+/// Agents take an Enter that follows too soon for a part of what was pasted.
+const BEFORE_ENTER: Duration = Duration::from_millis(300);
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+const SENT_WITHIN: Duration = Duration::from_secs(3);
+const ENTERS: usize = 3;
+/// Wide enough that a path seldom has to be broken.
+const SIZE: (&str, &str) = ("220", "50");
+
+impl Tmux {
+    pub fn new(server: Server) -> Self {
+        Self { server }
+    }
+
+    /// Starts a program in a new pane of its own.
+    pub fn open(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        cwd: &Path,
+    ) -> Result<Pane, TerminalError> {
+        let cwd = cwd.to_str().ok_or_else(|| TerminalError::Tmux("a path is not UTF-8".into()))?;
+        if argv.first().is_none_or(|program| program.starts_with('-') || program.contains('=')) {
+            return Err(TerminalError::Tmux("this is no program".into()));
+        }
+        let session = format!("callsheet-{}-{}", std::process::id(), OPENED.fetch_add(1, Ordering::SeqCst));
+        let mut args = vec!["new-session", "-d", "-s", &session, "-P", "-F", "#{pane_id}"];
+        args.extend(["-x", SIZE.0, "-y", SIZE.1, "-c", cwd]);
+        // One word alone would be given to a shell; `env` makes it more than one, and sets the search path too, which tmux
+        // would take from elsewhere.
+        let env: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        args.extend(["--", "env"]);
+        args.extend(env.iter().chain(argv).map(String::as_str));
+        // In the same breath: a program that ends at once still has to be seen.
+        let window = format!("={session}:");
+        let keep = ["set-option", "-w", "-t", &window, "remain-on-exit", "on"];
+        let pane = self.both(&args, &keep)?;
+        Ok(Pane(pane.trim().to_owned()))
+    }
+
+    /// A pane that is there already, as a person names it.
+    pub fn find(&self, target: &str) -> Result<Pane, TerminalError> {
+        // Other beginnings are places relative to where somebody happens to be.
+        if !target.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '%' | '=' | '_')) {
+            return Err(TerminalError::Tmux(format!("there is no pane `{target}`")));
+        }
+        let id = self.run(&["display-message", "-p", "-t", target, "#{pane_id}"], "")?;
+        let id = id.trim();
+        let is_id = id.strip_prefix('%').is_some_and(|number| number.parse::<u32>().is_ok());
+        if is_id {
+            Ok(Pane(id.to_owned()))
+        } else {
+            Err(TerminalError::Tmux(format!("there is no pane `{target}`")))
+        }
+    }
+
+    /// Waits until the agent takes a line: its screen says so, stays the same, and asks nothing.
+    pub fn ready(
+        &self,
+        pane: &Pane,
+        agent: &Terminal,
+        within: Duration,
+        stop: &Stop,
+    ) -> Result<(), TerminalError> {
+        let begun = Instant::now();
+        let settle = Duration::from_millis(agent.settle_ms);
+        let mut last = (Screen::default(), Instant::now());
+        loop {
+            let screen = self.look(pane)?;
+            if screen != last.0 {
+                last = (screen, Instant::now());
+            }
+            let stable = last.1.elapsed() >= settle;
+            match last.0.view(agent) {
+                View::Ready if stable => return Ok(()),
+                View::Dialog(dialog) if stable => {
+                    return Err(TerminalError::Dialog {
+                        name: dialog.name.clone(),
+                        todo: dialog.todo.clone(),
+                    });
+                }
+                _ if begun.elapsed() > within => {
+                    return Err(TerminalError::NotReady { screen: last.0.shown() });
+                }
+                _ => {}
+            }
+            if stop.is_stopped() {
+                return Err(TerminalError::Stopped);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Types one line into a pane that is ready, and sends it. Gives how often Enter had to be pressed.
+    pub fn type_line(&self, pane: &Pane, agent: &Terminal, line: &str) -> Result<usize, TerminalError> {
+        if line.is_empty() || line.contains(char::is_control) {
+            return Err(TerminalError::Tmux("only one line can be typed".into()));
+        }
+        let before = self.look(pane)?;
+        if let View::Dialog(dialog) = before.view(agent) {
+            return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
+        }
+        let buffer = format!("callsheet-{}", std::process::id());
+        self.run(&["load-buffer", "-b", &buffer, "-"], line)?;
+        self.run(&["paste-buffer", "-p", "-d", "-b", &buffer, "-t", &pane.0], "")?;
+        let typed = self.until(pane, SEEN_WITHIN, |screen| screen.is_written(agent, line))?;
+        if let Err(screen) = typed {
+            return Err(TerminalError::NotTyped { screen });
+        }
+        thread::sleep(BEFORE_ENTER);
+        for enters in 1..=ENTERS {
+            // What came up meanwhile must not get the Enter.
+            if let View::Dialog(dialog) = self.look(pane)?.view(agent) {
+                return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
+            }
+            self.run(&["send-keys", "-t", &pane.0, "Enter"], "")?;
+            let sent = self.until(pane, SENT_WITHIN, |screen| !screen.is_written(agent, line))?;
+            if sent.is_ok() {
+                return Ok(enters);
+            }
+        }
+        Err(TerminalError::Unsent { screen: self.look(pane)?.shown() })
+    }
+
+    /// Ends the program in a pane with all that it started, and the server if it is our own.
+    pub fn close(&self, pane: &Pane, grace: Duration) -> Result<(), TerminalError> {
+        let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
+        if let Some(root) = raw.trim().parse().ok().and_then(|raw| tree::pid(raw).ok()) {
+            tree::end_below(root, grace);
+        }
+        if self.server == Server::Usual {
+            return self.run(&["kill-pane", "-t", &pane.0], "").map(drop);
+        }
+        // It may have ended with its last pane.
+        let _ = self.run(&["kill-server"], "");
+        Ok(())
+    }
+
+    /// Looks until it is so; gives the screen where it does not become so in time.
+    fn until(
+        &self,
+        pane: &Pane,
+        within: Duration,
+        is_so: impl Fn(&Screen) -> bool,
+    ) -> Result<Result<(), String>, TerminalError> {
+        let begun = Instant::now();
+        loop {
+            let screen = self.look(pane)?;
+            if is_so(&screen) {
+                return Ok(Ok(()));
+            }
+            if begun.elapsed() > within {
+                return Ok(Err(screen.shown()));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// What the pane shows, if a person who sits before it could type.
+    fn look(&self, pane: &Pane) -> Result<Screen, TerminalError> {
+        let state =
+            self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead} #{pane_in_mode}"], "")?;
+        let screen = Screen::new(&self.run(&["capture-pane", "-p", "-t", &pane.0], "")?);
+        match state.trim() {
+            "0 0" => Ok(screen),
+            state if state.starts_with("0 ") => Err(TerminalError::Scrolled),
+            _ => Err(TerminalError::Dead { screen: screen.shown() }),
+        }
+    }
+
+    fn run(&self, args: &[&str], input: &str) -> Result<String, TerminalError> {
+        self.told(&args.iter().map(|arg| plain(arg)).collect::<Vec<_>>(), input)
+    }
+
+    /// Two commands that nothing comes between.
+    fn both(&self, first: &[&str], second: &[&str]) -> Result<String, TerminalError> {
+        let words = first.iter().map(|arg| plain(arg)).chain([";".to_owned()]);
+        self.told(&words.chain(second.iter().map(|arg| plain(arg))).collect::<Vec<_>>(), "")
+    }
+
+    fn told(&self, args: &[String], input: &str) -> Result<String, TerminalError> {
+        let failed = |error: std::io::Error| TerminalError::Tmux(error.to_string());
+        let mut command = Command::new("tmux");
+        if let Server::Own(name) = &self.server {
+            command.args(["-L", name, "-f", "/dev/null"]);
+        }
+        // A client inside of tmux would be told about the server that it is in.
+        command.args(args).env_remove("TMUX").env_remove("TMUX_PANE");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes()).map_err(failed)?;
+        }
+        let output = child.wait_with_output().map_err(failed)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(TerminalError::Tmux(said.lines().next().unwrap_or("it failed without a word").to_owned()))
+    }
+}
+
+/// For tmux a semicolon at the end of an argument ends the command.
+fn plain(arg: &str) -> String {
+    match arg.strip_suffix(';') {
+        Some(rest) => format!("{rest}\\;"),
+        None => arg.to_owned(),
+    }
+}

@@ -1,0 +1,59 @@
+//! What a terminal shows, and what that means for an agent.
+
+use callsheet_core::agent::{Dialog, Terminal};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Screen {
+    rows: Vec<String>,
+}
+
+pub(super) enum View<'a> {
+    Ready,
+    Dialog(&'a Dialog),
+    Other,
+}
+
+impl Screen {
+    pub(super) fn new(captured: &str) -> Self {
+        let mut rows: Vec<String> = captured.lines().map(|row| row.trim_end().to_owned()).collect();
+        while rows.last().is_some_and(String::is_empty) {
+            rows.pop();
+        }
+        Self { rows }
+    }
+
+    /// Dialogs first: an agent may draw the place to write before it asks something.
+    pub(super) fn view<'a>(&self, agent: &'a Terminal) -> View<'a> {
+        let shows = |words: &String| self.rows.iter().any(|row| row.contains(words.as_str()));
+        if let Some(dialog) = agent.dialogs.iter().find(|dialog| dialog.shows.iter().all(shows)) {
+            return View::Dialog(dialog);
+        }
+        let ready = agent.ready.iter().any(shows) && !agent.busy.iter().any(shows);
+        if ready && self.composer(agent).is_some() { View::Ready } else { View::Other }
+    }
+
+    /// Whether `line` stands where a person writes. Long lines are broken there, at any place.
+    pub(super) fn is_written(&self, agent: &Terminal, line: &str) -> bool {
+        let Some(at) = self.composer(agent) else { return false };
+        let bare = |text: &str| -> String { text.chars().filter(|c| !is_drawn(*c)).collect() };
+        let written = bare(&self.rows[at..].concat());
+        let written = written.strip_prefix(bare(&agent.composer).as_str()).unwrap_or(&written);
+        written.starts_with(bare(line).as_str())
+    }
+
+    /// The last row that begins as the place to write does: what was said before stands above it.
+    fn composer(&self, agent: &Terminal) -> Option<usize> {
+        let begins = |row: &String| row.trim_start_matches(is_drawn).starts_with(agent.composer.as_str());
+        self.rows.iter().rposition(begins)
+    }
+
+    /// For a person who reads an error.
+    pub(super) fn shown(&self) -> String {
+        self.rows.join("\n")
+    }
+}
+
+/// Blanks and the lines of boxes.
+fn is_drawn(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{2500}'..='\u{259f}')
+}

@@ -1,0 +1,64 @@
+//! What only the edge can look up for a delivery: files behind `@path`, and the transcript that an agent keeps.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use callsheet_core::agent::Transcript;
+use callsheet_core::deliver::at_paths;
+use callsheet_core::receipt::Watch;
+
+/// Folders are gone down so far: a year, a month and a day, or a project.
+const LEVELS: usize = 4;
+/// A transcript is read so far. The prompt stands at its beginning, or was not told.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Which of the prompt's `@path`s an agent that works in `worktree` would find.
+pub fn found_at_paths(prompt: &str, worktree: &Path) -> Vec<String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let is_there = |path: &String| match (path.strip_prefix("~/"), &home) {
+        (Some(rest), Some(home)) => home.join(rest).exists(),
+        _ => worktree.join(path).exists(),
+    };
+    at_paths(prompt).into_iter().filter(is_there).collect()
+}
+
+/// Whether the transcript of `session` holds the prompt among what the agent was told. `env` is what was added to the
+/// agent's environment.
+pub fn transcript_has_prompt(
+    transcript: &Transcript,
+    session: &str,
+    env: &BTreeMap<String, String>,
+    watch: &mut Watch<'_>,
+) -> bool {
+    let variable = |name: &str| env.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
+    let set = variable(&transcript.variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let root = set.or_else(|| Some(PathBuf::from(variable("HOME")?).join(&transcript.home)));
+    let Some(file) = root.and_then(|root| find(&root.join(&transcript.folder), session, LEVELS)) else {
+        return false;
+    };
+    let Ok(file) = File::open(file) else { return false };
+    let mut lines = BufReader::new(file.take(MOST_BYTES)).lines().map_while(Result::ok);
+    lines.any(|line| watch.transcript_line(&line))
+}
+
+/// The file of a session: its id ends the name.
+fn find(folder: &Path, session: &str, levels: usize) -> Option<PathBuf> {
+    let wanted = format!("{session}.jsonl");
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+        let name = entry.file_name();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+            Ok(kind) if kind.is_file() && name.to_string_lossy().ends_with(&wanted) => {
+                return Some(entry.path());
+            }
+            _ => {}
+        }
+    }
+    // The newest is most likely the one.
+    folders.sort();
+    folders.iter().rev().filter(|_| levels > 0).find_map(|folder| find(folder, session, levels - 1))
+}

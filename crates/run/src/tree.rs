@@ -1,0 +1,160 @@
+//! The processes below this one, however deep, and their end.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use rustix::process::Signal;
+use rustix::process::{Pid, WaitOptions, getpid, kill_process, kill_process_group};
+
+const BLINK: Duration = Duration::from_millis(20);
+
+/// However fast something starts others, it is given up after this: then only the system can help.
+const MOST_TIME: Duration = Duration::from_secs(10);
+
+/// From now on, processes whose parents end become ours, if they are below us.
+#[cfg(target_os = "linux")]
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn pid(raw: u32) -> io::Result<Pid> {
+    i32::try_from(raw).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Sends a signal to the group of a process and to everything below this one.
+pub(crate) fn signal_all(group: Pid, signal: Signal) {
+    let _ = kill_process_group(group, signal);
+    signal_below(getpid(), signal);
+}
+
+/// Sends a signal to everything below `root`.
+pub(crate) fn signal_below(root: Pid, signal: Signal) {
+    send(&below(root), signal);
+}
+
+fn send(pids: &[Pid], signal: Signal) {
+    for pid in pids {
+        // One that is gone meanwhile needs none.
+        let _ = kill_process(*pid, signal);
+    }
+}
+
+/// Ends everything below this process: asks, waits for as long as `grace` says, unless `hurry` says otherwise, then makes.
+pub(crate) fn end(hurry: &dyn Fn() -> bool, grace: Duration) {
+    let begun = Instant::now();
+    let mut hurried = false;
+    collect();
+    signal_below(getpid(), Signal::TERM);
+    loop {
+        collect();
+        if below(getpid()).is_empty() || begun.elapsed() > grace + MOST_TIME {
+            return;
+        }
+        hurried |= hurry();
+        if hurried || begun.elapsed() >= grace {
+            signal_below(getpid(), Signal::KILL);
+        }
+        thread::sleep(BLINK);
+    }
+}
+
+/// Ends a process that is not our child, and everything below it.
+pub(crate) fn end_below(root: Pid, grace: Duration) {
+    let mut all = below(root);
+    all.push(root);
+    let begun = Instant::now();
+    send(&all, Signal::TERM);
+    let is_there = |pid: &Pid| is_alive(*pid);
+    while all.iter().any(is_there) && begun.elapsed() < grace + MOST_TIME {
+        if begun.elapsed() >= grace {
+            send(&all, Signal::KILL);
+        }
+        thread::sleep(BLINK);
+        // Before its parent is gone, what it started meanwhile can still be found.
+        let more: Vec<Pid> =
+            all.iter().flat_map(|pid| below(*pid)).filter(|pid| !all.contains(pid)).collect();
+        all.extend(more);
+    }
+}
+
+/// The variable that all processes of a run have.
+pub(crate) const MARK: &str = "CALLSHEET_GUARDED";
+
+/// Ends every process that has this mark in its environment; whether there was one. Only for when there is nobody who
+/// knows whose children they are: a program can take its environment away.
+#[cfg(target_os = "linux")]
+pub(crate) fn end_marked(mark: &str) -> bool {
+    let wanted = format!("{MARK}={mark}");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid =
+            entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()).and_then(Pid::from_raw);
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let has = environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes());
+        found.extend(pid.filter(|pid| has && is_alive(*pid)));
+    }
+    send(&found, Signal::KILL);
+    !found.is_empty()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn end_marked(_mark: &str) -> bool {
+    false
+}
+
+/// A zombie is not alive: nobody has taken note of its end yet.
+fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    match stat.rsplit_once(')') {
+        Some((_, rest)) => !rest.trim_start().starts_with(['Z', 'X']),
+        None => !cfg!(target_os = "linux") && rustix::process::test_kill_process(pid).is_ok(),
+    }
+}
+
+/// Takes note of every child that ended, so that none stays as a zombie.
+fn collect() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+}
+
+/// Every process below `root`, zombies left out.
+#[cfg(target_os = "linux")]
+pub(crate) fn below(root: Pid) -> Vec<Pid> {
+    let mut all: Vec<(i32, i32)> = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name of a program may hold anything, brackets too.
+        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
+        let mut fields = rest.split_whitespace();
+        let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse::<i32>().ok()));
+        if let (Some(state), Some(parent)) = (state, parent)
+            && state != "Z"
+            && state != "X"
+        {
+            all.push((pid, parent));
+        }
+    }
+    let mut found = vec![root.as_raw_nonzero().get()];
+    let mut at = 0;
+    while at < found.len() {
+        let parent = found[at];
+        found.extend(all.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.drain(..1);
+    found.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+/// Elsewhere there is no list to look at; the agent's own group is what can be found.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn below(_root: Pid) -> Vec<Pid> {
+    Vec::new()
+}

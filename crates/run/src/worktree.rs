@@ -1,0 +1,100 @@
+//! One worktree and one branch for each task, made once and used again. Nothing here deletes anything.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::git::{Git, GitError, text};
+
+/// A place of its own for a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    pub branch: String,
+    /// It was made just now.
+    pub fresh: bool,
+}
+
+/// The worktree of the task, below `home`; made from the present commit where there is none.
+pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
+    let name = file_name(task);
+    let branch = format!("callsheet/{name}");
+    let path = home.join(&name);
+    let shown = path
+        .to_str()
+        .ok_or_else(|| GitError { what: "worktree".into(), why: "a path is not UTF-8".into() })?;
+    let known = listed(git)?;
+    let of_task = known.into_iter().find(|(_, of)| of.as_deref() == Some(branch.as_str()));
+    if let Some((path, _)) = of_task.filter(|(path, _)| path.is_dir()) {
+        return Ok(Worktree { path, branch, fresh: false });
+    }
+    if path.symlink_metadata().is_ok() {
+        let why =
+            format!("`{shown}` is there, but is no worktree of the branch `{branch}`; it is left as it is");
+        return Err(GitError { what: "worktree".into(), why });
+    }
+    std::fs::create_dir_all(home).map_err(|error| GitError {
+        what: "worktree".into(),
+        why: format!("`{}`: {error}", home.display()),
+    })?;
+    let full = format!("refs/heads/{branch}");
+    let exists = git.done(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "").is_ok();
+    // Forced, since git still knows a worktree whose folder somebody removed.
+    let mut args = vec!["worktree", "add", "--force", "--quiet"];
+    if exists {
+        args.extend(["--end-of-options", shown, &branch]);
+    } else {
+        args.extend(["-b", &branch, "--end-of-options", shown, "HEAD"]);
+    }
+    git.done(&args, "")?;
+    Ok(Worktree { path, branch, fresh: true })
+}
+
+/// Every worktree, and the branch that is checked out there.
+fn listed(git: &Git) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
+    let mut all: Vec<(PathBuf, Option<String>)> = Vec::new();
+    for line in text(&git.done(&["worktree", "list", "--porcelain", "-z"], "")?).split('\0') {
+        if let Some(path) = line.strip_prefix("worktree ") {
+            all.push((PathBuf::from(path), None));
+        } else if let (Some(branch), Some(last)) = (line.strip_prefix("branch refs/heads/"), all.last_mut()) {
+            last.1 = Some(branch.to_owned());
+        }
+    }
+    Ok(all)
+}
+
+/// A task's id as part of a branch and of a path. One that cannot be used as it is gets a name that no other has.
+fn file_name(task: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let good =
+        task.starts_with(|c: char| c.is_ascii_alphanumeric()) && task.chars().all(plain) && task.len() <= 64;
+    if good {
+        return task.to_owned();
+    }
+    let readable: String = task.chars().filter(|c| plain(*c)).take(40).collect();
+    let digest = Sha256::digest(task.as_bytes());
+    let hash: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("task-{}-{hash}", readable.trim_matches('-')).replace("--", "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn names_of_tasks_are_harmless_and_different() {
+        assert_eq!(file_name("T-12"), "T-12");
+        let odd = ["-x", "../../x", "a/b", "a b", "", ".git", "x.lock", "a~b", "é", "a\nb"];
+        let names: Vec<String> = odd.iter().map(|task| file_name(task)).collect();
+        for name in &names {
+            assert!(
+                name.starts_with("task-") && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),
+                "{name}"
+            );
+        }
+        let mut different = names.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), names.len());
+    }
+}

@@ -1,0 +1,153 @@
+//! For tests alone: an agent that does what its arguments say, one word after the other, and the guard of its runs.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, reason = "it is a test's agent")]
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+use std::{env, fs, process};
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if args.first().is_some_and(|first| first == callsheet_run::GUARD) {
+        return ExitCode::from(callsheet_run::guard());
+    }
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let mut next = || words.next().map_or("", String::as_str);
+        match word.as_str() {
+            // Input and output.
+            "read" => {
+                let mut all = Vec::new();
+                io::stdin().read_to_end(&mut all).unwrap();
+                println!("read {} bytes", all.len());
+            }
+            "cat" => drop(io::copy(&mut io::stdin(), &mut io::stdout()).unwrap()),
+            "say" => println!("{}", next()),
+            "say-part" => {
+                print!("{}", next());
+                io::stdout().flush().unwrap();
+            }
+            "talk" => eprintln!("{}", next()),
+            "bytes" => {
+                let bytes: Vec<u8> = next().split(',').map(|byte| byte.parse().unwrap()).collect();
+                io::stdout().write_all(&bytes).unwrap();
+            }
+            "line-of" => {
+                let count: usize = next().parse().unwrap();
+                let chunk = vec![b'x'; 1 << 20];
+                let mut left = count;
+                while left > 0 {
+                    let size = left.min(chunk.len());
+                    io::stdout().write_all(&chunk[..size]).unwrap();
+                    left -= size;
+                }
+                println!();
+            }
+            "for-ever" => loop {
+                if writeln!(io::stdout(), "again and again").is_err() {
+                    return ExitCode::FAILURE;
+                }
+            },
+            "argv" => println!("{args:?}"),
+            "env" => println!("{:?}", env::var(next()).ok()),
+            "cwd" => println!("{}", env::current_dir().unwrap().display()),
+            // Time and ends.
+            "sleep" => thread::sleep(Duration::from_millis(next().parse().unwrap())),
+            "exit" => process::exit(next().parse().unwrap()),
+            "abort" => process::abort(),
+            "kill-self" => kill_process(getpid(), Signal::KILL).unwrap(),
+            "ignore-term" => shrug(),
+            // Other processes: each of them does what one argument says, split at blanks.
+            "child" => drop(another(next(), false).spawn().unwrap()),
+            "child-setsid" => drop(another(next(), true).spawn().unwrap()),
+            "child-wait" => drop(another(next(), false).spawn().unwrap().wait().unwrap()),
+            "setsid" => drop(rustix::process::setsid().unwrap()),
+            "kill-guard" => kill_process(rustix::process::getppid().unwrap(), Signal::KILL).unwrap(),
+            "kill-ours" => {
+                // The guard's parent: whoever started the run.
+                let stat = fs::read_to_string(format!("/proc/{}/stat", rustix::process::getppid().unwrap()))
+                    .unwrap();
+                let parent =
+                    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+                kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+            }
+            // Files.
+            "write" => fs::write(next(), "written").unwrap(),
+            "append" => {
+                let mut file = fs::OpenOptions::new().append(true).open(next()).unwrap();
+                file.write_all(b"more").unwrap();
+            }
+            "remove" => fs::remove_file(next()).unwrap(),
+            "remove-all" => fs::remove_dir_all(next()).unwrap(),
+            "link" => std::os::unix::fs::symlink(next(), words.next().unwrap()).unwrap(),
+            // A run of its own, in the middle of which this process can be ended.
+            "run-job" => run_job(next()),
+            other => panic_about(other),
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn panic_about(word: &str) {
+    eprintln!("the fake agent knows no `{word}`");
+    process::exit(99);
+}
+
+fn another(script: &str, leaves: bool) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    if leaves {
+        command.arg("setsid");
+    } else {
+        command.process_group(0);
+    }
+    // What a child tells its own children has plus signs.
+    let between = if script.contains(' ') { ' ' } else { '+' };
+    command.args(script.split(between).filter(|word| !word.is_empty())).stdin(Stdio::null());
+    command
+}
+
+/// Nothing without unsafe code ignores a signal; a shell does, and what it becomes goes on doing so.
+fn shrug() {
+    if env::var_os("SHRUGS").is_none() {
+        let error = Command::new("sh")
+            .args(["-c", "trap '' TERM HUP INT; exec \"$0\" \"$@\""])
+            .arg(env::current_exe().unwrap())
+            .args(env::args().skip(1))
+            .env("SHRUGS", "1")
+            .exec();
+        eprintln!("{error}");
+    }
+}
+
+fn run_job(script: &str) {
+    let job = callsheet_run::Job {
+        argv: [env::current_exe().unwrap().to_str().unwrap().to_owned()]
+            .into_iter()
+            .chain(script.split(' ').map(str::to_owned))
+            .collect(),
+        env: Default::default(),
+        cwd: env::current_dir().unwrap(),
+        stdin: Vec::new(),
+        limits: callsheet_run::Limits::default(),
+        guard: env::current_exe().unwrap(),
+        stop: callsheet_run::Stop::default(),
+    };
+    let (mut most, mut told, mut left_out) = (0, 0, 0);
+    let exit = callsheet_run::run_process(&job, &mut |event| match event {
+        callsheet_run::Event::Output { text, .. } => {
+            most = most.max(text.len());
+            told += text.len();
+        }
+        callsheet_run::Event::LeftOut { bytes, .. } => left_out += bytes,
+        callsheet_run::Event::Started { .. } => {}
+    });
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB");
+    println!("{:?} {most} {told} {left_out} {peak}", exit.unwrap().ended);
+}

@@ -1,0 +1,213 @@
+//! The shipped agents with the real CLIs, headless, on the mock model: what was delivered is what the model got.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use callsheet_core::agent::{Agent, By, Permit};
+use callsheet_core::deliver::{Handover, Mcp, by_file_line, deliver};
+use callsheet_core::fact::{Change, Ended, Reason};
+use callsheet_core::receipt::{Receipt, Watch};
+use callsheet_core::request::Layout;
+use callsheet_core::scope::Scope;
+use callsheet_core::{Builtin, Library, find_agent};
+use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
+use callsheet_run::{
+    Before, Event, Limits, Performed, Performing, Server, Stop, Stream, found_at_paths, perform, told_by,
+    transcript_has_prompt,
+};
+use serde_json::json;
+
+use crate::support::{AGENT, assert_nothing_left, git};
+
+/// What came of one run.
+struct Run {
+    by: By,
+    exit: (Ended, Option<i32>),
+    receipts: Vec<Receipt>,
+    session: Option<String>,
+    said: String,
+}
+
+fn shipped(cli: Cli) -> Agent {
+    find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
+}
+
+/// Hands `prompt` over as `callsheet run` would.
+fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
+    let agent = shipped(cli);
+    let worktree = room.project();
+    // Gemini takes no settings from below a folder that everybody can write.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(room.path().file_name().unwrap());
+    let folder = folder.display().to_string();
+    let by_file =
+        by_file_line(&Library::new(&Builtin), &Layout::default(), &format!("{folder}/prompt.md")).unwrap();
+    let mut env: BTreeMap<String, String> = room.env(cli).unwrap();
+    let program: PathBuf = cli.program().unwrap();
+    env.insert("PATH".into(), format!("{}:{}", program.parent().unwrap().display(), env["PATH"]));
+    let found = found_at_paths(prompt, &worktree);
+    let model = (cli == Cli::Gemini).then(|| "gemini-2.5-pro".to_owned());
+    let shown = worktree.display().to_string();
+    let how =
+        Handover { worktree: shown, folder: folder.clone(), by_file, env, at_paths: found, model, ..how };
+    let delivery = deliver(&agent, prompt, &how).unwrap();
+    let with = Performing {
+        guard: AGENT.into(),
+        limits: Limits { deadline: Some(Duration::from_secs(120)), ..Limits::default() },
+        stop: Stop::default(),
+        server: Server::Usual,
+        ready_within: Duration::ZERO,
+    };
+    let told = told_by(&delivery.acts, prompt);
+    let mut watch = Watch::new(&agent, &told);
+    let (mut receipts, mut said) = (Vec::new(), String::new());
+    let performed = perform(&delivery.acts, prompt, &with, &mut |event| match event {
+        Event::Started { .. } => receipts.push(Receipt::Spawned),
+        Event::Output { stream: Stream::Stdout, text, goes_on, .. } => {
+            receipts.extend(watch.output(&text, goes_on))
+        }
+        Event::Output { text, .. } => said.push_str(&format!("{text}\n")),
+        Event::LeftOut { .. } => {}
+    });
+    drop(fs::remove_dir_all(folder));
+    let session = watch.told.session.clone();
+    if let (Some(transcript), Some(session)) = (&agent.transcript, &session)
+        && transcript_has_prompt(transcript, session, &how.env, &mut watch)
+    {
+        receipts.push(Receipt::Echoed);
+    }
+    match performed {
+        Ok(Performed::Ran(exit)) => Run {
+            by: delivery.by,
+            exit: (exit.ended, exit.code),
+            receipts,
+            session: watch.told.session,
+            said,
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether the model got this text, as the agent is known to pass it on.
+fn got(room: &Room, cli: Cli, text: &str) -> bool {
+    let is = |said: &String| match cli {
+        Cli::Copilot => {
+            said.split_once("</current_datetime>\n\n").is_some_and(|(_, said)| said == text.trim_end())
+        }
+        _ => said == text,
+    };
+    room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).any(|said| is(&said))
+}
+
+const ODD: &str = "  \tleading blanks\r\n\"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n# !x -y @nothere.md\nend \n\n ";
+
+fn prompts_arrive(cli: Cli) {
+    let long = format!("MARK {}", "0123456789 abcdef\n".repeat(1_000_000 / 18));
+    let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
+    git(&room.project(), &["init", "-q"]);
+    fs::write(room.project().join("README.md"), "what the readme says").unwrap();
+    // What stands before the text is what an agent needs so that it is one.
+    let odd = format!("{ODD}MARK\n");
+    let slash = "/help MARK me";
+    let before = if cli == Cli::Claude { "\n" } else { "" };
+    for (prompt, before) in
+        [(odd.as_str(), ""), ("--version MARK", ""), ("!ls MARK", ""), (slash, before), (&long, "")]
+    {
+        let beginning: String = prompt.chars().take(20).collect();
+        let run = hand_over(&room, cli, prompt, Handover::default());
+        assert_eq!((run.by, run.exit), (By::Stdin, (Ended::Exited, Some(0))), "{}", run.said);
+        assert!(got(&room, cli, &format!("{before}{prompt}")), "{beginning:?}");
+        assert!(run.receipts.contains(&Receipt::Accepted) && !run.receipts.contains(&Receipt::Acting));
+        // Gemini ends without waiting until all that it printed is taken, so that a long echo can be lost.
+        if prompt.len() < 60_000 || cli != Cli::Gemini {
+            assert!(run.receipts.contains(&Receipt::Echoed), "{beginning:?} {:?}", run.receipts);
+        }
+    }
+}
+
+fn files_are_not_put_in(cli: Cli, expected: By) {
+    let room = Room::new(Script::new().on_marker("instructions", [Step::text("I did.")])).unwrap();
+    git(&room.project(), &["init", "-q"]);
+    fs::write(room.project().join("README.md"), "what the readme says").unwrap();
+    let run = hand_over(&room, cli, "The instructions are in @README.md\n", Handover::default());
+    assert_eq!((run.by, run.exit), (expected, (Ended::Exited, Some(0))), "{}", run.said);
+    assert!(
+        room.mock.requests().iter().all(|request| !request.body.to_string().contains("what the readme says"))
+    );
+}
+
+/// Files inside and outside of the scope; a session that goes on; our server's tool.
+fn works_and_goes_on(cli: Cli) {
+    let write = |project: &Path, file: &str| {
+        let path = project.join(file);
+        Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
+            .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
+            .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
+    };
+    let room = Room::with(|project| {
+        let steps = [write(project, "src/in.txt"), write(project, "out.txt"), Step::text("I did.")];
+        Script::new().on("Write.", steps).on("Go on.", [Step::text("I went on.")])
+    })
+    .unwrap();
+    let project = room.project();
+    fs::create_dir(project.join("src")).unwrap();
+    fs::write(project.join("src/a"), "a").unwrap();
+    git(&project, &["init", "-q"]);
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "first"]);
+    let before = Before::look(&project).unwrap().unwrap();
+    let scope = Scope { write: vec!["src/**".into()], exclude: vec!["secret/**".into()] };
+    // A server that ends at once hinders nobody.
+    let mcp = Some(Mcp { command: "true".into(), args: vec!["mcp".into()] });
+    let session = Some("11111111-1111-4111-8111-111111111111".to_owned());
+    let how = Handover { scope: scope.clone(), permit: Permit::Edit, mcp, session, ..Handover::default() };
+    let run = hand_over(&room, cli, "Write.", how);
+    assert_eq!(run.exit, (Ended::Exited, Some(0)), "{}", run.said);
+    assert!(run.receipts.contains(&Receipt::Acting), "{:?}", run.receipts);
+    let seen = before.observe(&scope);
+    let changed: Vec<_> = seen.changed.iter().map(|file| (file.path.as_str(), file.change)).collect();
+    assert_eq!(changed, [("out.txt", Change::Untracked), ("src/in.txt", Change::Untracked)], "{}", run.said);
+    let violations: Vec<_> = seen.violations.iter().map(|file| (file.path.as_str(), file.reason)).collect();
+    assert_eq!(violations, [("out.txt", Reason::OutsideWrite)]);
+
+    let how = Handover { resume: run.session, ..Handover::default() };
+    let run = hand_over(&room, cli, "Go on.", how);
+    assert_eq!(run.exit, (Ended::Exited, Some(0)), "{}", run.said);
+    let requests = room.mock.requests();
+    let texts = requests.last().unwrap().user_texts();
+    let spoken = |wanted: &str| texts.iter().any(|text| text.ends_with(wanted));
+    assert!(spoken("Write.") && spoken("Go on."), "{texts:?}");
+    assert_nothing_left(&room.path().display().to_string());
+}
+
+/// The same tests for each of the CLIs, so that they run next to each other.
+macro_rules! for_each_cli {
+    ($($name:ident: $cli:ident $by:ident,)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn gets_prompts_as_they_are() {
+                on_loopback(&[Cli::$cli], || prompts_arrive(Cli::$cli));
+            }
+
+            #[test]
+            fn gets_no_files_that_nobody_composed() {
+                on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli, By::$by));
+            }
+
+            #[test]
+            fn works_within_its_permission_and_goes_on() {
+                on_loopback(&[Cli::$cli], || works_and_goes_on(Cli::$cli));
+            }
+        }
+    )*};
+}
+
+for_each_cli! {
+    claude: Claude File,
+    codex: Codex Stdin,
+    gemini: Gemini File,
+    copilot: Copilot Stdin,
+}

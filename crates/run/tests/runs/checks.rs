@@ -1,0 +1,55 @@
+//! Checks are run without a shell, and only an exit code of zero is a pass.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use callsheet_core::fact::{CheckResult, CheckRun, Ended};
+use callsheet_core::split_words;
+use callsheet_run::{CheckSpec, Stop, run_check};
+
+use crate::support::AGENT;
+
+fn check(command: &str, timeout_ms: u64) -> CheckRun {
+    let argv = split_words(&format!("{AGENT} {command}")).unwrap();
+    let spec = CheckSpec { name: "c".into(), argv, timeout: Some(Duration::from_millis(timeout_ms)) };
+    run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), &mut |_| {})
+}
+
+#[test]
+fn results_are_exit_codes() {
+    let of = |command: &str, timeout_ms| {
+        let run = check(command, timeout_ms);
+        (run.result, run.ended, run.exit_code, run.output)
+    };
+    let minute = 60_000;
+    assert_eq!(
+        of("say 'all well'", minute),
+        (CheckResult::Passed, Some(Ended::Exited), Some(0), "all well\n".into())
+    );
+    assert_eq!(
+        of("talk bad exit 1", minute),
+        (CheckResult::Failed, Some(Ended::Exited), Some(1), "bad\n".into())
+    );
+    assert_eq!(of("kill-self", minute), (CheckResult::Failed, Some(Ended::Signaled), None, String::new()));
+    assert_eq!(of("sleep 60000", 200), (CheckResult::Pending, Some(Ended::Timeout), None, String::new()));
+}
+
+#[test]
+fn words_are_no_shell() {
+    let run = check(r#"argv exit 0 "a b" '$HOME;x'"#, 60_000);
+    assert_eq!(run.output, "[\"argv\", \"exit\", \"0\", \"a b\", \"$HOME;x\"]\n");
+}
+
+#[test]
+fn one_that_cannot_be_started_is_pending() {
+    let spec = CheckSpec { name: "c".into(), argv: vec!["no-such-program".into()], timeout: None };
+    let run = run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), &mut |_| {});
+    assert_eq!((run.result, run.ended, run.exit_code), (CheckResult::Pending, None, None));
+}
+
+#[test]
+fn the_end_of_long_output_is_kept() {
+    let run = check("line-of 1000000 say end exit 3", 60_000);
+    // Of the records that the line is told in, the last one is short enough to be kept.
+    assert_eq!(run.output, format!("[983040 bytes left out]\n{}\nend\n", "x".repeat(1_000_000 - 983_040)));
+}

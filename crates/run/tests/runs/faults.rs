@@ -1,0 +1,254 @@
+//! Whatever an agent does with its input, its output and its end is told as it was.
+
+use std::time::Duration;
+
+use callsheet_core::fact::Ended::{Exited, Signaled, Stopped, Timeout};
+use callsheet_run::{Event, Job, Limits, MAX_RECORD_BYTES, StartError, Stream, run_process};
+
+use crate::support::{AGENT, agent, job, run, within};
+
+#[test]
+fn output_comes_by_lines_and_streams() {
+    let ran = agent(&["say", "one", "talk", "two", "say", "", "say-part", "three", "exit", "3"]);
+    assert_eq!(ran.ended(), (Exited, Some(3), None));
+    assert_eq!((ran.out().as_str(), ran.text(Stream::Stderr).as_str()), ("one\n\nthree\n", "two\n"));
+    assert!(matches!(ran.events[0], Event::Started { .. }));
+}
+
+#[test]
+fn input_is_given_whole_and_closed() {
+    let stdin = "{{x}} $HOME `id`\r\n\té\0\u{1b}".repeat(50_000).into_bytes();
+    let ran = run(&Job { stdin: stdin.clone(), ..job(&["read"]) });
+    assert_eq!(ran.out(), format!("read {} bytes\n", stdin.len()));
+    // Without any, reading ends at once.
+    assert_eq!(agent(&["read"]).out(), "read 0 bytes\n");
+}
+
+#[test]
+fn input_that_nobody_reads_hinders_nobody() {
+    let stdin = vec![b'x'; 4 << 20];
+    let never = run(&Job { stdin: stdin.clone(), ..job(&["say", "busy"]) });
+    assert_eq!((never.ended(), never.out().as_str()), ((Exited, Some(0), None), "busy\n"));
+    let closes = ["sh", "-c", "exec <&-; echo closed; sleep 0.1; exit 4"].map(str::to_owned).to_vec();
+    let closed = run(&Job { stdin: stdin.clone(), argv: closes, ..job(&[]) });
+    assert_eq!((closed.ended(), closed.out().as_str()), ((Exited, Some(4), None), "closed\n"));
+    // Nor does it keep anybody from stopping.
+    let limits = Limits { deadline: Some(Duration::from_millis(300)), ..Limits::default() };
+    let hung = run(&Job { stdin, limits, ..job(&["sleep", "60000"]) });
+    assert_eq!(hung.ended(), (Timeout, None, Some(15)));
+}
+
+#[test]
+fn nothing_at_all_is_no_success_by_itself() {
+    let ran = agent(&[]);
+    assert_eq!((ran.ended(), ran.out().as_str(), ran.events.len()), ((Exited, Some(0), None), "", 1));
+}
+
+#[test]
+fn success_that_is_only_said_is_not_an_exit_code() {
+    let ran = agent(&["say", "{\"type\":\"result\",\"is_error\":false}", "exit", "1"]);
+    assert_eq!(ran.ended(), (Exited, Some(1), None));
+}
+
+#[test]
+fn one_line_of_100_mb_comes_in_records_of_a_bounded_size() {
+    // In a process of its own, so that nobody else's memory is counted.
+    let ran = agent(&["run-job", "line-of 100000000 say end"]);
+    let out = ran.out();
+    let words: Vec<&str> = out.split_whitespace().collect();
+    let number = |at: usize| words[at].parse::<usize>().unwrap();
+    let (most, told, left_out, peak_kb) = (number(1), number(2), number(3), number(4));
+    assert_eq!((words[0], most, told + left_out), ("Exited", MAX_RECORD_BYTES, 100_000_003));
+    let limits = Limits::default();
+    assert!(told <= limits.head_bytes + limits.tail_bytes, "{told}");
+    assert!(peak_kb < 50_000, "{peak_kb} kB");
+}
+
+#[test]
+fn endless_output_is_capped_and_its_end_is_told() {
+    let limits = Limits {
+        deadline: Some(Duration::from_millis(500)),
+        grace: Duration::from_millis(300),
+        head_bytes: 1000,
+        tail_bytes: 160,
+    };
+    let ran = run(&Job { limits, ..job(&["for-ever"]) });
+    assert_eq!(ran.ended(), (Timeout, None, Some(15)));
+    let kinds: Vec<usize> = ran
+        .events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| matches!(event, Event::LeftOut { .. }))
+        .map(|(at, _)| at)
+        .collect();
+    // 62 lines of 16 bytes, what is left out, and the last 10 lines, of which one may be cut.
+    assert_eq!(kinds, [63]);
+    assert!((73..=75).contains(&ran.events.len()), "{}", ran.events.len());
+}
+
+#[test]
+fn the_end_of_much_output_is_told_though_the_middle_is_not() {
+    let limits = Limits { head_bytes: 10, tail_bytes: 100, ..job(&[]).limits };
+    let ran =
+        run(&Job { limits, ..job(&["say", "first", "line-of", "200000", "say", "{\"type\":\"result\"}"]) });
+    assert_eq!(
+        ran.events[1..],
+        [
+            Event::Output { stream: Stream::Stdout, text: "first".into(), goes_on: false, replaced: false },
+            Event::LeftOut { stream: Stream::Stdout, bytes: 200_001 },
+            Event::Output {
+                stream: Stream::Stdout,
+                text: "{\"type\":\"result\"}".into(),
+                goes_on: false,
+                replaced: false
+            },
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_utf_8_is_replaced_and_marked() {
+    let ran = agent(&["bytes", "97,255,98,10,195,169,10"]);
+    let output = |text: &str, replaced| Event::Output {
+        stream: Stream::Stdout,
+        text: text.into(),
+        goes_on: false,
+        replaced,
+    };
+    assert_eq!(ran.events[1..], [output("a\u{fffd}b", true), output("é", false)]);
+}
+
+#[test]
+fn a_character_on_the_edge_of_a_record_stays_whole() {
+    let ran = agent(&["say-part", &"x".repeat(MAX_RECORD_BYTES - 1), "say", "éy"]);
+    let records: Vec<(usize, bool, bool)> = ran
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Output { text, goes_on, replaced, .. } => Some((text.len(), *goes_on, *replaced)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(records, [(MAX_RECORD_BYTES - 1, true, false), (3, false, false)]);
+}
+
+#[test]
+fn zero_bytes_and_escapes_are_carried() {
+    let ran = agent(&["bytes", "0,27,91,50,74,13,10,10"]);
+    assert_eq!(ran.out(), "\0\u{1b}[2J\n\n");
+}
+
+#[test]
+fn the_deadline_ends_what_hangs() {
+    assert_eq!(within(200, &["sleep", "60000"]).ended(), (Timeout, None, Some(15)));
+    let after_result = within(300, &["say", "{\"type\":\"result\"}", "sleep", "60000"]);
+    assert_eq!(
+        (after_result.ended(), after_result.out().as_str()),
+        ((Timeout, None, Some(15)), "{\"type\":\"result\"}\n")
+    );
+}
+
+#[test]
+fn who_ignores_the_request_is_ended_all_the_same() {
+    let ran = within(500, &["ignore-term", "say", "no", "sleep", "60000"]);
+    assert_eq!((ran.ended(), ran.out().as_str()), ((Timeout, None, Some(9)), "no\n"));
+}
+
+#[test]
+fn an_exit_code_at_the_request_is_told_with_why_it_was_made() {
+    // A shell that catches the signal ends by itself, with a code of its own.
+    let mut job = job(&[]);
+    job.argv =
+        vec!["sh".into(), "-c".into(), "trap 'exit 7' TERM; echo on; while :; do sleep 0.05; done".into()];
+    job.limits.deadline = Some(Duration::from_millis(400));
+    assert_eq!(run(&job).ended(), (Timeout, Some(7), None));
+}
+
+#[test]
+fn another_thread_can_stop_it() {
+    let job = job(&["say", "on", "sleep", "60000"]);
+    let stop = job.stop.clone();
+    let mut events = Vec::new();
+    let exit = run_process(&job, &mut |event| {
+        if matches!(event, Event::Output { .. }) {
+            stop.stop();
+        }
+        events.push(event);
+    });
+    let exit = exit.unwrap();
+    assert_eq!((exit.ended, exit.code, exit.signal), (Stopped, None, Some(15)));
+    // Stopped before it began is stopped as well.
+    let ran = run(&job);
+    assert_eq!(ran.exit.ended, Stopped);
+}
+
+#[test]
+fn signals_are_told() {
+    assert_eq!(agent(&["kill-self"]).ended(), (Signaled, None, Some(9)));
+    assert_eq!(agent(&["abort"]).ended(), (Signaled, None, Some(6)));
+}
+
+#[test]
+fn who_closes_its_streams_is_waited_for() {
+    let mut job = job(&[]);
+    job.argv = vec!["sh".into(), "-c".into(), "echo on; exec >&- 2>&-; sleep 0.3; exit 5".into()];
+    let ran = run(&job);
+    assert_eq!((ran.ended(), ran.out().as_str()), ((Exited, Some(5), None), "on\n"));
+}
+
+#[test]
+fn it_has_no_terminal_and_its_own_place_and_environment() {
+    let mut job = job(&["env", "CALLSHEET_RUN", "cwd"]);
+    job.env = [("CALLSHEET_RUN".to_owned(), "r 1\n$x".to_owned())].into();
+    let dir = tempfile::tempdir().unwrap();
+    job.cwd = dir.path().canonicalize().unwrap();
+    assert_eq!(run(&job).out(), format!("Some(\"r 1\\n$x\")\n{}\n", job.cwd.display()));
+    job.argv = vec![
+        "sh".into(),
+        "-c".into(),
+        "test -c /dev/tty && (: < /dev/tty) 2>/dev/null && echo terminal || echo none".into(),
+    ];
+    assert_eq!(run(&job).out(), "none\n");
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let failed = |argv: &[&str], cwd: &str| {
+        let job = Job { argv: argv.iter().map(ToString::to_string).collect(), cwd: cwd.into(), ..job(&[]) };
+        run_process(&job, &mut |event| panic!("{event:?}")).unwrap_err()
+    };
+    assert!(matches!(failed(&["no-such-program"], "/"), StartError::NotFound(_)));
+    assert!(matches!(failed(&[AGENT], "/no/such/folder"), StartError::NotFound(_)));
+    assert!(matches!(failed(&["/etc/passwd"], "/"), StartError::Other(_)));
+    assert!(matches!(failed(&[], "/"), StartError::Other(_)));
+}
+
+#[test]
+fn arguments_arrive_as_they_are_and_no_shell_is_started() {
+    let hostile = [
+        "$(touch x)",
+        "`id`",
+        "; rm x",
+        "| cat",
+        "&& x",
+        "> x",
+        "a b",
+        "x\ny",
+        "'",
+        "\"",
+        "\\",
+        "--",
+        "-p",
+        "@/etc/passwd",
+        "*",
+        "~",
+        "",
+        "\u{1b}[201~\r",
+        "é",
+        "${HOME}",
+    ];
+    let mut words = vec!["argv", "exit", "0"];
+    words.extend(hostile);
+    let ran = agent(&words);
+    assert_eq!(ran.out(), format!("{words:?}\n"));
+}

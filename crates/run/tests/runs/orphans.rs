@@ -1,0 +1,128 @@
+//! Whatever an agent starts, nothing of it is left when its run is over, however the run ends.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use callsheet_core::fact::Ended::{Exited, Lost, Signaled, Timeout};
+use callsheet_run::Stop;
+
+use crate::support::{AGENT, agent, assert_nothing_left, job, left, mark, run, within};
+
+#[test]
+fn children_end_with_the_agent() {
+    let mark = mark("children");
+    let child = format!("say {mark} sleep 60000");
+    let ran = agent(&["child", &child, "child-setsid", &child, "sleep", "2000", "exit", "2"]);
+    assert_eq!(ran.ended(), (Exited, Some(2), None));
+    assert_eq!(left(&mark), Vec::<String>::new());
+    assert_eq!(ran.out().matches(&mark).count(), 2);
+}
+
+#[test]
+fn grandchildren_that_left_session_and_group_end_at_the_deadline() {
+    let mark = mark("grandchildren");
+    // Its parent ends at once, so that it becomes an orphan.
+    let parent = format!("child-setsid say+{mark}+sleep+60000 sleep 100");
+    let ran = within(3000, &["child-wait", &parent, "sleep", "60000"]);
+    assert_eq!((ran.ended(), ran.out()), ((Timeout, None, Some(15)), format!("{mark}\n")));
+    assert_eq!(left(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn whoever_ignores_signals_in_a_session_of_its_own_ends_too() {
+    let mark = mark("stubborn");
+    let stubborn = format!("ignore-term say {mark} sleep 60000");
+    let ran = within(2000, &["child-setsid", &stubborn, "ignore-term", "sleep", "60000"]);
+    assert_eq!(ran.ended(), (Timeout, None, Some(9)));
+    assert_eq!(left(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn daemons_that_outlive_an_agent_that_is_done_end() {
+    let mark = mark("daemon");
+    let mut job = job(&[]);
+    let script = format!(
+        "(setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 1; done; : {mark}' >/dev/null 2>&1 &) ; exit 0"
+    );
+    job.argv = vec!["sh".into(), "-c".into(), script];
+    job.limits.grace = Duration::from_millis(300);
+    let ran = run(&job);
+    assert_eq!(ran.ended(), (Exited, Some(0), None));
+    assert_eq!(left(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn a_storm_of_processes_is_ended() {
+    let mark = mark("storm");
+    let mut job = job(&[]);
+    // Each process starts another one and ends, so that there is always one more.
+    let script = format!("f() {{ sleep 0.01; sh -c \"$0\" \"$0\" {mark} & }}; f");
+    job.argv = vec!["sh".into(), "-c".into(), script.clone(), script, mark.clone()];
+    job.limits.deadline = Some(Duration::from_millis(500));
+    job.limits.grace = Duration::from_millis(200);
+    run(&job);
+    assert_nothing_left(&mark);
+}
+
+#[test]
+fn nothing_outlives_us() {
+    // The boundaries at which we are killed: before, at and after the agent's output, and in the middle of stopping.
+    for (at, script) in [
+        "kill-ours sleep 60000",
+        "say on kill-ours sleep 60000",
+        "ignore-term kill-ours sleep 60000",
+        "child-setsid ignore-term+say+MARK+sleep+60000 kill-ours sleep 60000",
+        "kill-ours exit 0",
+        "kill-ours for-ever",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mark = mark(&format!("outlives{at}"));
+        let script = script.replace("MARK", &mark);
+        let mut child = Command::new(AGENT)
+            .args(["run-job", &format!("say {mark} {script} say {mark}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.wait().unwrap();
+        assert_nothing_left(&mark);
+    }
+}
+
+#[test]
+fn a_guard_that_is_killed_is_a_lost_run_and_nothing_is_left() {
+    let mark = mark("guard");
+    let ran = agent(&["say", &mark, "kill-guard", "sleep", "60000"]);
+    assert_eq!(ran.ended(), (Lost, None, None));
+    assert_nothing_left(&mark);
+}
+
+#[test]
+fn a_stop_ends_a_tree_of_three_generations() {
+    let mark = mark("tree");
+    let mut job = job(&[]);
+    let script = format!(
+        "sh -c 'sh -c \"sleep 1000; : {mark}\" & sleep 1000; : {mark}' & echo on; sleep 1000; : {mark}"
+    );
+    job.argv = vec!["sh".into(), "-c".into(), script];
+    job.limits.grace = Duration::from_millis(500);
+    let stop: Stop = job.stop.clone();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(400));
+            stop.stop();
+        });
+        run(&job);
+    });
+    assert_eq!(left(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_no_children() {
+    let mark = mark("killed");
+    let ran = agent(&["child-setsid", &format!("say {mark} sleep 60000"), "sleep", "200", "kill-self"]);
+    assert_eq!(ran.ended(), (Signaled, None, Some(9)));
+    assert_eq!(left(&mark), Vec::<String>::new());
+}

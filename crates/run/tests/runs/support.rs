@@ -1,0 +1,160 @@
+//! The fake agent and what is left of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use callsheet_core::fact::Ended;
+use callsheet_run::{Event, Exit, Job, Limits, Stop, Stream, run_process};
+
+pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_fake-agent");
+
+/// A run of the fake agent, and all that was told of it.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) exit: Exit,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Ran {
+    pub(crate) fn ended(&self) -> (Ended, Option<i32>, Option<i32>) {
+        (self.exit.ended, self.exit.code, self.exit.signal)
+    }
+
+    /// What it printed on a stream, with the ends of lines.
+    pub(crate) fn text(&self, wanted: Stream) -> String {
+        let mut all = String::new();
+        for event in &self.events {
+            if let Event::Output { stream, text, goes_on, .. } = event
+                && *stream == wanted
+            {
+                all.push_str(text);
+                all.push_str(if *goes_on { "" } else { "\n" });
+            }
+        }
+        all
+    }
+
+    pub(crate) fn out(&self) -> String {
+        self.text(Stream::Stdout)
+    }
+}
+
+pub(crate) fn job(words: &[&str]) -> Job {
+    Job {
+        argv: [AGENT].iter().chain(words).map(ToString::to_string).collect(),
+        env: [].into(),
+        cwd: env::temp_dir(),
+        stdin: Vec::new(),
+        limits: Limits { deadline: Some(Duration::from_secs(60)), ..Limits::default() },
+        guard: PathBuf::from(AGENT),
+        stop: Stop::default(),
+    }
+}
+
+pub(crate) fn run(job: &Job) -> Ran {
+    let mut events = Vec::new();
+    let exit = run_process(job, &mut |event| events.push(event)).unwrap();
+    Ran { exit, events }
+}
+
+pub(crate) fn agent(words: &[&str]) -> Ran {
+    run(&job(words))
+}
+
+/// With a deadline, in milliseconds, and little patience afterwards.
+pub(crate) fn within(deadline_ms: u64, words: &[&str]) -> Ran {
+    let limits = Limits {
+        deadline: Some(Duration::from_millis(deadline_ms)),
+        grace: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    run(&Job { limits, ..job(words) })
+}
+
+/// Processes that have `mark` in their command line or in their environment, but for ourselves.
+pub(crate) fn left(mark: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        if pid != std::process::id() && command.contains(mark) {
+            found.push(format!("{pid} {command}"));
+        }
+    }
+    found
+}
+
+/// Nothing with `mark` is there, now or soon.
+pub(crate) fn assert_nothing_left(mark: &str) {
+    let begun = Instant::now();
+    while !left(mark).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "left: {:#?}", left(mark));
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A word that no other test has in its command lines.
+pub(crate) fn mark(name: &str) -> String {
+    format!("mark-{name}-{}", std::process::id())
+}
+
+/// A repository with a commit of `README.md`, `src/a.rs`, `run.sh` and `.gitignore`.
+pub(crate) struct Repository {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Repository {
+    pub(crate) fn new() -> Self {
+        let repository = Self { dir: tempfile::tempdir().unwrap() };
+        repository.git(&["init", "-q", "-b", "main"]);
+        for (path, text) in [
+            ("README.md", "readme\n"),
+            ("src/a.rs", "fn a() {}\n"),
+            ("run.sh", "#!/bin/sh\n"),
+            (".gitignore", "target/\n*.log\n"),
+        ] {
+            repository.write(path, text);
+        }
+        repository.commit();
+        repository
+    }
+
+    pub(crate) fn top(&self) -> PathBuf {
+        self.dir.path().join("repo")
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.top().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn commit(&self) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", "work"]);
+    }
+
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        git(&self.top(), args)
+    }
+}
+
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
+    fs::create_dir_all(dir).unwrap();
+    let output = Command::new("git")
+        .current_dir(dir)
+        .args(["-c", "user.name=T", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"])
+        .args(args)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,350 @@
+//! Lines typed into terminals of tmux: programs that only look like agents, and the real ones on the mock model.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use callsheet_core::agent::{Agent, By, Dialog, Terminal};
+use callsheet_core::deliver::{Act, Handover, by_file_line, deliver};
+use callsheet_core::request::Layout;
+use callsheet_core::{Builtin, Library, find_agent};
+use callsheet_mock::{Cli, Room, Script, Step, not_tested, on_loopback};
+use callsheet_run::{
+    Limits, Pane, PerformError, Performed, Performing, Server, Stop, TerminalError, Tmux, perform,
+};
+
+use crate::support::{AGENT, assert_nothing_left, git, mark};
+
+fn has_tmux() -> bool {
+    let there = Command::new("tmux").arg("-V").output().is_ok();
+    if !there {
+        not_tested("terminals: tmux is not installed");
+    }
+    there
+}
+
+/// A program that has a place to write, and tells each line that it gets.
+fn screen() -> Terminal {
+    Terminal {
+        ready: vec!["ready".into()],
+        composer: ">".into(),
+        settle_ms: 200,
+        dialogs: vec![Dialog { name: "trust".into(), shows: vec!["Trust?".into()], todo: "answer".into() }],
+        ..Terminal::default()
+    }
+}
+
+struct Own {
+    tmux: Tmux,
+    pane: Pane,
+}
+
+impl Own {
+    fn open(name: &str, script: &str) -> Self {
+        let tmux = Tmux::new(Server::Own(format!("callsheet-test-{name}-{}", std::process::id())));
+        let argv = ["sh", "-c", script, name].map(str::to_owned);
+        let pane = tmux.open(&argv, &BTreeMap::new(), Path::new("/")).unwrap();
+        Self { tmux, pane }
+    }
+
+    fn ready(&self, within_ms: u64) -> Result<(), TerminalError> {
+        self.tmux.ready(&self.pane, &screen(), Duration::from_millis(within_ms), &Stop::default())
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        drop(self.tmux.close(&self.pane, Duration::from_millis(300)));
+    }
+}
+
+const LINE: &str = "Read and follow the instructions in /tmp/a b/$(touch x)/C-c/prompt_1.md";
+
+#[test]
+fn one_line_and_one_enter_arrive() {
+    if !has_tmux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log").display().to_string();
+    let script = format!(
+        "echo ready; while printf '> '; read -r line; do printf '%s|' \"$line\" >> '{log}'; printf '\\033[2J\\033[Hready\\n'; done"
+    );
+    let own = Own::open("line", &script);
+    own.ready(10_000).unwrap();
+    let wide = format!("{LINE} {}", "x".repeat(300));
+    for line in [LINE, &wide] {
+        assert_eq!(own.tmux.type_line(&own.pane, &screen(), line), Ok(1));
+    }
+    assert_eq!(fs::read_to_string(log).unwrap(), format!("{LINE}|{wide}|"));
+    // What is not one line is not typed.
+    for line in ["a\nb", "a\rb", "x\u{1b}[201~", ""] {
+        assert!(own.tmux.type_line(&own.pane, &screen(), line).is_err());
+    }
+}
+
+#[test]
+fn dialogs_get_no_keys() {
+    if !has_tmux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log").display().to_string();
+    // The place to write is drawn first, as Codex does it.
+    let script = format!(
+        "echo ready; printf '> '; sleep 0.1; echo; echo 'Trust? 1. Yes 2. Quit'; printf '> '; cat > '{log}'"
+    );
+    let own = Own::open("dialog", &script);
+    let dialog = Err(TerminalError::Dialog { name: "trust".into(), todo: "answer".into() });
+    assert_eq!(own.ready(10_000), dialog);
+    assert_eq!(own.tmux.type_line(&own.pane, &screen(), LINE), dialog.map(|()| 1));
+    assert_eq!(fs::read_to_string(log).unwrap(), "");
+}
+
+#[test]
+fn nothing_is_typed_into_the_dark() {
+    if !has_tmux() {
+        return;
+    }
+    let dead = Own::open("dead", "echo ready; printf '> '; exit 3");
+    thread::sleep(Duration::from_millis(500));
+    assert!(matches!(dead.ready(5000), Err(TerminalError::Dead { .. })));
+    assert!(matches!(dead.tmux.type_line(&dead.pane, &screen(), LINE), Err(TerminalError::Dead { .. })));
+    let unknown = Own::open("unknown", "echo 'Pick a colour: 1. red 2. green'; cat");
+    assert!(
+        matches!(unknown.ready(800), Err(TerminalError::NotReady { screen }) if screen.contains("Pick a colour"))
+    );
+    let restless = Own::open("restless", "while :; do date +%N; echo ready; printf '> '; sleep 0.05; done");
+    assert!(matches!(restless.ready(1000), Err(TerminalError::NotReady { .. })));
+    // A program that is deaf shows nothing of what is typed.
+    let deaf = Own::open("deaf", "stty -echo; echo ready; printf '> '; sleep 60");
+    deaf.ready(10_000).unwrap();
+    assert!(matches!(deaf.tmux.type_line(&deaf.pane, &screen(), LINE), Err(TerminalError::NotTyped { .. })));
+}
+
+#[test]
+fn copy_mode_is_left_to_the_person() {
+    if !has_tmux() {
+        return;
+    }
+    let name = format!("callsheet-test-copy-{}", std::process::id());
+    let own = Own::open("copy", "echo ready; printf '> '; cat");
+    own.ready(10_000).unwrap();
+    let copy = Command::new("tmux").args(["-L", &name, "copy-mode", "-t", "%0"]).status().unwrap();
+    assert!(copy.success());
+    assert_eq!(own.ready(2000), Err(TerminalError::Scrolled));
+    assert_eq!(own.tmux.type_line(&own.pane, &screen(), LINE), Err(TerminalError::Scrolled));
+}
+
+#[test]
+fn an_enter_that_was_lost_is_pressed_again() {
+    if !has_tmux() {
+        return;
+    }
+    // It takes the first Enter for a part of the text, and sends at the second.
+    let script = "stty -icanon -echo min 1; printf 'ready\\n> '; n=0; while :; do c=$(dd bs=1 count=1 2>/dev/null; echo x); \
+                  if [ \"$c\" = '\nx' ]; then n=$((n+1)); [ $n = 2 ] && printf '\\033[2J\\033[Hready\\n> '; else printf '%s' \"${c%x}\"; fi; done";
+    let own = Own::open("again", script);
+    own.ready(10_000).unwrap();
+    assert_eq!(own.tmux.type_line(&own.pane, &screen(), "Read the file"), Ok(2));
+}
+
+#[test]
+fn a_pane_is_found_by_its_name_and_nothing_else() {
+    if !has_tmux() {
+        return;
+    }
+    let own = Own::open("find", "echo ready; printf '> '; cat");
+    assert_eq!(own.tmux.find("%0").unwrap(), own.pane);
+    for target in ["no-such:pane", "-x", "%99", "; kill-server"] {
+        assert!(own.tmux.find(target).is_err(), "{target}");
+    }
+}
+
+#[test]
+fn closing_ends_whatever_hangs_on() {
+    if !has_tmux() {
+        return;
+    }
+    let mark = mark("terminal");
+    let own = Own::open(&mark, "trap '' HUP TERM; echo ready; printf '> '; while :; do sleep 1; done");
+    own.ready(10_000).unwrap();
+    drop(own);
+    assert_nothing_left(&mark);
+}
+
+/// An agent as it is shipped, and the acts that open it in a terminal.
+fn shipped(cli: Cli) -> Agent {
+    find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
+}
+
+fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<Act>, String) {
+    let folder = room.path().join(format!("run {number}")).display().to_string();
+    let by_file =
+        by_file_line(&Library::new(&Builtin), &Layout::default(), &format!("{folder}/prompt.md")).unwrap();
+    let mut env: BTreeMap<String, String> = room.env(cli).unwrap();
+    let program = cli.program().unwrap();
+    let path = format!("{}:{}", program.parent().unwrap().display(), env["PATH"]);
+    env.insert("PATH".into(), path);
+    let worktree = room.project().display().to_string();
+    let how = Handover {
+        by: Some(By::Terminal),
+        worktree,
+        folder,
+        by_file: by_file.clone(),
+        env,
+        ..Handover::default()
+    };
+    (deliver(agent, "Say something.\n", &how).unwrap().acts, by_file)
+}
+
+fn performing(server: &Server) -> Performing {
+    Performing {
+        guard: AGENT.into(),
+        limits: Limits::default(),
+        stop: Stop::default(),
+        server: server.clone(),
+        ready_within: Duration::from_secs(60),
+    }
+}
+
+/// Answers the questions that the CLI would ask at its first start.
+fn answer_questions(room: &Room, cli: Cli) {
+    let project = room.project().canonicalize().unwrap().display().to_string();
+    match cli {
+        Cli::Claude => {
+            let answers = format!(
+                r#"{{"hasCompletedOnboarding":true,"theme":"dark","projects":{{"{project}":{{"hasTrustDialogAccepted":true}}}},
+                "customApiKeyResponses":{{"approved":["test-key"],"rejected":[]}}}}"#
+            );
+            fs::write(room.home().join(".claude.json"), answers).unwrap();
+        }
+        _ => {
+            room.env(cli).unwrap();
+            let config = room.home().join(".codex/config.toml");
+            let text = fs::read_to_string(&config).unwrap();
+            fs::write(&config, format!("{text}\n[projects.\"{project}\"]\ntrust_level = \"trusted\"\n"))
+                .unwrap();
+        }
+    }
+}
+
+/// How often the model was told exactly this, as the beginning of a turn.
+fn turns(room: &Room, line: &str) -> usize {
+    let requests = room.mock.requests();
+    let begun = requests.iter().filter(|request| request.answer == "step 0");
+    begun.filter(|request| request.user_texts().iter().rev().any(|text| text == line)).count()
+}
+
+fn delivers(cli: Cli) {
+    let deliveries = if env::var_os("CALLSHEET_LONG").is_some() { 50 } else { 5 };
+    let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
+    let agent = shipped(cli);
+    answer_questions(&room, cli);
+    let server = Server::Own(format!("callsheet-test-{}-{}", cli.name(), std::process::id()));
+    let mut pane: Option<Pane> = None;
+    let mut lines: Vec<String> = Vec::new();
+    for number in 0..deliveries {
+        let (mut acts, line) = opening(&room, cli, &agent, number);
+        if cli == Cli::Codex && number == 0 {
+            // Writing its configuration anew took the answers away.
+            answer_questions(&room, cli);
+        }
+        if pane.is_some() {
+            // The agent is there already: what comes next is the next prompt.
+            acts.retain(|act| !matches!(act, Act::Open { .. }));
+            for act in &mut acts {
+                if let Act::Await { pane, .. } | Act::Type { pane, .. } = act {
+                    *pane = Some("%0".into());
+                }
+            }
+        }
+        match perform(&acts, "Say something.\n", &performing(&server), &mut |_| {}) {
+            Ok(Performed::Typed { pane: typed, .. }) => pane = Some(typed),
+            other => panic!("{number}: {other:?}"),
+        }
+        lines.push(line);
+        let begun = Instant::now();
+        while turns(&room, &lines[number]) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{number} did not arrive");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    let begun = room.mock.requests().iter().filter(|request| request.answer == "step 0").count();
+    Tmux::new(server).close(&pane.unwrap(), Duration::from_secs(2)).unwrap();
+    assert_eq!(begun, deliveries, "each line was sent once");
+    assert_nothing_left(&room.path().display().to_string());
+}
+
+#[test]
+fn claude_gets_every_line_once() {
+    if has_tmux() {
+        on_loopback(&[Cli::Claude], || delivers(Cli::Claude));
+    }
+}
+
+#[test]
+fn codex_gets_every_line_once() {
+    if has_tmux() {
+        on_loopback(&[Cli::Codex], || delivers(Cli::Codex));
+    }
+}
+
+/// The dialog that a CLI shows if nobody answered it before, and that nothing was typed into it.
+fn shows(cli: Cli, prepare: impl FnOnce(&Room), expected: &str) {
+    let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
+    let agent = shipped(cli);
+    let (acts, _) = opening(&room, cli, &agent, 0);
+    prepare(&room);
+    let server = Server::Own(
+        format!("callsheet-test-{}-{expected}-{}", cli.name(), std::process::id()).replace(' ', "-"),
+    );
+    let result = perform(&acts, "x", &performing(&server), &mut |_| {});
+    match result {
+        Err(PerformError::Terminal(TerminalError::Dialog { name, .. })) => assert_eq!(name, expected),
+        other => panic!("{expected}: {other:?}"),
+    }
+    assert!(room.mock.requests().iter().all(|request| !request.answer.starts_with("step ")));
+    assert_nothing_left(&room.path().display().to_string());
+}
+
+#[test]
+fn dialogs_of_claude_are_known() {
+    if !has_tmux() {
+        return;
+    }
+    on_loopback(&[Cli::Claude], || {
+        let answers = r#"{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["test-key"],"rejected":[]}}"#;
+        shows(Cli::Claude, |room| fs::write(room.home().join(".claude.json"), answers).unwrap(), "trust");
+        let onboarded = |room: &Room| {
+            let project = room.project().canonicalize().unwrap().display().to_string();
+            let answers = format!(
+                r#"{{"hasCompletedOnboarding":true,"theme":"dark","projects":{{"{project}":{{"hasTrustDialogAccepted":true}}}}}}"#
+            );
+            fs::write(room.home().join(".claude.json"), answers).unwrap();
+        };
+        shows(Cli::Claude, onboarded, "API key");
+    });
+}
+
+#[test]
+fn dialogs_of_codex_are_known() {
+    if !has_tmux() {
+        return;
+    }
+    on_loopback(&[Cli::Codex], || {
+        // Only a repository can say what is to be run.
+        shows(Cli::Codex, |room| drop(git(&room.project(), &["init", "-q"])), "trust");
+        let old_model = |room: &Room| {
+            answer_questions(room, Cli::Codex);
+            let config = room.home().join(".codex/config.toml");
+            let text =
+                fs::read_to_string(&config).unwrap().replace("model = \"mock-model\"", "model = \"gpt-5.5\"");
+            fs::write(&config, text).unwrap();
+        };
+        shows(Cli::Codex, old_model, "new model");
+    });
+}
