@@ -30,10 +30,13 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usi
     fs::create_dir_all(&outs).expect("a folder");
     let out = |name: &str| outs.join(name);
     let limit = Program::new("parallel `ignore` walk that reads every byte", &myself, &tree);
-    let ours = Program::new("callsheet", &peers.callsheet, &tree);
-    let ours =
-        ours.args(["compose", "-q", "-p", "plan", "-f", ".", "Read all of this"]).out(&out("callsheet"));
-    let mut programs = vec![limit.args(["walk", "."]), ours];
+    // The others do not look for secrets (repomix does); so that like is held against like, neither do we.
+    let ours = |name: &str, secrets: &str| {
+        let program = Program::new(name, &peers.callsheet, &tree);
+        let ask = ["compose", "-q", "-p", "plan", "-f", ".", "--secrets", secrets, "Read all of this"];
+        program.args(ask).out(&out(name.split(' ').next().unwrap_or(name)))
+    };
+    let mut programs = vec![limit.args(["walk", "."]), ours("callsheet", "allow")];
     let rivals = [
         ("yek", &peers.yek, 2.5),
         ("files-to-prompt", &peers.files_to_prompt, 8.0),
@@ -50,6 +53,7 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, files: usi
             _ => program.args([".", "--quiet", "-o"]).arg(out(name)).rounds(SLOW_ROUNDS),
         });
     }
+    programs.push(ours("callsheet-gated (looks for secrets)", "warn"));
     let costs = race(&programs, rounds);
     let packed = fs::read_to_string(out("callsheet")).expect("what callsheet has written");
     assert_eq!(packed.matches("<file path=\"").count(), files, "callsheet has packed every file");

@@ -2,7 +2,7 @@
 //!
 //! `BLESS=1 cargo test -p callsheet --test docs` writes what is found instead of comparing it.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! `library/<case>.md|xml` is what must come out; `BLESS=1 cargo test -p callsheet-core --test library` writes it
 //! anew.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[path = "support/folder.rs"]
 mod folder;
