@@ -87,7 +87,7 @@ fn a_secret_is_refused_and_nothing_is_written() {
     ]);
     assert_eq!(allowed.code, 0, "{}", allowed.err);
     let records = world.run(["--json", "show", "last", "--records"]).json();
-    let composed = &records.as_array().unwrap()[0];
+    let composed = &records["records"][0];
     let passed = &composed["data"]["secrets"];
     assert_eq!(passed["mode"], "allow", "{composed}");
     assert_eq!(passed["found"].as_array().map(Vec::len), Some(1), "{passed}");
