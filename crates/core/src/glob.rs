@@ -160,7 +160,7 @@ fn class(chars: &[char], at: usize) -> Option<(Token, usize)> {
 }
 
 /// Adds every way to read `{a,b}`. False where there are too many.
-fn expand(glob: &str, all: &mut Vec<String>) -> bool {
+pub(crate) fn expand(glob: &str, all: &mut Vec<String>) -> bool {
     let Some((open, close)) = innermost(glob) else {
         all.push(glob.to_string());
         return all.len() <= MOST_ALTERNATIVES;

@@ -28,6 +28,7 @@ pub use replay::{
 use crate::fact::{Ended, Facts};
 use crate::origin::Trust;
 use crate::prompt::Format;
+use crate::receipt::Receipt;
 use crate::render::{Api, Encoding};
 use crate::secrets::Passed;
 use crate::source::SourceId;
@@ -238,20 +239,6 @@ impl Part {
             Self::Slice(origin, ..) | Self::Encoded(origin, ..) | Self::Literal(origin, _) => Some(*origin),
         }
     }
-}
-
-/// How far a prompt is known to have come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Receipt {
-    /// The agent's process is there.
-    Spawned,
-    /// The agent said that it begins.
-    Accepted,
-    /// The prompt's text or digest was seen in the agent's own transcript.
-    Echoed,
-    /// The agent used its first tool.
-    Acting,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,10 @@
 //! A glob also owns what lies in a folder that it matches. From `src/export` alone nobody can tell whether it is a
 //! folder: without an extension it counts as one, and so does what another glob goes on from. Letters are compared without regard to case: on some systems both names are one file.
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
+
+use crate::glob::expand;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
@@ -33,13 +35,10 @@ struct Alternative {
     folders: Vec<Vec<Token>>,
 }
 
-/// More alternatives than this are not told apart.
-const MOST_ALTERNATIVES: usize = 64;
-
 impl Glob {
     pub(super) fn new(glob: &str) -> Self {
         let mut all = Vec::new();
-        if !alternatives(glob, &mut all) {
+        if !expand(glob, &mut all) {
             all = alloc::vec!["**".to_string()];
         }
         Self(all.iter().map(|glob| Alternative::new(glob)).collect())
@@ -81,36 +80,6 @@ impl Alternative {
 /// Exactly this path, whatever characters it has.
 fn exactly(path: &str) -> Vec<Token> {
     path.chars().map(|c| Token::Char(c.to_ascii_lowercase())).collect()
-}
-
-/// Adds every way to read `{a,b}`. False where there are too many.
-fn alternatives(glob: &str, all: &mut Vec<String>) -> bool {
-    let Some((open, close)) = innermost(glob) else {
-        all.push(glob.to_string());
-        return all.len() <= MOST_ALTERNATIVES;
-    };
-    let words = glob[open + 1..close].split(',');
-    words.into_iter().all(|word| alternatives(&[&glob[..open], word, &glob[close + 1..]].concat(), all))
-}
-
-/// The first braces that hold none.
-fn innermost(glob: &str) -> Option<(usize, usize)> {
-    let mut open = None;
-    let mut escaped = false;
-    for (at, c) in glob.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '{' => open = Some(at),
-            '}' => {
-                if let Some(open) = open {
-                    return Some((open, at));
-                }
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 fn tokens(glob: &str) -> Vec<Token> {

@@ -3,7 +3,8 @@
 use std::io::BufReader;
 
 use callsheet_core::Ended;
-use callsheet_core::record::{Delivered, Event, Exit, Id, Receipt, Removed};
+use callsheet_core::receipt::Receipt;
+use callsheet_core::record::{Delivered, Event, Exit, Id, Removed};
 use callsheet_store::{
     Error, Filter, Imported, Ledger, Place, Retention, Scope, export, import, read_export, statement,
 };

@@ -1,8 +1,9 @@
 //! What a ledger does when nothing goes wrong.
 
 use callsheet_core::Ended;
+use callsheet_core::receipt::Receipt;
 use callsheet_core::record::{
-    By, Decided, Delivered, Digest, Event, Exit, Id, Observed, Output, Receipt, Removed, Replied, Stream,
+    By, Decided, Delivered, Digest, Event, Exit, Id, Observed, Output, Removed, Replied, Stream,
 };
 use callsheet_core::{Facts, Text};
 use callsheet_store::{Engine, Error, Filter, Ledger, Line, Log, new_id};
