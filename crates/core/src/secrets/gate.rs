@@ -20,7 +20,7 @@ use super::redact::{Redactor, replaced};
 use super::rules::Rules;
 use super::seal::is_secret;
 use crate::diag::{Code, Diag, Failure, Place, Severity, tell};
-use crate::prompt::Prompt;
+use crate::prompt::{Piece, Prompt, Trust};
 use crate::render::{Rendered, Span};
 use crate::request::Request;
 use crate::source::{Limits, Listing, Root, SourceError, SourceId, Sources};
@@ -105,6 +105,9 @@ impl core::fmt::Debug for Gate<'_> {
 
 /// A named text is looked at together with its name up to this length: a name says nothing about a whole document.
 const NAMED: usize = 1024;
+
+/// With fewer bytes that are not ours a window holds our own words, and those are no secret.
+const FOREIGN: usize = 4;
 
 /// How much on either side of a seam of the finished prompt is looked at.
 const SEAM: usize = 512;
@@ -271,7 +274,12 @@ impl<'r> Gate<'r> {
         let mut new: Vec<(String, Range<usize>, Range<usize>)> = Vec::new();
         {
             let state = self.state.borrow();
-            for window in seams(rendered) {
+            let foreign = |window: &Range<usize>| {
+                let spans = touched(rendered, window).into_iter();
+                let foreign = spans.filter(|span| span.piece.is_some_and(|piece| !ours(prompt, piece)));
+                foreign.map(|span| span.end - span.start).sum::<usize>()
+            };
+            for window in seams(rendered).into_iter().filter(|window| foreign(window) >= FOREIGN) {
                 for hit in self.rules.scan(&text[window.clone()]) {
                     let moved = |range: &Range<usize>| range.start + window.start..range.end + window.start;
                     let (secret, whole) = (moved(&hit.range), moved(&hit.whole));
@@ -380,6 +388,10 @@ fn decoded(rendered: &Rendered, range: &Range<usize>) -> String {
         }
     }
     out
+}
+
+fn ours(prompt: &Prompt, piece: Piece) -> bool {
+    prompt.origins[piece.origin].trust == Trust::Ours
 }
 
 /// Sources whose texts pass a [`Gate`].

@@ -132,34 +132,41 @@ pub(super) struct Compiled {
 #[derive(Clone)]
 pub(super) struct Literals {
     words: Vec<String>,
-    /// Built fast; `None` where there is no literal.
-    small: Option<AhoCorasick>,
+    /// Built fast, when the first text is scanned; `None` where there is no literal.
+    small: OnceCell<Option<AhoCorasick>>,
     /// Finds three times as fast and is built five times as slowly: for those who have much to scan.
     large: OnceCell<Option<AhoCorasick>>,
     scanned: Cell<usize>,
 }
+
+/// Bytes of all literals together; far more than people write by hand.
+const MOST_LITERALS: usize = 64 * 1024;
 
 /// From so many bytes on it pays to build the large automaton.
 const MUCH: usize = 2 * 1024 * 1024;
 
 impl Literals {
     fn new(words: Vec<String>) -> Result<Self, Failure> {
-        let small = build(&words, AhoCorasickKind::ContiguousNFA).map_err(|error| {
-            Diag::error(Code::SecretsBad, format!("the literals of all rules are too much together: {error}"))
-        })?;
-        let small = (!words.is_empty()).then_some(small);
-        Ok(Self { words, small, large: OnceCell::new(), scanned: Cell::new(0) })
+        if words.iter().map(String::len).sum::<usize>() > MOST_LITERALS {
+            let message = "the literals of all rules are too much together";
+            return Err(Diag::error(Code::SecretsBad, message).into());
+        }
+        Ok(Self { words, small: OnceCell::new(), large: OnceCell::new(), scanned: Cell::new(0) })
     }
 
     /// What finds the literals in one more text of this length.
     pub(super) fn automaton(&self, length: usize) -> Option<&AhoCorasick> {
         let scanned = self.scanned.get().saturating_add(length);
         self.scanned.set(scanned);
-        if scanned < MUCH {
-            return self.small.as_ref();
+        if self.words.is_empty() {
+            return None;
         }
-        let large = self.large.get_or_init(|| build(&self.words, AhoCorasickKind::DFA).ok());
-        large.as_ref().filter(|_| self.small.is_some()).or(self.small.as_ref())
+        let small =
+            || self.small.get_or_init(|| build(&self.words, AhoCorasickKind::ContiguousNFA).ok()).as_ref();
+        if scanned < MUCH {
+            return small();
+        }
+        self.large.get_or_init(|| build(&self.words, AhoCorasickKind::DFA).ok()).as_ref().or_else(small)
     }
 }
 
