@@ -92,6 +92,9 @@ fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Outcome {
     let Order { mut request, session, texts, listings, mut talk } = Order::new(app, ask, given, file)?;
     let sources = Prefetched { inner: app.disk(session), texts, listings };
     let masked = |request: &mut Request, failure: Failure| -> Failure {
+        if request.secret.is_empty() {
+            return failure;
+        }
         match secrets::rules(app) {
             Ok(rules) => {
                 let gate = Gate::new(&rules, Mode::Allow);
@@ -115,10 +118,8 @@ fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Outcome {
     });
     talk.extend(composed.talk.iter().chain(&rendered?).cloned());
     talk.extend(composed.agent.over_limits(bytes, || chars));
-    if !talk.is_empty() {
-        let Failure(masked) = masked(&mut request, Failure(talk));
-        app.print.talk(&masked);
-    }
+    let Failure(talk) = masked(&mut request, Failure(talk));
+    app.print.talk(&talk);
     leave((request, sources, composed));
     Ok(0)
 }
