@@ -275,7 +275,7 @@ impl<'r> Gate<'r> {
         {
             let state = self.state.borrow();
             let foreign = |window: &Range<usize>| {
-                let spans = touched(rendered, window).into_iter();
+                let spans = touched(rendered, window).iter();
                 let foreign = spans.filter(|span| span.piece.is_some_and(|piece| !ours(prompt, piece)));
                 foreign.map(|span| span.end - span.start).sum::<usize>()
             };
