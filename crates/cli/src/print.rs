@@ -151,6 +151,13 @@ impl Print {
         }
     }
 
+    /// Talk about a prompt that passed the gate against secrets, which has masked it already.
+    pub(crate) fn talk_of_the_gate(&self, diags: &[Diag]) {
+        for diag in diags.iter().filter(|diag| diag.severity >= self.least && !self.json) {
+            self.err(&coloured(diag, self.colour_err));
+        }
+    }
+
     pub(crate) fn failure(&self, failure: &Failure) -> u8 {
         if self.json {
             let mut object = failure.0.first().map_or_else(|| json!({}), diag_json);
@@ -187,17 +194,7 @@ impl Print {
     }
 
     pub(crate) fn diag(&self, diag: &Diag, colour: bool) -> String {
-        let text = masked(diag).to_string();
-        if !colour {
-            return text;
-        }
-        let paint = match diag.severity {
-            Severity::Error => Paint::Red,
-            Severity::Warning => Paint::Yellow,
-            Severity::Note => Paint::Cyan,
-        };
-        let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
-        format!("{}]{rest}", painted(paint, head))
+        coloured(&masked(diag), colour)
     }
 
     pub(crate) fn diag_for_stdout(&self, diag: &Diag) -> String {
@@ -256,6 +253,20 @@ fn without_invisible(json: String) -> String {
         }
     }
     out
+}
+
+fn coloured(diag: &Diag, colour: bool) -> String {
+    let text = diag.to_string();
+    if !colour {
+        return text;
+    }
+    let paint = match diag.severity {
+        Severity::Error => Paint::Red,
+        Severity::Warning => Paint::Yellow,
+        Severity::Note => Paint::Cyan,
+    };
+    let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
+    format!("{}]{rest}", painted(paint, head))
 }
 
 thread_local! {

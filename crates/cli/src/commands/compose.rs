@@ -55,7 +55,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
         return count(app, finished);
     }
     let Finished { composed, rendered, talk, passed, made, .. } = finished;
-    app.print.talk(&talk);
+    app.print.talk_of_the_gate(&talk);
     let run = made.map(|made| made.record(&composed, &rendered, &talk, None)).transpose()?;
     if let Some(run) = &run {
         app.print.say(&format!("run {run}"));
@@ -137,7 +137,7 @@ fn is_standard_output(out: &Path) -> bool {
 
 fn count(app: &App<'_>, mut finished: Finished) -> Outcome {
     let summary = finished.summary();
-    app.print.talk(&finished.talk);
+    app.print.talk_of_the_gate(&finished.talk);
     if app.print.json {
         let mut object = summary.json();
         object["warnings"] = finished.talk.iter().map(diag_json).collect();

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use callsheet_core::diag::visible;
 use callsheet_core::prompt::{From, Origin, Origins, Piece, Trust};
+use callsheet_core::record::sha256;
 use callsheet_core::render::{Encoding, Rendered, Span};
 use callsheet_core::template::version;
 use callsheet_core::{SourceId, Text};
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::args::Ask;
@@ -35,7 +35,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let Finished { composed, rendered, talk, steps, passed, masked, .. } = finished;
     // A mask has as many bytes as what it covers: all ranges stay.
     let text = masked.as_ref().unwrap_or(&rendered.text);
-    app.print.talk(&talk);
+    app.print.talk_of_the_gate(&talk);
     let origins = &composed.prompt.origins;
     if app.print.json {
         return app.print.value(&json!({
@@ -80,17 +80,13 @@ fn sources(origins: &Origins) -> Vec<Value> {
         }
     }
     let entry = |(id, text): (&SourceId, &Text)| {
-        let mut entry = json!({ "source": id, "sha256": sha256(text.as_bytes()) });
+        let mut entry = json!({ "source": id, "sha256": sha256(&[text.as_bytes()]) });
         if let Some(version) = version(id, text) {
             entry["version"] = version.into();
         }
         entry
     };
     seen.into_iter().map(entry).collect()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn span_json(span: &Span, origins: &Origins) -> Value {
