@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use callsheet_core::agent::Permit;
 use callsheet_core::prompt::Format;
 use callsheet_core::render::Api;
 use callsheet_core::request::MissingPolicy;
@@ -63,6 +64,13 @@ pub(crate) enum Command {
     Init,
     Compose(commands::compose::Args),
     Explain(commands::explain::Args),
+    Run(commands::run::Args),
+    Retry(commands::retry::RetryArgs),
+    Continue(commands::retry::ContinueArgs),
+    Stop(commands::stop::Args),
+    Status(commands::status::Args),
+    Recover(commands::recover::Args),
+    Decide(commands::decide::Args),
     Log(commands::log::Args),
     Show(commands::show::Args),
     Diff(commands::diff::Args),
@@ -86,6 +94,7 @@ pub(crate) enum Command {
     ///
     /// Exits with 1 when something that is needed is missing.
     Doctor,
+    Trust(commands::trust::Args),
     Config(commands::config::Args),
     Schema(commands::schema::Args),
     Completions(commands::completions::Args),
@@ -222,6 +231,12 @@ values! { MissingArg of MissingPolicy {
     Error "error" "Refuse to compose",
     Empty "empty" "Leave it empty, with a warning",
     Notice "notice" "Put the recipe's notice there, with a warning",
+}}
+
+values! { PermitArg of Permit {
+    Ask "ask" "What it allows by itself",
+    Edit "edit" "Change files below its worktree",
+    All "all" "Everything",
 }}
 
 values! { ModeArg of Mode {

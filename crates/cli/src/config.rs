@@ -1,7 +1,9 @@
 //! Configuration: flags, then `CALLSHEET_*`, then the project's file, then the user's, then defaults.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use callsheet_core::agent::Permit;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::Mode;
@@ -9,6 +11,9 @@ use callsheet_core::{Codes, DataNotation, Root, SourceError, SourceId, Sources a
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+use crate::trust::Wish;
 
 /// The contents of `.callsheet/config.toml` and of the user's `config.toml`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +30,20 @@ pub(crate) struct ConfigFile {
     pub(crate) ledger: Option<String>,
     /// What to do with a secret that is found. A project's file can only say `refuse` or `redact`.
     pub(crate) secrets: Option<Mode>,
+    /// Globs of what agents may write where a task does not say.
+    pub(crate) write: Option<Vec<String>>,
+    /// Globs of what agents must never touch.
+    pub(crate) exclude: Option<Vec<String>>,
+    /// What agents may do without asking: ask, edit or all.
+    pub(crate) permit: Option<Permit>,
+    /// How long a run may take, such as `30m`.
+    pub(crate) timeout: Option<Span>,
+    /// How much a run may cost, in dollars.
+    pub(crate) max_cost: Option<f64>,
+    /// What is run in the worktree after an agent, by name.
+    pub(crate) checks: BTreeMap<String, CheckEntry>,
+    /// Variables that are added to an agent's environment.
+    pub(crate) env: BTreeMap<String, String>,
     /// The largest file that is read, in bytes.
     pub(crate) max_file_bytes: Option<u64>,
     /// Where a project that has its own folders keeps things.
@@ -43,6 +62,37 @@ pub(crate) struct LayoutFile {
     pub(crate) project_context: Option<String>,
 }
 
+/// A check: a command that is split into words as a shell would, and run without one.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum CheckEntry {
+    Command(String),
+    Full(FullCheck),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FullCheck {
+    command: String,
+    /// How long it may take, such as `10m`.
+    timeout: Option<Span>,
+}
+
+impl CheckEntry {
+    pub(crate) fn command(&self) -> &str {
+        match self {
+            Self::Command(command) | Self::Full(FullCheck { command, .. }) => command,
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Span> {
+        match self {
+            Self::Command(_) => None,
+            Self::Full(check) => check.timeout,
+        }
+    }
+}
+
 /// A setting and where it was set.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T> {
@@ -57,6 +107,15 @@ pub(crate) struct Config {
     pub(crate) role: Setting<Option<String>>,
     pub(crate) ledger: Setting<Option<String>>,
     pub(crate) secrets: Setting<Option<Mode>>,
+    pub(crate) write: Setting<Vec<String>>,
+    pub(crate) exclude: Setting<Vec<String>>,
+    pub(crate) permit: Setting<Permit>,
+    pub(crate) timeout: Setting<Option<Span>>,
+    pub(crate) max_cost: Setting<Option<f64>>,
+    pub(crate) checks: Setting<BTreeMap<String, CheckEntry>>,
+    pub(crate) env: Setting<BTreeMap<String, String>>,
+    /// What the project's file asks for and only its user can allow.
+    pub(crate) wishes: Vec<Wish>,
     pub(crate) max_file_bytes: Setting<u64>,
     pub(crate) templates: Setting<Vec<String>>,
     pub(crate) prompts: Setting<String>,
@@ -71,6 +130,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 
 impl Config {
     pub(crate) fn load(project: &Path, user: Option<&Path>) -> Result<Self, Failure> {
+        let mut wished = Vec::new();
         let mut layers: Vec<(String, ConfigFile)> = vec![("environment".into(), environment()?)];
         // A cloned repository's configuration may be a link to anywhere, and an error shows what it says: it
         // is read like every other file of the project, never out of it.
@@ -82,7 +142,7 @@ impl Config {
         for (shown, found) in files {
             if let Some(file) = load(found, &shown)? {
                 if shown.starts_with("project:") {
-                    as_strict_as_can_be(&file, &shown)?;
+                    wished.extend(wishes(&file));
                 }
                 layers.push((shown, file));
             }
@@ -94,6 +154,14 @@ impl Config {
             role: first_option(&layers, |file| file.role.clone()),
             ledger: first_option(&layers, |file| file.ledger.clone()),
             secrets: first_option(&layers, |file| file.secrets),
+            write: first(&layers, |file| file.write.clone(), Vec::new()),
+            exclude: first(&layers, |file| file.exclude.clone(), Vec::new()),
+            permit: first(&layers, |file| file.permit, Permit::Edit),
+            timeout: first_option(&layers, |file| file.timeout),
+            max_cost: first_option(&layers, |file| file.max_cost),
+            checks: merged(&layers, |file| &file.checks),
+            env: merged(&layers, |file| &file.env),
+            wishes: wished,
             max_file_bytes: first(&layers, |file| file.max_file_bytes, DEFAULT_MAX_FILE_BYTES),
             templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
@@ -115,12 +183,22 @@ impl Config {
 
     /// Every setting as `(key, value, where it was set)`.
     pub(crate) fn rows(&self) -> Vec<(&'static str, serde_json::Value, &str)> {
+        let checks: serde_json::Map<String, serde_json::Value> =
+            self.checks.value.iter().map(|(name, check)| (name.clone(), check.command().into())).collect();
         vec![
             ("recipe", self.recipe.value.clone().into(), &self.recipe.from),
             ("agent", self.agent.value.clone().into(), &self.agent.from),
             ("role", self.role.value.clone().into(), &self.role.from),
             ("ledger", self.ledger.value.as_deref().map(without_password).into(), &self.ledger.from),
             ("secrets", self.secrets.value.map(Mode::name).into(), &self.secrets.from),
+            ("write", self.write.value.clone().into(), &self.write.from),
+            ("exclude", self.exclude.value.clone().into(), &self.exclude.from),
+            ("permit", self.permit.value.name().into(), &self.permit.from),
+            ("timeout", self.timeout.value.map(|span| span.to_string()).into(), &self.timeout.from),
+            ("max_cost", self.max_cost.value.into(), &self.max_cost.from),
+            ("checks", checks.into(), &self.checks.from),
+            // Their values may be secrets.
+            ("env", self.env.value.keys().cloned().collect::<Vec<_>>().into(), &self.env.from),
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
@@ -157,6 +235,23 @@ fn first_option<T>(
     first(layers, |file| pick(file).map(Some), None)
 }
 
+/// Maps of all layers as one; for a name that several have, the first counts.
+fn merged<T: Clone>(
+    layers: &[(String, ConfigFile)],
+    pick: impl Fn(&ConfigFile) -> &BTreeMap<String, T>,
+) -> Setting<BTreeMap<String, T>> {
+    let mut value = BTreeMap::new();
+    let mut from = Vec::new();
+    for (layer, file) in layers.iter().filter(|(_, file)| !pick(file).is_empty()) {
+        from.push(layer.as_str());
+        for (name, entry) in pick(file) {
+            value.entry(name.clone()).or_insert_with(|| entry.clone());
+        }
+    }
+    let from = if from.is_empty() { "default".into() } else { from.join(", ") };
+    Setting { value, from }
+}
+
 fn load(found: Result<Option<Text>, SourceError>, shown: &str) -> Result<Option<ConfigFile>, Failure> {
     let text =
         found.map_err(|error| Diag::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
@@ -169,13 +264,26 @@ fn load(found: Result<Option<Text>, SourceError>, shown: &str) -> Result<Option<
     .transpose()
 }
 
-/// A cloned repository's configuration must not let secrets through that its user would have been asked about.
-fn as_strict_as_can_be(file: &ConfigFile, shown: &str) -> Result<(), Failure> {
-    let Some(mode @ (Mode::Warn | Mode::Allow)) = file.secrets else { return Ok(()) };
-    let message = format!("`{shown}`: a project cannot say by itself `secrets = \"{}\"`", mode.name());
-    let hint = "say it with `--secrets`, with CALLSHEET_SECRETS or in your own configuration; a project can ask for `refuse` or \
-                `redact`";
-    Err(Diag::error(Code::TrustRequired, message).hint(hint).into())
+/// What a project's file would execute or leak.
+fn wishes(file: &ConfigFile) -> Vec<Wish> {
+    let mut wishes = Vec::new();
+    for (name, check) in &file.checks {
+        wishes.push(Wish::new(format!("run the check `{name}`: {}", check.command())));
+    }
+    for (name, value) in &file.env {
+        wishes.push(Wish::new(format!("set the variable {name} to `{value}`")));
+    }
+    wishes.extend(file.ledger.as_ref().map(|url| Wish {
+        shown: format!("record runs in {}", without_password(url)),
+        whole: format!("ledger {url}"),
+    }));
+    if let Some(mode @ (Mode::Warn | Mode::Allow)) = file.secrets {
+        wishes.push(Wish::new(format!("let secrets into prompts: `secrets = \"{}\"`", mode.name())));
+    }
+    if file.permit == Some(Permit::All) {
+        wishes.push(Wish::new("let agents do everything without asking: `permit = \"all\"`"));
+    }
+    wishes
 }
 
 /// A cloned repository's configuration must not point out of the repository.
@@ -218,7 +326,15 @@ fn environment() -> Result<ConfigFile, Failure> {
         role: var("CALLSHEET_ROLE"),
         ledger: var("CALLSHEET_LEDGER"),
         max_file_bytes,
+        timeout: var("CALLSHEET_TIMEOUT")
+            .map(|text| text.parse())
+            .transpose()
+            .map_err(|why: String| Diag::error(Code::ConfigBad, format!("CALLSHEET_TIMEOUT: {why}")))?,
+        ..ConfigFile::default()
+    };
+    let file = ConfigFile {
         layout: LayoutFile { project_context: var("CALLSHEET_PROJECT_CONTEXT"), ..LayoutFile::default() },
+        ..file
     };
     confined(&file, "environment")?;
     Ok(file)

@@ -11,6 +11,18 @@ pub(crate) const USAGE: u8 = 2;
 /// A negative finding: nothing went wrong, but the answer is no.
 pub(crate) const FINDING: u8 = 1;
 
+/// What the agent did is outside of its scope.
+pub(crate) const SCOPE: u8 = 5;
+
+/// The agent failed.
+pub(crate) const AGENT: u8 = 6;
+
+/// It took too long, or cost too much.
+pub(crate) const LIMIT: u8 = 7;
+
+/// A person ended it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Something that must not happen by accident.
 const REFUSED: u8 = 9;
 
@@ -37,10 +49,13 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::InputNotFound
         | Code::LedgerNotThere
         | Code::RunNotFound
-        | Code::RunAmbiguous => 4,
+        | Code::RunAmbiguous
+        | Code::TaskNotFound
+        | Code::ViolationNotFound => 4,
         Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
-        Code::SecretFound => REFUSED,
-        Code::LedgerUntrusted | Code::TrustRequired => 10,
+        Code::SecretFound | Code::RunRefused => REFUSED,
+        Code::RunNotStarted => AGENT,
+        Code::TrustRequired => 10,
         Code::VerifyEngine => 11,
         Code::VerifySecret => 12,
         Code::OutputFailed => 70,

@@ -50,9 +50,16 @@ impl RequestFile {
         Ok(Self { request: request.unwrap_or_default(), stdin: inputs.stdin })
     }
 
-    /// The project that the request names, unless the command line names one.
-    pub(crate) fn project(&self, app: &App<'_>) -> Option<&str> {
-        self.request.project.as_deref().filter(|_| !app.project_named)
+    /// The same for an agent that is attached to the server.
+    pub(crate) fn with_server(mut self) -> Self {
+        self.request.mcp = true;
+        self
+    }
+
+    /// The surroundings of the project that the request names, unless the command line names one.
+    pub(crate) fn elsewhere<'p>(&self, app: &App<'p>) -> Result<Option<App<'p>>, Failure> {
+        let project = self.request.project.as_deref().filter(|_| !app.project_named);
+        project.map(|dir| app.in_project(dir)).transpose()
     }
 }
 
@@ -182,7 +189,8 @@ impl Inputs<'_> {
 
     fn add_task(&self, ask: &Ask, request: &mut Request) {
         let given = [&ask.task_id, &ask.title].iter().any(|flag| flag.is_some());
-        if !given && ask.write.is_empty() && ask.exclude.is_empty() {
+        let (write, exclude) = (&self.app.config.write.value, &self.app.config.exclude.value);
+        if !given && [&ask.write, &ask.exclude, write, exclude].iter().all(|globs| globs.is_empty()) {
             return;
         }
         let task = request.task.get_or_insert_with(Task::default);
@@ -194,6 +202,11 @@ impl Inputs<'_> {
         }
         task.write.extend(ask.write.iter().cloned());
         task.exclude.extend(ask.exclude.iter().cloned());
+        // What the project says holds for every task; what may be written, only where the task does not say.
+        task.exclude.extend(exclude.iter().cloned());
+        if task.write.is_empty() {
+            task.write.extend(write.iter().cloned());
+        }
     }
 
     fn add(&mut self, flag: &'static str, item: &str, request: &mut Request) -> Result<(), Failure> {

@@ -24,13 +24,16 @@ impl App<'_> {
         match &setting.value {
             None => Ok(Place::Sqlite(self.project.join(FILE))),
             Some(_) if setting.from.starts_with("project:") => {
-                let message = "the project's configuration names a ledger, and that could be anywhere";
-                let error = Diag::error(Code::LedgerUntrusted, message).looked([&setting.from]);
-                Err(error.hint("name it with --ledger, CALLSHEET_LEDGER or in your own configuration").into())
+                self.need_trust()?;
+                self.trusted_place()
             }
             Some(url) if setting.from == "environment" => parse(url, &self.here),
-            Some(url) => parse(url, &self.project),
+            Some(_) => self.trusted_place(),
         }
+    }
+
+    fn trusted_place(&self) -> Result<Place, Failure> {
+        parse(self.config.ledger.value.as_deref().unwrap_or(FILE), &self.project)
     }
 
     /// A ledger that is there.

@@ -4,6 +4,7 @@ mod app;
 mod args;
 mod commands;
 mod config;
+mod drive;
 mod failure;
 mod inputs;
 mod installed;
@@ -14,7 +15,11 @@ mod print;
 mod record;
 mod secrets;
 mod session;
+mod span;
+mod state;
+mod tasks;
 mod tokens;
+mod trust;
 mod usage;
 mod write;
 
@@ -54,6 +59,14 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Init => commands::init::run(&app),
         Command::Compose(args) => commands::compose::run(&app, args, given),
         Command::Explain(args) => commands::explain::run(&app, args, given),
+        Command::Run(args) => commands::run::run(&app, args, given),
+        Command::Retry(args) => commands::retry::retry(&app, args),
+        Command::Continue(args) => commands::retry::go_on(&app, args),
+        Command::Stop(args) => commands::stop::run(&app, args),
+        Command::Status(args) => commands::status::run(&app, args),
+        Command::Recover(args) => commands::recover::run(&app, args),
+        Command::Decide(args) => commands::decide::run(&app, args),
+        Command::Trust(args) => commands::trust::run(&app, args),
         Command::Log(args) => commands::log::run(&app, args),
         Command::Show(args) => commands::show::run(&app, args),
         Command::Diff(args) => commands::diff::run(&app, args),

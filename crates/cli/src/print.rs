@@ -20,7 +20,7 @@ pub(crate) struct Print {
     colour_out: bool,
     colour_err: bool,
     /// Whether somebody sees standard error while things go on.
-    watched: bool,
+    pub(crate) watched: bool,
 }
 
 #[derive(Clone, Copy)]

@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io::Read as _;
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Digest, Id, Kept, Run, Sealed, keep};
+use callsheet_core::record::{Digest, Kept, Run, Sealed, keep};
 use callsheet_core::render::{Api, Rendered, render};
 use callsheet_core::secrets::{Keyed, Passed, seal};
 use callsheet_core::{Composed, Request, Snapshot, compose};
-use callsheet_store::{Ledger, new_id, now};
-
-use crate::ledger::failure;
+use callsheet_store::{new_id, now};
 
 /// What a prompt was made of.
 pub(crate) struct Made {
@@ -19,47 +17,49 @@ pub(crate) struct Made {
     pub(crate) api: Option<Api>,
     /// Which secrets were found, and what became of them.
     pub(crate) passed: Passed,
-    /// Where it goes.
-    pub(crate) ledger: Ledger,
+}
+
+fn fault(why: impl Into<String>) -> Diag {
+    Diag::error(Code::LedgerFailed, why)
 }
 
 impl Made {
-    /// Records the prompt, and says as which run.
-    pub(crate) fn record(
-        mut self,
-        composed: &Composed,
-        rendered: &Rendered,
-        talk: &[Diag],
-        parent: Option<Id>,
-    ) -> Result<Id, Failure> {
-        let fault = |why: String| Diag::error(Code::LedgerFailed, why);
-        let id = new_id().ok_or_else(|| fault("an id could not be made".into()))?;
+    /// A run of its own for the prompt.
+    pub(crate) fn run(&self, composed: &Composed) -> Result<Run, Failure> {
+        let id = new_id().ok_or_else(|| fault("an id could not be made"))?;
         let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
-        let run = Run {
-            id: id.clone(),
-            parent,
+        Ok(Run {
+            id,
+            parent: None,
             task: task.map(ToString::to_string),
             agent: self.request.agent.clone(),
             phase: self.request.phase.clone(),
             role: self.request.role.clone(),
             recipe: composed.prompt.recipe.clone(),
             started: now(),
-        };
+        })
+    }
+
+    /// What goes into the ledger.
+    pub(crate) fn kept(
+        &self,
+        run: Run,
+        (composed, rendered): (&Composed, &Rendered),
+        talk: &[Diag],
+    ) -> Result<Kept, Failure> {
         let mut kept = if self.request.secret.is_empty() {
             let made = (composed, rendered, self.api);
             keep(run, &self.request, &self.snapshot, made, talk).map_err(fault)?
         } else {
             self.sealed(run, rendered, talk)?
         };
-        kept.composed.secrets = Some(self.passed).filter(|passed| !passed.found.is_empty());
-        self.ledger.compose(&kept).map_err(failure)?;
-        Ok(id)
+        kept.composed.secrets = Some(self.passed.clone()).filter(|passed| !passed.found.is_empty());
+        Ok(kept)
     }
 
     /// The same prompt with a seal in the place of each value that is marked as secret, and the keyed hash of the true
     /// one.
     fn sealed(&self, run: Run, delivered: &Rendered, talk: &[Diag]) -> Result<Kept, Failure> {
-        let fault = |why: String| Diag::error(Code::LedgerFailed, why);
         let mut key = [0; 32];
         let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
         random.map_err(|error| fault(format!("no random key can be had: {error}")))?;

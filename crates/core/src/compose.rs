@@ -20,6 +20,7 @@ use crate::prompt::{
 use crate::recipe::{BlockSpec, Field, Recipe, SectionSpec};
 use crate::request::Request;
 use crate::room::Room;
+use crate::scope::Scope;
 use crate::source::{SourceId, Sources};
 use crate::template::{Span, Template, written};
 use crate::text::Text;
@@ -34,6 +35,8 @@ pub struct Composed {
     pub absent: Vec<Absent>,
     /// For whom it is; nobody's data where the agent is `base`.
     pub agent: Agent,
+    /// What it may write: what the request says, and what its profile says where the prompt shows that.
+    pub scope: Scope,
     /// Which of the request's values some slot asked for, in their order.
     pub(crate) used: Vec<bool>,
 }
@@ -70,6 +73,7 @@ impl<'c> Composer<'c> {
             file,
             wordings: BTreeMap::new(),
             agent: Agent::default(),
+            scope: None,
             agent_file: None,
             fields: BTreeMap::new(),
             origins: Origins::new(&request.values),
@@ -110,6 +114,7 @@ pub(crate) struct Composer<'c> {
     pub(crate) file: &'c RecipeFile,
     pub(crate) wordings: BTreeMap<String, Arc<Template>>,
     pub(crate) agent: Agent,
+    scope: Option<Scope>,
     agent_file: Option<SourceId>,
     /// The request's fields with the recipe's defaults.
     fields: BTreeMap<Field, String>,
@@ -149,6 +154,24 @@ impl<'c> Composer<'c> {
         self.fields.get(&field).map(String::as_str)
     }
 
+    /// What may be written: the task says so, and the profile of the role where there is one.
+    pub(crate) fn scope(&mut self) -> &Scope {
+        if self.scope.is_none() {
+            let mut scope = Scope::of(self.request);
+            let profile = self.field(Field::Role).map(|role| format!("profiles/{role}.md"));
+            // One that cannot be used says so where the prompt holds it.
+            let profile = profile.and_then(|path| {
+                self.library.template(&path, self.recipe.notation, &self.request.layout).ok()
+            });
+            if let Some(profile) = profile.flatten() {
+                let write = if scope.write.is_empty() { profile.front.write.clone() } else { Vec::new() };
+                scope = scope.and(&Scope { write, exclude: profile.front.exclude.clone() });
+            }
+            self.scope = Some(scope);
+        }
+        self.scope.get_or_insert_default()
+    }
+
     fn finish(mut self, sections: Vec<Section>) -> Result<Composed, Failure> {
         if !self.errors.is_empty() {
             return Err(Failure(self.errors));
@@ -183,6 +206,7 @@ impl<'c> Composer<'c> {
             talk: self.talk,
             absent: self.absent,
             agent: self.agent,
+            scope: self.scope.unwrap_or_else(|| Scope::of(self.request)),
             used: self.values.used,
         })
     }

@@ -38,12 +38,16 @@ pub struct Facts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
+    /// It could not be started.
+    Unstarted,
     /// The process ended by itself.
     Exited,
     /// A signal ended it.
     Signaled,
     /// It did not end in time.
     Timeout,
+    /// It cost more than it may.
+    Cost,
     /// A person stopped it.
     Stopped,
     /// Nobody saw how it ended.
@@ -53,9 +57,11 @@ pub enum Ended {
 impl Ended {
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Unstarted => "unstarted",
             Self::Exited => "exited",
             Self::Signaled => "signaled",
             Self::Timeout => "timeout",
+            Self::Cost => "cost",
             Self::Stopped => "stopped",
             Self::Lost => "lost",
         }
@@ -132,6 +138,18 @@ impl Change {
             Self::Repository => "repository",
         }
     }
+}
+
+/// A check as it is configured: a name, and a command as words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckSpec {
+    pub name: String,
+    /// The program and its arguments. No shell sees them.
+    pub argv: Vec<String>,
+    /// How long it may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// A check that was run.

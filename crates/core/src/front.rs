@@ -35,6 +35,10 @@ pub struct Front {
     pub tags: Vec<String>,
     /// The instruction units in which an agent's own template differs from the BASE one, on purpose.
     pub differs: Vec<String>,
+    /// Of a profile: what it may write where the task does not say.
+    pub write: Vec<String>,
+    /// Of a profile: what it must never touch.
+    pub exclude: Vec<String>,
     /// `None` where the header has no such key: then nothing is declared, and nothing is undeclared.
     pub variables: Option<Vec<Variable>>,
 }
@@ -64,12 +68,16 @@ struct Header {
     tags: Vec<String>,
     #[serde(default)]
     differs: Vec<String>,
+    #[serde(default)]
+    write: Vec<String>,
+    #[serde(default)]
+    exclude: Vec<String>,
     variables: Option<Vec<Spanned<Declared>>>,
 }
 
 /// The keys of [`Header`].
-pub(crate) const KEYS: [&str; 7] =
-    ["name", "description", "category", "version", "tags", "differs", "variables"];
+pub(crate) const KEYS: [&str; 9] =
+    ["name", "description", "category", "version", "tags", "differs", "write", "exclude", "variables"];
 
 enum Declared {
     Name(String),
@@ -216,6 +224,8 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
         version: header.version,
         tags: header.tags,
         differs: header.differs,
+        write: header.write,
+        exclude: header.exclude,
         variables: variables.transpose()?,
     })
 }

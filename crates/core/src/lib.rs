@@ -52,6 +52,7 @@ mod source;
 mod step;
 pub mod submission;
 mod system;
+pub mod task;
 pub mod template;
 mod text;
 mod unified;

@@ -36,12 +36,18 @@ impl Receipt {
 
 /// What an agent's events told so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Told {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// It said that it is done.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ended: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Scope: what a run may write. Exclude wins over write, and everything may be read.
 
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::Reason;
 use crate::glob::Glob;
+use crate::request::Request;
 
 /// The globs of one run, merged once and kept with it: what counts is this, not today's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +22,17 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// What the task of a request says.
+    pub fn of(request: &Request) -> Self {
+        let distinct = |globs: &[String]| {
+            let mut seen = BTreeSet::new();
+            globs.iter().filter(|glob| seen.insert(*glob)).cloned().collect()
+        };
+        let task = request.task.as_ref();
+        task.map(|task| Self { write: distinct(&task.write), exclude: distinct(&task.exclude) })
+            .unwrap_or_default()
+    }
+
     /// Adds the globs of another scope, each once. Blank ones say nothing.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {

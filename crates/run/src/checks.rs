@@ -4,17 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::fact::{CheckResult, CheckRun, Ended};
+use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
 
 use crate::process::{Event, Job, Limits, Stop, run_process};
-
-/// A check as it is configured: a name, and a command as words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckSpec {
-    pub name: String,
-    pub argv: Vec<String>,
-    pub timeout: Option<Duration>,
-}
 
 /// How much of a check's output is kept.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -28,7 +20,7 @@ pub fn run_check(
     tell: &mut dyn FnMut(&Event),
 ) -> CheckRun {
     let limits = Limits {
-        deadline: check.timeout,
+        deadline: check.timeout_ms.map(Duration::from_millis),
         head_bytes: OUTPUT_BYTES / 2,
         tail_bytes: OUTPUT_BYTES / 2,
         ..Limits::default()
@@ -60,7 +52,9 @@ pub fn run_check(
             let result = match (exit.ended, exit.code) {
                 (Ended::Exited, Some(0)) => CheckResult::Passed,
                 (Ended::Exited | Ended::Signaled, _) => CheckResult::Failed,
-                (Ended::Timeout | Ended::Stopped | Ended::Lost, _) => CheckResult::Pending,
+                (Ended::Unstarted | Ended::Timeout | Ended::Cost | Ended::Stopped | Ended::Lost, _) => {
+                    CheckResult::Pending
+                }
             };
             let duration_ms = u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX);
             CheckRun {

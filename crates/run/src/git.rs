@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde::{Deserialize, Serialize};
+
 /// What git said instead of doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitError {
@@ -21,7 +23,7 @@ impl fmt::Display for GitError {
 impl std::error::Error for GitError {}
 
 /// A worktree of a repository.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Git {
     dir: PathBuf,
     /// Filters that must not be run, by name.
@@ -48,6 +50,13 @@ impl Git {
     pub fn head(&self) -> Result<Option<String>, GitError> {
         let head = self.run(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], "")?;
         Ok(head.status.success().then(|| text(&head.stdout).trim().to_owned()))
+    }
+
+    /// Whether `commit` is part of what is checked out here.
+    pub fn holds(&self, commit: &str) -> bool {
+        let args = ["merge-base", "--is-ancestor", "--end-of-options", commit, "HEAD"];
+        commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && self.run(&args, "").is_ok_and(|output| output.status.success())
     }
 
     /// The folders that hold the repository: what all worktrees share, and what is this one's own.

@@ -26,7 +26,7 @@ mod tree;
 mod walk;
 mod worktree;
 
-pub use checks::{CheckSpec, run_check};
+pub use checks::run_check;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use folder::{Folder, WriteError};
 pub use git::{Git, GitError};

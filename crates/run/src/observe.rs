@@ -7,19 +7,24 @@ mod outside;
 mod state;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use callsheet_core::fact::{Change, Changed, Decision, Observed, Reason, Violation};
 use callsheet_core::scope::Scope;
+use serde::{Deserialize, Serialize};
 
 use crate::git::{Git, GitError};
 use outside::Outside;
 use state::{Kind, State};
 
 /// A worktree as it was before a run.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Before {
     git: Git,
+    /// The folder that scopes speak of, below the top; with a slash at its end, or empty.
+    folder: String,
+    /// Beginnings of paths that callsheet itself writes to.
+    own: Vec<String>,
     head: Option<String>,
     settings: std::collections::BTreeSet<String>,
     state: State,
@@ -27,18 +32,38 @@ pub struct Before {
 }
 
 impl Before {
-    /// Looks at the worktree that `dir` lies in; `None` where there is none.
-    pub fn look(dir: &Path) -> Result<Option<Self>, GitError> {
+    /// Looks at the worktree that `dir` lies in; `None` where there is none. Below the paths `own` is what callsheet
+    /// writes while an agent works.
+    pub fn look(dir: &Path, own: &[PathBuf]) -> Result<Option<Self>, GitError> {
         let Some(git) = Git::at(dir)? else { return Ok(None) };
+        let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
+        let below = |path: &Path| path.strip_prefix(&top).ok()?.to_str().map(str::to_owned);
+        let own: Vec<String> = own.iter().filter_map(|path| below(path)).collect();
+        let folder = dir.canonicalize().ok().and_then(|dir| below(&dir)).filter(|dir| !dir.is_empty());
+        let folder = folder.map(|dir| format!("{dir}/")).unwrap_or_default();
         let head = git.head()?;
         let settings = git.settings()?;
-        let state = State::of(&git, head.as_deref())?;
+        let state = State::of(&git, head.as_deref(), &own)?;
         let outside = Outside::of(&git)?;
-        Ok(Some(Self { git, head, settings, state, outside }))
+        Ok(Some(Self { git, folder, own, head, settings, state, outside }))
     }
 
-    pub fn git(&self) -> &Git {
-        &self.git
+    /// The commit that was checked out.
+    pub fn head(&self) -> Option<&str> {
+        self.head.as_deref()
+    }
+
+    /// Whether there was work that no commit had.
+    pub fn is_dirty(&self) -> bool {
+        self.state.is_dirty()
+    }
+
+    /// A path as the folder sees it that scopes speak of.
+    fn shown(&self, path: &str) -> String {
+        match path.strip_prefix(&self.folder) {
+            Some(path) => path.to_owned(),
+            None => format!("{}{path}", "../".repeat(self.folder.matches('/').count())),
+        }
     }
 
     /// What is different now, and what of it `scope` did not allow.
@@ -51,8 +76,8 @@ impl Before {
         let found = self.git.clone().without_new_filters(&self.settings).and_then(|git| {
             seen.head_after = git.head()?;
             // Compared with where the run began: what it committed is changed as well.
-            let now = State::of(&git, self.head.as_deref())?;
-            seen.dirty_after = State::of(&git, seen.head_after.as_deref())?.is_dirty();
+            let now = State::of(&git, self.head.as_deref(), &self.own)?;
+            seen.dirty_after = State::of(&git, seen.head_after.as_deref(), &self.own)?.is_dirty();
             Ok((now, Outside::of(&git)?))
         });
         match found {
@@ -61,6 +86,11 @@ impl Before {
                 seen.unseen.extend(self.state.unseen.iter().chain(&now.unseen).cloned());
                 seen.changed.extend(self.outside.repository_changes(&outside));
                 let leading = self.outside.leading_outside(&outside);
+                for file in &mut seen.changed {
+                    file.path = self.shown(&file.path);
+                    file.from = file.from.as_ref().map(|from| self.shown(from));
+                }
+                let leading: Vec<String> = leading.iter().map(|path| self.shown(path)).collect();
                 seen.violations = violations(&seen.changed, scope, &leading);
             }
             // A worktree that is gone, or that git no longer knows, is the greatest change of all.

@@ -88,6 +88,12 @@ pub struct Tmux {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pane(String);
 
+impl fmt::Display for Pane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// How many panes were opened, for names that differ.
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 
@@ -227,6 +233,12 @@ impl Tmux {
         // It may have ended with its last pane.
         let _ = self.run(&["kill-server"], "");
         Ok(())
+    }
+
+    /// Whether the program in the pane is still there.
+    pub fn lives(&self, pane: &Pane) -> bool {
+        let state = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead}"], "");
+        state.is_ok_and(|state| state.trim() == "0")
     }
 
     /// Looks until it is so; gives the screen where it does not become so in time.

@@ -1,6 +1,6 @@
 //! Reading: lists of runs, records, and the log of a run.
 
-use callsheet_core::record::{Digest, Event, Id, Link, Run, Stream, text_of};
+use callsheet_core::record::{Account, Digest, Event, Id, Link, Run, Stream, text_of};
 
 use crate::db::Db;
 use crate::error::Error;
@@ -120,6 +120,19 @@ impl Ledger {
             &[Param::Text(run.as_str())],
         )?;
         rows.into_iter().map(record).collect()
+    }
+
+    /// What the records of a run come to, without reading all that its agent printed.
+    pub fn account(&mut self, run: &Id) -> Result<Account, Error> {
+        let rows = self.db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+             WHERE run = $1 AND kind <> 'output' ORDER BY seq",
+            &[Param::Text(run.as_str())],
+        )?;
+        let records: Vec<Record> = rows.into_iter().map(record).collect::<Result<_, _>>()?;
+        let events: Vec<Option<Event>> = records.iter().map(Record::event).collect::<Result<_, _>>()?;
+        Account::of(events.into_iter().flatten())
+            .ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))
     }
 
     pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<Record>, Error> {

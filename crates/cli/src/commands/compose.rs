@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Diag, Failure};
-use callsheet_core::render::{Rendered, render, render_parts};
+use callsheet_core::render::{Api, Rendered, render, render_parts};
 use callsheet_core::secrets::{Gate, Mode, Passed};
 use callsheet_core::{Composed, Fitted, Recorder, Request, Sources, Step, compose, fit};
 use callsheet_run::Prefetched;
@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::args::Ask;
 use crate::failure::Outcome;
 use crate::inputs::{Order, RequestFile};
+use crate::ledger::failure;
 use crate::print::diag_json;
 use crate::record::Made;
 use crate::secrets;
@@ -44,19 +45,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
+    let file = RequestFile::read(app, &args.ask)?;
+    let elsewhere = file.elsewhere(app)?;
+    let app = elsewhere.as_ref().unwrap_or(app);
     let then = if args.record { Then::Record } else { Then::Forget };
     let out = args.out.as_deref().filter(|out| !is_standard_output(out));
     let whole = out.is_some() || args.count || app.print.json || args.ask.budget.is_some() || args.record;
-    if !whole && secrets::mode(app, &args.ask, then)? == Mode::Allow {
-        return stream(app, &args.ask, given);
+    if !whole && secrets::mode(app, args.ask.secrets.map(|mode| mode.0), then)? == Mode::Allow {
+        return stream(app, &args.ask, given, file);
     }
-    let finished = finish(app, &args.ask, given, then)?;
+    let finished = finish(app, &args.ask, given, file, then)?;
     if args.count {
         return count(app, finished);
     }
     let Finished { composed, rendered, talk, passed, made, .. } = finished;
     app.print.talk_of_the_gate(&talk);
-    let run = made.map(|made| made.record(&composed, &rendered, &talk, None)).transpose()?;
+    let run = match made {
+        Some(made) => {
+            let run = made.run(&composed)?;
+            let id = run.id.clone();
+            let kept = made.kept(run, (&composed, &rendered), &talk)?;
+            app.create_ledger()?.compose(&kept).map_err(failure)?;
+            Some(id)
+        }
+        None => None,
+    };
     if let Some(run) = &run {
         app.print.say(&format!("run {run}"));
     }
@@ -85,10 +98,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
 
 /// Composes a prompt and writes it to standard output part by part: it is never held as a whole, and what there is
 /// to say about it comes after it. Only for those who do not want to know of secrets in it.
-fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>) -> Outcome {
-    let file = RequestFile::read(app, ask)?;
-    let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
-    let app = elsewhere.as_ref().unwrap_or(app);
+fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFile) -> Outcome {
     let Order { mut request, session, texts, listings, mut talk } = Order::new(app, ask, given, file)?;
     let sources = Prefetched { inner: app.disk(session), texts, listings };
     let masked = |request: &mut Request, failure: Failure| -> Failure {
@@ -187,14 +197,34 @@ pub(crate) fn finish(
     app: &App<'_>,
     ask: &Ask,
     given: Option<&ArgMatches>,
+    file: RequestFile,
     then: Then,
 ) -> Result<Finished, Failure> {
-    let file = RequestFile::read(app, ask)?;
-    let elsewhere = file.project(app).map(|dir| app.in_project(dir)).transpose()?;
-    let app = elsewhere.as_ref().unwrap_or(app);
-    let mut order = Order::new(app, ask, given, file)?;
+    let order = Order::new(app, ask, given, file)?;
+    let form = Form {
+        mode: secrets::mode(app, ask.secrets.map(|mode| mode.0), then)?,
+        budget: ask.budget,
+        api: ask.api.map(|api| api.0),
+    };
+    finish_order(app, order, form, then)
+}
+
+/// What a prompt has to be like besides what its request says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) mode: Mode,
+    pub(crate) budget: Option<usize>,
+    pub(crate) api: Option<Api>,
+}
+
+pub(crate) fn finish_order(
+    app: &App<'_>,
+    mut order: Order,
+    form: Form,
+    then: Then,
+) -> Result<Finished, Failure> {
     let rules = secrets::rules(app)?;
-    let gate = Gate::new(&rules, secrets::mode(app, ask, then)?);
+    let gate = Gate::new(&rules, form.mode);
     gate.request(&mut order.request);
     let disk = gate.sources(Prefetched {
         inner: app.disk(order.session),
@@ -208,7 +238,7 @@ pub(crate) fn finish(
         None => &disk,
     };
     let Cast { request, composed, rendered, steps, tokens } =
-        cast(order.request, sources, ask).map_err(|failure| gate.mask_failure(failure))?;
+        cast(order.request, sources, form).map_err(|failure| gate.mask_failure(failure))?;
     let (passed, found) = gate.judge(&request, &composed.prompt, &rendered)?;
     let mut talk = order.talk;
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
@@ -219,10 +249,12 @@ pub(crate) fn finish(
     let clean = passed.found.is_empty() && request.secret.is_empty();
     let masked = (!clean).then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
     let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
-    let api = ask.api.map(|api| api.0);
-    let ledger = (then == Then::Record).then(|| app.create_ledger()).transpose()?;
-    let made =
-        ledger.map(|ledger| Made { request: request.clone(), snapshot, api, passed: passed.clone(), ledger });
+    let made = (then == Then::Record).then(|| Made {
+        request: request.clone(),
+        snapshot,
+        api: form.api,
+        passed: passed.clone(),
+    });
     leave((request, disk));
     Ok(Finished { composed, rendered, talk, steps, tokens, passed, masked, made })
 }
@@ -237,9 +269,9 @@ struct Cast {
     tokens: Option<usize>,
 }
 
-fn cast(request: Request, sources: &dyn Sources, ask: &Ask) -> Result<Cast, Failure> {
-    let api = ask.api.map(|api| api.0);
-    Ok(match ask.budget {
+fn cast(request: Request, sources: &dyn Sources, form: Form) -> Result<Cast, Failure> {
+    let api = form.api;
+    Ok(match form.budget {
         None => {
             let composed = compose(&request, sources)?;
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;

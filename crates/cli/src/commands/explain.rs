@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::args::Ask;
 use crate::commands::compose::{Finished, Then, finish};
 use crate::failure::Outcome;
+use crate::inputs::RequestFile;
 use crate::print::{Paint, Print, diag_json};
 use crate::tokens::step_line;
 
@@ -30,7 +31,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
-    let mut finished = finish(app, &args.ask, given, Then::Forget)?;
+    let file = RequestFile::read(app, &args.ask)?;
+    let elsewhere = file.elsewhere(app)?;
+    let app = elsewhere.as_ref().unwrap_or(app);
+    let mut finished = finish(app, &args.ask, given, file, Then::Forget)?;
     let summary = finished.summary();
     let Finished { composed, rendered, talk, steps, passed, masked, .. } = finished;
     // A mask has as many bytes as what it covers: all ranges stay.

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use callsheet_core::diag::Failure;
+use callsheet_core::record::Id;
 use callsheet_core::submission::{roles, tools};
 
 use crate::app::App;
 use crate::failure::{Outcome, usage};
-use crate::mcp::{Client, Server, change, serve};
+use crate::mcp::{Client, Handing, Server, change, serve};
+use crate::secrets::configured;
 use crate::session::Session;
+use crate::state::Desk;
 
 /// Serve a session by the Model Context Protocol on standard input and output
 ///
@@ -27,6 +30,9 @@ struct Serve {
     /// Where things are handed in [default: the project]
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
+    /// The run whose agent hands things in: nothing is taken from it once it is over
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
     /// Only the tools that this role may use
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -53,8 +59,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             check_role(&session, args.serve.role.as_deref())?;
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
-            let secrets = app.config.secrets.value.unwrap_or_default();
-            serve(Server { session, tools, agent, secrets })
+            let secrets = configured(app)?.unwrap_or_default();
+            let run = args.serve.run.as_deref().map(handing_in).transpose()?;
+            serve(Server { session, tools, agent, secrets, run })
         }
         Some(Command::Install { client, write, serve }) => {
             let session = Session::open(app, serve.session.as_deref())?;
@@ -62,6 +69,12 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             change(app, *client, &session, serve.role.as_deref(), *write)
         }
     }
+}
+
+/// The run that hands things in, by its whole id.
+fn handing_in(run: &str) -> Result<Handing, Failure> {
+    let id = Id::parse(run).ok_or_else(|| usage(format!("`{run}` is not the whole id of a run")))?;
+    Ok(Handing { desk: Desk::of(&id)?, id })
 }
 
 fn check_role(session: &Session, role: Option<&str>) -> Result<(), Failure> {

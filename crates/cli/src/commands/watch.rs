@@ -4,16 +4,19 @@ use std::thread;
 use std::time::Duration;
 
 use callsheet_core::diag::Failure;
-use callsheet_store::{Error, Ledger};
+use callsheet_core::record::told;
+use callsheet_store::{Error, Ledger, Record};
+use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::commands::show::record_json;
 use crate::failure::Outcome;
 use crate::ledger::failure;
 
-/// Print records as they are appended, one JSON object per line, until interrupted
+/// Print what happens as it happens, one JSON object per line, until interrupted
 ///
-/// Every record is printed once, in the order of its number, whichever process appends it.
+/// Every record of the ledger is told once, in the order of its number, whichever process appends it: `run.started` (composed,
+/// delivered), `run.output`, `run.status_changed`, `check.status_changed`, `scope_violation.created`,
+/// `scope_violation.decided`, `run.finished`, and as `record.KIND` what is none of these.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Begin behind this number; 0 is the first record [default: what is new]
@@ -38,11 +41,27 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         }
         for record in records {
             last = record.seq;
-            if !app.print.stream(&record_json(&record)?)? {
-                return Ok(0);
+            for event in events(&record)? {
+                if !app.print.stream(&event)? {
+                    return Ok(0);
+                }
             }
         }
     }
+}
+
+/// What a record tells, each with its number.
+fn events(record: &Record) -> Result<Vec<Value>, Failure> {
+    let told = match record.event().map_err(failure)? {
+        Some(event) => told(&event),
+        None => vec![("record.emptied", json!({ "kind": record.kind }))],
+    };
+    let event = |(name, data): (&str, Value)| {
+        json!({
+            "seq": record.seq, "event": name, "at": record.at, "run": record.run, "flow": record.flow, "data": data,
+        })
+    };
+    Ok(told.into_iter().map(event).collect())
 }
 
 /// The ledger, as soon as there is one, and whether it was there from the start.

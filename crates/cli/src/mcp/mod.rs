@@ -9,4 +9,4 @@ mod server;
 mod transport;
 
 pub(crate) use install::{Client, change};
-pub(crate) use server::{Server, serve};
+pub(crate) use server::{Handing, Server, serve};

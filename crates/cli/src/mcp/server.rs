@@ -2,6 +2,7 @@
 
 use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::{Id, sha256};
 use callsheet_core::secrets::Mode;
 use callsheet_core::submission::{roles, schema};
 use rmcp::model::{
@@ -12,12 +13,13 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::transport::Stdio;
 use super::{prompts, resources};
 use crate::failure::Outcome;
 use crate::session::Session;
+use crate::state::Desk;
 
 /// A session, and what its client may do.
 #[derive(Debug)]
@@ -29,6 +31,36 @@ pub(crate) struct Server {
     pub(crate) agent: Option<String>,
     /// What becomes of secrets in prompts. There is nobody here to warn.
     pub(crate) secrets: Mode,
+    /// The run whose agent hands things in; nobody's where a person attached the server.
+    pub(crate) run: Option<Handing>,
+}
+
+/// Who hands things in, and where that is noted.
+#[derive(Debug)]
+pub(crate) struct Handing {
+    pub(crate) id: Id,
+    pub(crate) desk: Desk,
+}
+
+impl Handing {
+    /// Takes something from a run that goes on, and once: the same again changes nothing.
+    fn take(&self, session: &Session, tool: &str, data: &Value) -> Result<Value, Failure> {
+        let is_on = self.desk.is_taken() || self.desk.pane().is_some();
+        if !is_on {
+            let message = format!("run {} is over: nothing can be handed in for it", self.id);
+            return Err(Diag::error(Code::RunRefused, message).into());
+        }
+        let print = sha256(&[data.to_string().as_bytes()]).to_string();
+        let is_this = |noted: &&Value| noted["tool"] == tool && noted["sha256"] == print.as_str();
+        let noted = self.desk.submitted();
+        let last = noted.iter().rev().find(|noted| noted["tool"] == tool);
+        if let Some(before) = last.filter(is_this) {
+            return Ok(before["done"].clone());
+        }
+        let done = session.hand_in(tool, data)?.to_json();
+        self.desk.note_submitted(&json!({ "tool": tool, "sha256": print, "done": done }))?;
+        Ok(done)
+    }
 }
 
 /// Answers until standard input ends.
@@ -84,8 +116,12 @@ impl ServerHandler for Server {
             return Err(invalid(&wrong.into()));
         }
         let data = Value::Object(request.arguments.unwrap_or_default());
-        let result = match self.session.hand_in(&request.name, &data) {
-            Ok(done) => CallToolResult::structured(done.to_json()),
+        let taken = match &self.run {
+            Some(run) => run.take(&self.session, &request.name, &data),
+            None => self.session.hand_in(&request.name, &data).map(|done| done.to_json()),
+        };
+        let result = match taken {
+            Ok(done) => CallToolResult::structured(done),
             Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.to_string())]),
         };
         Ok(result.into())

@@ -174,9 +174,8 @@ fn a_project_cannot_name_the_ledger_and_a_person_can() {
         (
             10,
             "",
-            "error[ledger/untrusted]: the project's configuration names a ledger, and that could be anywhere\n  \
-             = looked in project:.callsheet/config.toml\n  \
-             = hint: name it with --ledger, CALLSHEET_LEDGER or in your own configuration\n"
+            "error[trust/required]: this project's files ask for what only you can allow: record runs in \
+             postgres://evil.example/x\n  = hint: look at them, then say `callsheet trust`\n"
         )
     );
     let record = ["-q", "compose", "-p", "plan", "--record", "x"];
@@ -294,7 +293,7 @@ fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
     });
     let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=8 * EACH as u64).collect::<Vec<_>>());
-    assert!(lines.iter().all(|line| line["kind"] == "composed"));
+    assert!(lines.iter().all(|line| line["event"] == "record.composed"));
     let verified = world.run([ledger, &["--json", "verify", "--all"]].concat());
     assert_eq!((verified.code, &verified.json()["records"]), (0, &json!(8 * EACH)));
 }

@@ -24,7 +24,7 @@ fn two_runs() -> (World, String, String) {
             cut: false,
         }),
         Event::Output(Output { stream: Stream::Stdout, line: 3, text: "three\n".into(), cut: true }),
-        Event::Exit(Exit { ended: Ended::Exited, code: Some(0), signal: None }),
+        Event::Exit(Exit::of(Ended::Exited, Some(0))),
         Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({}) }),
     ];
     for event in events {

@@ -75,6 +75,13 @@ fn config_shows_where_each_setting_comes_from() {
          role = \"supervisor\"  # user:config.toml\n\
          ledger = (not set)  # default\n\
          secrets = (not set)  # default\n\
+         write = []  # default\n\
+         exclude = []  # default\n\
+         permit = \"edit\"  # default\n\
+         timeout = (not set)  # default\n\
+         max_cost = (not set)  # default\n\
+         checks = {}  # default\n\
+         env = []  # default\n\
          max_file_bytes = 16777216  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\
          layout.prompts = \".callsheet/prompts\"  # default\n\

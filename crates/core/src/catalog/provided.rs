@@ -82,9 +82,11 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
         Derived::Exclude => &[("glob", &["glob"])],
         Derived::RunResult => &[
             ("run", &["run"]),
+            ("unstarted", &[]),
             ("exited", &[]),
             ("signaled", &[]),
             ("timeout", &[]),
+            ("cost", &[]),
             ("stopped", &[]),
             ("lost", &[]),
             ("exit_code", &["exit_code"]),

@@ -125,7 +125,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
                 .collect()
         }
         Derived::Write => {
-            let globs = distinct(request.task.iter().flat_map(|task| &task.write));
+            let globs = c.scope().write.clone();
             if globs.is_empty() {
                 let message = "no write scope was given: everything but the excludes may be written";
                 c.talk.push(Diag::warning(Code::ScopeOpen, message).hint("narrow it with `--write GLOB`"));
@@ -134,7 +134,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             globs.into_iter().map(|glob| make.row(c, "glob", [("glob", glob.as_str().into())])).collect()
         }
         Derived::Exclude => {
-            let globs = distinct(request.task.iter().flat_map(|task| &task.exclude));
+            let globs = c.scope().exclude.clone();
             globs.into_iter().map(|glob| make.row(c, "glob", [("glob", glob.as_str().into())])).collect()
         }
         Derived::RunResult => {

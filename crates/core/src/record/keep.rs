@@ -70,6 +70,7 @@ pub fn keep(
         warnings,
         secrets: None,
         sealed: None,
+        launch: None,
     };
     Ok(Kept { composed, blobs: keeper.blobs })
 }

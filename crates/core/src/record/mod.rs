@@ -4,11 +4,14 @@
 //! snapshot, and the finished text as ranges of texts that are kept once ([`Assembly`]). Where records are kept, and
 //! when one was made, is the business of `callsheet-store`.
 
+mod account;
 mod chain;
 mod digest;
 mod keep;
+mod launch;
 mod output;
 mod replay;
+mod told;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -18,17 +21,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use account::{Account, Checked, RunStatus};
 pub use chain::Link;
 pub use digest::{Digest, sha256};
 pub use keep::{Kept, keep};
+pub use launch::Launch;
 pub use replay::{
     Finding, Lost, Placed, blobs_of, request_of, source_versions, spans_of, text_of, verify, verify_sealed,
 };
+pub use told::told;
 
-use crate::fact::{Ended, Facts};
+use crate::fact::{self, CheckRun, Ended};
 use crate::origin::Trust;
 use crate::prompt::Format;
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, Told};
 use crate::render::{Api, Encoding};
 use crate::secrets::Passed;
 use crate::source::SourceId;
@@ -158,6 +164,9 @@ pub struct Composed {
     /// What was delivered, where the output has seals in the place of values that are marked as secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<Sealed>,
+    /// How the agent is about to be started; nothing where the prompt was composed only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launch>,
 }
 
 /// The text that was delivered, known by its keyed hash alone.
@@ -284,7 +293,7 @@ pub struct Output {
     pub cut: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exit {
     pub ended: Ended,
@@ -292,19 +301,31 @@ pub struct Exit {
     pub code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+    /// More about it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What the agent told of itself: its session, tokens and cost.
+    #[serde(default)]
+    pub told: Told,
+}
+
+impl Exit {
+    /// An end of which nothing more is known.
+    pub fn of(ended: Ended, code: Option<i32>) -> Self {
+        Self { ended, code, signal: None, why: None, duration_ms: None, told: Told::default() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
-    pub facts: Facts,
+    /// What git tells of the worktree; nothing where there is no repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head_before: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head_after: Option<String>,
-    /// The worktree had changes that no commit has when the run began.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub dirty: bool,
+    pub worktree: Option<fact::Observed>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckRun>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

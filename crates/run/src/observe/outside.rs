@@ -6,11 +6,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use callsheet_core::fact::{Change, Changed};
+use serde::{Deserialize, Serialize};
 
 use super::state::print_of;
 use crate::git::{Git, GitError, text};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outside {
     /// Prints of what git would obey: settings, hooks, attributes. By path, as a person would write it.
     repository: BTreeMap<String, String>,

@@ -7,11 +7,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use callsheet_core::fact::Change;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::git::{Git, GitError, text};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
     Tracked(Change),
     Submodule,
@@ -19,26 +20,27 @@ pub(super) enum Kind {
     Ignored,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct File {
     pub(super) kind: Kind,
     pub(super) from: Option<String>,
     print: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) files: BTreeMap<String, File>,
     pub(super) unseen: Vec<String>,
+    own: Vec<String>,
 }
 
 /// A folder with more files than this is not looked into any further.
 const MOST_FILES: usize = 50_000;
 
 impl State {
-    /// What differs from `head`, and what git does not follow.
-    pub(super) fn of(git: &Git, head: Option<&str>) -> Result<Self, GitError> {
-        let mut state = Self::default();
+    /// What differs from `head`, and what git does not follow. What begins like one of `own` is nobody's work.
+    pub(super) fn of(git: &Git, head: Option<&str>, own: &[String]) -> Result<Self, GitError> {
+        let mut state = Self { own: own.to_vec(), ..Self::default() };
         // Before the first commit there is an empty one to compare with.
         let empty = git.done(&["hash-object", "-t", "tree", "--stdin"], "")?;
         let empty = text(&empty);
@@ -60,6 +62,7 @@ impl State {
         state.others(git.top(), &untracked, Kind::Untracked);
         let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
         state.others(git.top(), &git.done(&ignored, "")?, Kind::Ignored);
+        state.files.retain(|path, _| !own.iter().any(|own| path.starts_with(own.as_str())));
         Ok(state)
     }
 
@@ -111,7 +114,7 @@ impl State {
             }
             let print = match kind {
                 // What is ignored can be much: when it was written says enough.
-                Kind::Ignored => self.folder_print(&top.join(&path), &path),
+                Kind::Ignored => self.folder_print(top, &path),
                 _ => print_of(&top.join(&path)).unwrap_or_default(),
             };
             self.files.insert(path, File { kind: kind.clone(), from: None, print });
@@ -145,9 +148,9 @@ impl State {
         }
     }
 
-    fn folder_print(&mut self, at: &Path, shown: &str) -> String {
+    fn folder_print(&mut self, top: &Path, shown: &str) -> String {
         let mut hash = Sha256::new();
-        let mut open = vec![at.to_owned()];
+        let mut open = vec![top.join(shown)];
         let mut count = 0;
         while let Some(path) = open.pop() {
             let Ok(meta) = path.symlink_metadata() else { continue };
@@ -155,6 +158,10 @@ impl State {
             if count > MOST_FILES {
                 self.unseen.push(format!("`{shown}` holds more than {MOST_FILES} files"));
                 break;
+            }
+            let below = path.strip_prefix(top).ok().and_then(Path::to_str).unwrap_or_default();
+            if self.own.iter().any(|own| below.starts_with(own.trim_end_matches('/'))) {
+                continue;
             }
             if meta.is_dir() {
                 let mut inside: Vec<_> =

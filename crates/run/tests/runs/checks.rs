@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use callsheet_core::fact::CheckSpec;
 use callsheet_core::fact::{CheckResult, CheckRun, Ended};
 use callsheet_core::split_words;
-use callsheet_run::{CheckSpec, Stop, run_check};
+use callsheet_run::{Stop, run_check};
 
 use crate::support::AGENT;
 
 fn check(command: &str, timeout_ms: u64) -> CheckRun {
     let argv = split_words(&format!("{AGENT} {command}")).unwrap();
-    let spec = CheckSpec { name: "c".into(), argv, timeout: Some(Duration::from_millis(timeout_ms)) };
+    let spec = CheckSpec { name: "c".into(), argv, timeout_ms: Some(timeout_ms) };
     run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), &mut |_| {})
 }
 
@@ -42,7 +43,7 @@ fn words_are_no_shell() {
 
 #[test]
 fn one_that_cannot_be_started_is_pending() {
-    let spec = CheckSpec { name: "c".into(), argv: vec!["no-such-program".into()], timeout: None };
+    let spec = CheckSpec { name: "c".into(), argv: vec!["no-such-program".into()], timeout_ms: None };
     let run = run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), &mut |_| {});
     assert_eq!((run.result, run.ended, run.exit_code), (CheckResult::Pending, None, None));
 }

@@ -37,7 +37,7 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
         ledger.append(Some(&kept.composed.run.id), None, &delivered).unwrap();
     }
     for kept in [&first, &parent, &last] {
-        let exit = Event::Exit(Exit { ended: Ended::Exited, code: Some(0), signal: None });
+        let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
         ledger.append(Some(&kept.composed.run.id), None, &exit).unwrap();
     }
     let keep_all = ledger.sweep(Retention { days: Some(1), last: None }).unwrap();
@@ -115,9 +115,7 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
     let (first, second) = filled(&mut ledger);
     ledger.compose(&kept("T-9", &[("a.md", "x")])).unwrap();
     // Also what is gone leaves its link.
-    ledger
-        .append(Some(&second), None, &Event::Exit(Exit { ended: Ended::Lost, code: None, signal: None }))
-        .unwrap();
+    ledger.append(Some(&second), None, &Event::Exit(Exit::of(Ended::Lost, None))).unwrap();
     let swept = ledger.sweep(Retention { days: None, last: Some(1) }).unwrap();
     assert_eq!(swept.runs, [second.clone(), first]);
     let file = exported(&mut ledger, &Scope::All);

@@ -5,7 +5,7 @@ use callsheet_core::receipt::Receipt;
 use callsheet_core::record::{
     By, Decided, Delivered, Digest, Event, Exit, Id, Observed, Output, Removed, Replied, Stream,
 };
-use callsheet_core::{Facts, Text};
+use callsheet_core::{Text, fact};
 use callsheet_store::{Engine, Error, Filter, Ledger, Line, Log, new_id};
 use serde_json::json;
 
@@ -20,13 +20,8 @@ pub(crate) fn events() -> Vec<Event> {
         output(Stream::Stdout, 1, "one\ntwo\n"),
         output(Stream::Stderr, 1, "oh\n"),
         output(Stream::Stdout, 3, "three"),
-        Event::Exit(Exit { ended: Ended::Exited, code: Some(0), signal: None }),
-        Event::Observed(Observed {
-            facts: Facts::default(),
-            head_before: None,
-            head_after: None,
-            dirty: true,
-        }),
+        Event::Exit(Exit::of(Ended::Exited, Some(0))),
+        Event::Observed(Observed { worktree: Some(fact::Observed::default()), checks: Vec::new() }),
         Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({ "verdict": "PASS" }) }),
         Event::Decided(Decided {
             by: By::Person,

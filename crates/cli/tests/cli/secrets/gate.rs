@@ -147,9 +147,8 @@ fn a_project_can_be_strict_but_not_lax() {
     for lax in ["allow", "warn"] {
         world.write(".callsheet/config.toml", format!("secrets = \"{lax}\"\n"));
         let err = format!(
-            "error[trust/required]: `project:.callsheet/config.toml`: a project cannot say by itself `secrets = \"{lax}\"`\n  = \
-             hint: say it with `--secrets`, with CALLSHEET_SECRETS or in your own configuration; a project can ask for `refuse` \
-             or `redact`\n"
+            "error[trust/required]: this project's files ask for what only you can allow: let secrets into prompts: \
+             `secrets = \"{lax}\"`\n  = hint: look at them, then say `callsheet trust`\n"
         );
         assert_eq!(run(&world, &["compose"]), Said { code: 10, out: String::new(), err });
     }

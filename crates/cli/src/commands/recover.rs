@@ -1,0 +1,71 @@
+//! `callsheet recover`: what became of runs whose callsheet died.
+
+use callsheet_core::diag::Failure;
+use callsheet_core::fact::Ended;
+use callsheet_core::record::{Account, Id};
+use callsheet_store::{Error, Ledger};
+use serde_json::json;
+
+use crate::app::App;
+use crate::drive::{is_driven, pane_lives, recover, result_json, result_page};
+use crate::failure::Outcome;
+use crate::ledger::{failure, find};
+use crate::state::{Desk, unfinished};
+
+/// Complete the records of runs whose callsheet died
+///
+/// What can still be known is recorded: what changed in the worktree, and what the agent had said. How it ended nobody saw,
+/// and its checks stay pending. Runs that go on are left alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// One run, also if it works on in a terminal: its id, the beginning of it, or `last` [default: all of this machine]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let runs = match &args.run {
+        Some(run) => vec![find(&mut ledger, run)?.run.id],
+        None => of_this_ledger(&mut ledger)?,
+    };
+    let (mut recovered, mut going): (Vec<Account>, Vec<Id>) = Default::default();
+    for run in runs {
+        let in_terminal = Desk::of(&run)?.pane();
+        let lives = in_terminal.as_ref().is_some_and(pane_lives);
+        if is_driven(&run) || lives && args.run.is_none() {
+            going.push(run);
+            continue;
+        }
+        let why = match (in_terminal, lives) {
+            (None, _) => "its callsheet died",
+            (Some(_), false) => "its terminal is closed",
+            (Some(_), true) => "nobody watches its terminal",
+        };
+        recovered.extend(recover(app, &mut ledger, &run, Ended::Lost, why)?);
+    }
+    if app.print.json {
+        let recovered: Vec<_> = recovered.iter().map(result_json).collect();
+        return app.print.value(&json!({ "recovered": recovered, "running": going }));
+    }
+    let mut page: String = recovered.iter().map(|account| result_page(app.print, account)).collect();
+    going.iter().for_each(|run| page += &format!("run {run}  running\n"));
+    if page.is_empty() {
+        page = "no run was left unfinished\n".into();
+    }
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+/// Those of the unfinished runs that this ledger knows.
+fn of_this_ledger(ledger: &mut Ledger) -> Result<Vec<Id>, Failure> {
+    let mut known = Vec::new();
+    for run in unfinished()? {
+        match ledger.find(run.as_str()) {
+            Ok(row) => known.push(row.run.id),
+            Err(Error::NoRun(_)) => {}
+            Err(error) => return Err(failure(error)),
+        }
+    }
+    Ok(known)
+}

@@ -1,0 +1,199 @@
+//! `callsheet run`: compose, record, deliver, watch, and record what came of it.
+
+use std::sync::Arc;
+
+use callsheet_core::agent::By;
+use callsheet_core::deliver::Act;
+use callsheet_core::diag::{Failure, visible};
+use callsheet_core::fact::CheckSpec;
+use callsheet_core::{is_name, split_words};
+use clap::ArgMatches;
+use serde_json::json;
+
+use crate::app::App;
+use crate::args::{Ask, PermitArg};
+use crate::commands::compose::{Then, finish};
+use crate::drive::{How, Interrupt, Progress, Ready, Stopper, WorkIn, code_of, result_json, result_page};
+use crate::failure::{Outcome, usage};
+use crate::inputs::RequestFile;
+use crate::print::diag_json;
+use crate::span::Span;
+
+const EXAMPLES: &str = "Examples:
+  callsheet run -a claude --write 'src/**' --check tests='cargo test' \"Fix the timeout\"
+  callsheet run -a codex -p review --worktree --task-id T-12 \"Review the change\"
+  callsheet run \"Say hello\" -- ./my-agent --fast";
+
+/// Hand a prompt to an agent, watch it, and record what came of it
+///
+/// The prompt and everything that it was made of is in the ledger before the agent starts. What the agent says of its work is
+/// kept beside what is observed: how it ended, which files changed, what of that its scope did not allow, and what the checks
+/// say. Exits with the first that applies: 130 interrupted, 10 trust required, 9 refused, 8 ledger, 7 too long or too
+/// expensive, 6 the agent failed, 5 outside of its scope, 1 a check failed or the verdict is not pass, 0.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    pub(crate) way: Way,
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// A program that gets the prompt on its standard input, in the place of an agent
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+/// How an agent is started. Shared by all commands that start one.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Way {
+    /// A command that is run in the worktree afterwards, without a shell: it passes if it exits with 0
+    #[arg(long, value_name = "NAME=CMD")]
+    pub(crate) check: Vec<String>,
+    /// How long it may take, such as 90s, 30m or 2h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Span>,
+    /// How much it may cost, in dollars, where the agent tells it
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<f64>,
+    /// What it may do without asking [default: the configured one; else edit]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) permit: Option<PermitArg>,
+    /// The model that it uses [default: its own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Work in a worktree and branch of the task's own; it is made once, and nothing in it is ever deleted
+    #[arg(long)]
+    pub(crate) worktree: bool,
+    /// Start it in a terminal of tmux and type the line that names the prompt; it works on by itself
+    #[arg(long)]
+    pub(crate) terminal: bool,
+    /// A pane of tmux in which it runs already
+    #[arg(long, value_name = "PANE", conflicts_with = "terminal")]
+    pub(crate) pane: Option<String>,
+    /// One agent does the whole plan
+    #[arg(long)]
+    pub(crate) single_coder: bool,
+    /// Attach the agent to the server to which it hands things in
+    #[arg(long)]
+    pub(crate) mcp: bool,
+}
+
+impl Way {
+    /// What the flags say, else the configuration.
+    pub(crate) fn how(&self, app: &App<'_>) -> Result<How, Failure> {
+        let config = &app.config;
+        if self.max_cost.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+            return Err(usage("--max-cost has to be above 0").into());
+        }
+        Ok(How {
+            by: (self.terminal || self.pane.is_some()).then_some(By::Terminal),
+            model: self.model.clone(),
+            permit: self.permit.map_or(config.permit.value, |permit| permit.0),
+            checks: checks(app, &self.check)?,
+            env: config.env.value.clone(),
+            timeout: self.timeout.or(config.timeout.value).map(|span| span.0),
+            max_cost_usd: self.max_cost.or(config.max_cost.value),
+            pane: self.pane.clone(),
+            single_coder: self.single_coder,
+            ..How::default()
+        })
+    }
+}
+
+/// The configured checks, and on top of them those that were given.
+pub(crate) fn checks(app: &App<'_>, given: &[String]) -> Result<Vec<CheckSpec>, Failure> {
+    let mut wrong = Vec::new();
+    let mut all: Vec<CheckSpec> = Vec::new();
+    let configured =
+        app.config.checks.value.iter().map(|(name, check)| (name.as_str(), check.command(), check.timeout()));
+    let mut pairs: Vec<(&str, &str, Option<Span>)> = configured.collect();
+    for item in given {
+        match item.split_once('=') {
+            Some((name, command)) => pairs.push((name, command, None)),
+            None => wrong.push(usage(format!("--check takes NAME=CMD, not `{item}`"))),
+        }
+    }
+    for (name, command, timeout) in pairs {
+        match split_words(command) {
+            _ if !is_name(name) => wrong.push(usage(format!("`{name}` cannot be the name of a check"))),
+            Ok(argv) if argv.is_empty() => wrong.push(usage(format!("the check `{name}` has no command"))),
+            Ok(argv) => {
+                all.retain(|known| known.name != name);
+                all.push(CheckSpec { name: name.into(), argv, timeout_ms: timeout.map(Span::millis) });
+            }
+            Err(diag) => wrong.push(diag),
+        }
+    }
+    if wrong.is_empty() { Ok(all) } else { Err(Failure(wrong)) }
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
+    let file = RequestFile::read(app, &args.ask)?;
+    let elsewhere = file.elsewhere(app)?;
+    let app = elsewhere.as_ref().unwrap_or(app);
+    let mut ask = args.ask.clone();
+    if !args.program.is_empty() && ask.agent.is_none() {
+        ask.agent = Some("command".into());
+    }
+    let mut how = args.way.how(app)?;
+    how.program.clone_from(&args.program);
+    how.session = ask.session.as_ref().map(|session| app.here.join(session));
+    let file = if args.way.mcp { file.with_server() } else { file };
+    let finished = finish(app, &ask, given, file, Then::Record)?;
+    if args.way.worktree {
+        let task = finished.made.as_ref().and_then(|made| made.request.task.as_ref()?.id.as_ref());
+        let task =
+            task.ok_or_else(|| usage("a worktree belongs to a task").hint("name it with --task-id"))?;
+        how.place = WorkIn::Own(task.to_string());
+    }
+    let ready = Ready::new(app, finished, how)?;
+    if args.dry_run { dry(app, &ready) } else { drive(app, ready) }
+}
+
+/// Starts what is ready, and says what came of it.
+pub(crate) fn drive(app: &App<'_>, ready: Ready) -> Outcome {
+    let stopper = Stopper::new(&Interrupt::listen()?);
+    let ledger = app.create_ledger()?;
+    app.print.talk(ready.talk());
+    app.print.say(&format!("run {}", ready.id()));
+    let progress = Arc::new(Progress::new(ready.who()));
+    let went = app.print.while_waiting(|| progress.line(), || ready.go(app, ledger, &stopper, &progress));
+    let (account, _) = went?;
+    if app.print.json {
+        app.print.value(&result_json(&account))?;
+    } else {
+        app.print.data(result_page(app.print, &account).as_bytes())?;
+    }
+    Ok(code_of(&account))
+}
+
+pub(crate) fn dry(app: &App<'_>, ready: &Ready) -> Outcome {
+    app.print.talk(ready.talk());
+    if app.print.json {
+        let warnings: Vec<_> = ready.talk().map(diag_json).collect();
+        return app.print.value(&json!({
+            "acts": ready.acts(), "prompt": ready.prompt(), "launch": ready.launch, "warnings": warnings,
+        }));
+    }
+    let mut page = String::new();
+    for act in ready.acts() {
+        let words =
+            |argv: &[String]| argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" ");
+        page += &match act {
+            Act::Write { path, .. } => format!("write {}\n", visible(path)),
+            Act::Spawn { argv, cwd, .. } => format!("start {} in {}\n", words(argv), visible(cwd)),
+            Act::Open { argv, cwd, .. } => {
+                format!("start in a terminal {} in {}\n", words(argv), visible(cwd))
+            }
+            Act::Await { .. } => "wait until it takes a line\n".into(),
+            Act::Type { line, .. } => format!("type {}\n", visible(line)),
+        };
+    }
+    for check in &ready.launch.checks {
+        page += &format!("check {}: {:?}\n", visible(&check.name), check.argv);
+    }
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}

@@ -1,0 +1,100 @@
+//! `callsheet status`: where tasks stand by the facts of their runs.
+
+use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::record::{Account, RunStatus};
+use callsheet_core::task::{TaskReason, TaskStatus};
+use callsheet_store::{Filter, Ledger};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::drive::{host, is_driven};
+use crate::failure::Outcome;
+use crate::ledger::{failure, find};
+use crate::print::Paint;
+use crate::tasks::{Task, newest, task_of};
+
+/// Show where a task stands by the facts of its runs, and why
+///
+/// cancelled, running, needs_review, done, failed, ready or open, the first that applies. What an agent says of itself does
+/// not count.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A task, or a run of one [default: the tasks of the newest runs]
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// How many tasks
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let tasks = match &args.task {
+        Some(name) => vec![named(&mut ledger, name)?],
+        None => newest(&mut ledger, args.limit)?,
+    };
+    let standings: Vec<_> = tasks.iter().map(|task| task.standing(app)).collect();
+    if app.print.json {
+        let all = tasks.iter().zip(&standings).map(|(task, standing)| task_json(task, standing));
+        return app.print.value(&json!({ "tasks": all.collect::<Vec<_>>() }));
+    }
+    let mut page = String::new();
+    for (task, (status, reasons)) in tasks.iter().zip(&standings) {
+        let paint = match status {
+            TaskStatus::Done => Paint::Green,
+            TaskStatus::Failed | TaskStatus::NeedsReview => Paint::Red,
+            _ => Paint::Yellow,
+        };
+        let why: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
+        let why = if why.is_empty() { String::new() } else { format!("  ({})", why.join(", ")) };
+        page += &format!("{}  {}{why}\n", visible(&task.name), app.print.paint(paint, status.name()));
+        if args.task.is_some() {
+            task.runs.iter().for_each(|run| page += &line(run));
+        }
+    }
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+fn named(ledger: &mut Ledger, name: &str) -> Result<Task, Failure> {
+    let filter = Filter { task: Some(name.into()), limit: 1, ..Filter::default() };
+    let of_task = ledger.runs(&filter).map_err(failure)?.into_iter().next();
+    let row = match of_task {
+        Some(row) => row,
+        None => find(ledger, name).map_err(|_| {
+            let message = format!("there is no task and no run `{name}`");
+            Diag::error(Code::TaskNotFound, message)
+                .hint("`callsheet status` lists tasks, `callsheet log` runs")
+        })?,
+    };
+    task_of(ledger, &row.run)
+}
+
+/// A run in one line.
+fn line(run: &Account) -> String {
+    let started = run.run.started.get(..19).unwrap_or_default();
+    let how = match (&run.exit, run.status()) {
+        (Some(exit), _) => exit.ended.name().to_owned(),
+        (None, RunStatus::Running) if is_lost(run) => "its callsheet died: `callsheet recover`".into(),
+        _ => String::new(),
+    };
+    let line = format!("  {}  {started}  {}  {how}", run.run.id, run.status().name());
+    format!("{}\n", line.trim_end())
+}
+
+/// Whether nobody drives it any more, as far as this machine can tell.
+fn is_lost(run: &Account) -> bool {
+    let here = run.launch.as_ref().is_some_and(|launch| launch.host == host());
+    run.status() == RunStatus::Running && here && !is_driven(&run.run.id)
+}
+
+fn task_json(task: &Task, (status, reasons): &(TaskStatus, Vec<TaskReason>)) -> Value {
+    let runs = task.runs.iter().map(|run| {
+        json!({
+            "run": run.run.id, "parent": run.run.parent, "status": run.status(), "started": run.run.started,
+            "ended": run.exit.as_ref().map(|exit| exit.ended), "checked": run.checked(),
+            "violations": run.violations(), "lost": is_lost(run),
+        })
+    });
+    json!({ "task": task.name, "status": status, "reasons": reasons, "runs": runs.collect::<Vec<_>>() })
+}

@@ -1,0 +1,60 @@
+//! `callsheet stop`: end a run from elsewhere.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use callsheet_core::diag::{Code, Diag};
+use callsheet_core::fact::Ended;
+use callsheet_core::record::RunStatus;
+
+use crate::app::App;
+use crate::drive::{close_pane, host, is_driven, recover, result_json, result_page};
+use crate::failure::Outcome;
+use crate::ledger::{failure, find};
+use crate::state::Desk;
+
+/// End a run from elsewhere: its whole process tree, first politely
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A run: its id, the beginning of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: String,
+}
+
+/// Longer than an agent gets to end by itself, and what records take after it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let id = find(&mut ledger, &args.run)?.run.id;
+    let refused = |message: String| Diag::error(Code::RunRefused, message);
+    let account = ledger.account(&id).map_err(failure)?;
+    let launch = account.launch.clone().filter(|_| account.status() == RunStatus::Running);
+    let launch = launch.ok_or_else(|| refused(format!("run {id} is not running")))?;
+    if launch.host != host() {
+        return Err(refused(format!("run {id} runs on another machine: {}", launch.host)).into());
+    }
+    let desk = Desk::of(&id)?;
+    if let Some(pane) = desk.pane() {
+        close_pane(&pane)?;
+        recover(app, &mut ledger, &id, Ended::Stopped, "its terminal was closed by `callsheet stop`")?;
+    } else if is_driven(&id) {
+        desk.ask_to_stop()?;
+        let begun = Instant::now();
+        while is_driven(&id) && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(50));
+        }
+    } else {
+        recover(app, &mut ledger, &id, Ended::Lost, "its callsheet died")?;
+    }
+    let account = ledger.account(&id).map_err(failure)?;
+    if account.exit.is_none() {
+        let hint = "its callsheet was told, and ends it as soon as it can";
+        return Err(refused(format!("run {id} has not ended yet")).hint(hint).into());
+    }
+    if app.print.json {
+        return app.print.value(&result_json(&account));
+    }
+    app.print.data(result_page(app.print, &account).as_bytes())?;
+    Ok(0)
+}

@@ -1,0 +1,56 @@
+//! `callsheet trust`: agree to what a project's files would execute or leak.
+
+use std::io::IsTerminal as _;
+
+use callsheet_core::diag::visible;
+use serde_json::json;
+
+use crate::app::App;
+use crate::failure::Outcome;
+use crate::trust::{is_trusted, required};
+
+/// Agree to what this project's files ask for: programs to start, checks, variables, a ledger
+///
+/// Shows all of it and asks. What you agree to is exactly this: when one of the files changes, you are asked again. It is
+/// kept in your own state directory, so that no repository can bring it along.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Agree without being asked
+    #[arg(long)]
+    yes: bool,
+    /// Show what is asked for, and whether you agreed; nothing is changed
+    #[arg(long, conflicts_with_all = ["yes", "revoke"])]
+    show: bool,
+    /// Take it back
+    #[arg(long, conflicts_with = "yes")]
+    revoke: bool,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let wishes = app.wishes()?;
+    let mut trusted = is_trusted(&app.project, &wishes);
+    if args.revoke {
+        let had = app.distrust()?;
+        app.print.say(if had { "trust is taken back" } else { "there was no trust to take back" });
+        trusted = false;
+    } else if !args.show && !trusted && !wishes.is_empty() {
+        let asked = !args.yes && !app.print.json && std::io::stdin().is_terminal();
+        if !(args.yes || asked && app.asks(&wishes)?) {
+            return Err(required(&wishes));
+        }
+        app.trust(&wishes)?;
+        trusted = true;
+    }
+    let asked_for: Vec<&String> = wishes.iter().map(|wish| &wish.shown).collect();
+    if app.print.json {
+        return app.print.value(&json!({ "trusted": trusted || wishes.is_empty(), "asks_for": asked_for }));
+    }
+    let head = match (wishes.is_empty(), trusted) {
+        (true, _) => "this project's files ask for nothing that needs trust",
+        (false, true) => "trusted:",
+        (false, false) => "not trusted:",
+    };
+    let lines = asked_for.iter().map(|wish| format!("  {}\n", visible(wish)));
+    app.print.data(format!("{head}\n{}", lines.collect::<String>()).as_bytes())?;
+    Ok(0)
+}

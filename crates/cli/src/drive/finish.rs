@@ -1,0 +1,144 @@
+//! After an agent: how it ended, what it says, what really changed, and what the checks say. Also for runs whose
+//! callsheet died.
+
+use callsheet_core::agent::Agent;
+use callsheet_core::contract::Contract;
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
+use callsheet_core::record::{Account, Event, Exit, Id, Launch, Observed, Replied, Stream};
+use callsheet_core::reply::{Asked, read};
+use callsheet_core::{Library, find_agent, find_contract};
+use callsheet_run::{Before, Stop, own_program, run_check};
+use callsheet_store::Ledger;
+use serde_json::json;
+
+use super::{Progress, Stopper};
+use crate::app::App;
+use crate::ledger::failure;
+use crate::state::Desk;
+
+/// Records the end of a run, what the agent says of it, and what is found.
+#[expect(clippy::too_many_arguments, reason = "all that is known at the end of a run")]
+pub(super) fn finish(
+    app: &App<'_>,
+    ledger: &mut Ledger,
+    run: &Id,
+    agent: &Agent,
+    exit: Exit,
+    output: String,
+    before: Option<&Before>,
+    stopper: &Stopper,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(failure);
+    append(&Event::Exit(exit.clone()))?;
+    let account = ledger.account(run).map_err(failure)?;
+    let Some(launch) = account.launch.clone() else { return Ok(()) };
+    reply(app, ledger, &account, &launch, agent, &output)?;
+    let worktree = before.map(|before| before.observe(&launch.scope));
+    let interrupted = stopper.is_by_person() || exit.ended == Ended::Unstarted;
+    let checks = if interrupted {
+        pending(&launch, "the run was ended")
+    } else {
+        checks(&launch, &stopper.stop(), progress)
+    };
+    let event = Event::Observed(Observed { worktree, checks });
+    ledger.append(Some(run), None, &event).map(drop).map_err(failure)
+}
+
+/// Checks that nobody ran are pending, whatever the reason.
+fn pending(launch: &Launch, why: &str) -> Vec<CheckRun> {
+    let pending = |check: &CheckSpec| CheckRun {
+        name: check.name.clone(),
+        argv: check.argv.clone(),
+        result: CheckResult::Pending,
+        ended: None,
+        exit_code: None,
+        duration_ms: 0,
+        output: format!("not run: {why}"),
+    };
+    launch.checks.iter().map(pending).collect()
+}
+
+fn checks(launch: &Launch, stop: &Stop, progress: &Progress) -> Vec<CheckRun> {
+    let Ok(guard) = own_program() else { return pending(launch, "our own program is not found") };
+    let worktree = std::path::Path::new(&launch.worktree);
+    // One that a limit has stopped was stopped; what it left behind can still be checked.
+    let stop = if stop.is_stopped() { Stop::default() } else { stop.clone() };
+    let run = |check: &CheckSpec| {
+        progress.does(format!("check {}", check.name));
+        run_check(check, worktree, guard.clone(), &stop, &mut |_| {})
+    };
+    launch.checks.iter().map(run).collect()
+}
+
+/// Claims, kept beside the facts.
+fn reply(
+    app: &App<'_>,
+    ledger: &mut Ledger,
+    account: &Account,
+    launch: &Launch,
+    agent: &Agent,
+    output: &str,
+) -> Result<(), Failure> {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let library = Library::new(&disk);
+    let contract = match &account.run.phase {
+        Some(phase) => match find_contract(&library, phase, &layout) {
+            Ok((_, contract)) => contract,
+            Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::ContractNotFound) => {
+                Contract::default()
+            }
+            Err(failure) => return Err(failure),
+        },
+        None => Contract::default(),
+    };
+    let prompt = ledger.prompt(&account.run.id).ok();
+    let asked = Asked { contract: &contract, tasks: &launch.tasks, prompt: prompt.as_deref() };
+    let reply = read(&asked, output.as_bytes(), agent.output.format);
+    let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
+    let mut value =
+        serde_json::to_value(&reply).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+    let submitted = Desk::of(&account.run.id)?.submitted();
+    if !submitted.is_empty() {
+        value["submitted"] = json!(submitted);
+    }
+    let event = Event::Replied(Replied { verdict, reply: value });
+    ledger.append(Some(&account.run.id), None, &event).map(drop).map_err(failure)
+}
+
+/// Completes the records of a run whose callsheet died: nobody saw how it ended, nobody ran its checks, and what changed
+/// can still be seen. `None` where there is nothing to complete, or somebody still drives it.
+pub(crate) fn recover(
+    app: &App<'_>,
+    ledger: &mut Ledger,
+    run: &Id,
+    ended: Ended,
+    why: &str,
+) -> Result<Option<Account>, Failure> {
+    let desk = Desk::of(run)?;
+    let Some(seat) = desk.sit()? else { return Ok(None) };
+    // Read behind the lock: somebody may have been faster.
+    let known = ledger.account(run).map_err(failure)?;
+    let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else { return Ok(None) };
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let name =
+        if launch.program.is_empty() { known.run.agent.as_deref().unwrap_or("command") } else { "command" };
+    let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
+    if known.exit.is_none() {
+        let exit = Exit { why: Some(why.to_owned()), ..Exit::of(ended, None) };
+        ledger.append(Some(run), None, &Event::Exit(exit)).map_err(failure)?;
+    }
+    if known.replied.is_none() {
+        let said = ledger.log(run, Stream::Stdout, 0, None).map_err(failure)?;
+        let output: String = said.lines.iter().map(|line| format!("{}\n", line.data)).collect();
+        reply(app, ledger, &known, &launch, &agent, &output)?;
+    }
+    let worktree = desk.before().map(|before| before.observe(&launch.scope));
+    let checks = pending(&launch, why);
+    ledger.append(Some(run), None, &Event::Observed(Observed { worktree, checks })).map_err(failure)?;
+    let whole = ledger.account(run).map_err(failure)?;
+    drop(seat);
+    desk.clear();
+    Ok(Some(whole))
+}

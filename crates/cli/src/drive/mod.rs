@@ -1,0 +1,418 @@
+//! Driving a run: from a finished prompt to the last record of what came of it.
+//!
+//! Everything is known and in the ledger before something is started ([`Ready`]); what happens then is recorded while it
+//! happens ([`notes`]), and what is found afterwards is found by us ([`finish`]).
+
+mod finish;
+mod notes;
+mod progress;
+mod result;
+mod stop;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use callsheet_core::agent::{Agent, By, Permit};
+use callsheet_core::deliver::{Act, Delivery, Handover, Mcp, by_file_line, deliver};
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::fact::{CheckSpec, Ended};
+use callsheet_core::receipt::{Receipt, Told, Watch};
+use callsheet_core::record::{Account, Exit, Id, Launch, Run};
+use callsheet_core::{Library, find_agent};
+use callsheet_run::{
+    Before, Event, Git, Limits, Performed, Performing, Server, Stream, found_at_paths, own_program, perform,
+    told_by, transcript_has_prompt, worktree,
+};
+use callsheet_store::{Ledger, Place};
+
+use crate::app::App;
+use crate::commands::compose::Finished;
+use crate::ledger::{FILE, failure};
+use crate::secrets;
+use crate::state::{Desk, name_of, private_folder, state_dir, write_private};
+
+pub(crate) use finish::recover;
+pub(crate) use progress::Progress;
+pub(crate) use result::{code_of, result_json, result_page};
+pub(crate) use stop::{Interrupt, Stopper};
+pub(crate) use terminal::{close_pane, is_driven, pane_lives};
+
+use finish::finish;
+use notes::{Note, Notes};
+
+/// How a prompt is to be handed over: what a person, an earlier run or a flow asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct How {
+    pub(crate) by: Option<By>,
+    /// A program in the place of the agent's own, with its arguments.
+    pub(crate) program: Vec<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) permit: Permit,
+    pub(crate) checks: Vec<CheckSpec>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) max_cost_usd: Option<f64>,
+    pub(crate) place: WorkIn,
+    /// A pane of tmux that is there already.
+    pub(crate) pane: Option<String>,
+    pub(crate) single_coder: bool,
+    /// The session in which the agent hands things in, where it is attached to the server.
+    pub(crate) session: Option<PathBuf>,
+    pub(crate) parent: Option<Id>,
+    pub(crate) flow: BTreeMap<String, String>,
+}
+
+/// Where an agent works.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum WorkIn {
+    #[default]
+    Project,
+    /// A worktree of this task's own.
+    Own(String),
+    /// The worktree of an earlier run.
+    At(PathBuf),
+}
+
+/// The name of the tmux server of a run whose pane we open.
+fn server_of(run: &Id) -> String {
+    format!("callsheet-{run}")
+}
+
+/// How long an agent in a terminal may take until it takes a line.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A run that is known in all its parts, and not started.
+pub(crate) struct Ready {
+    finished: Finished,
+    run: Run,
+    agent: Agent,
+    delivery: Delivery,
+    handover: Handover,
+    pub(crate) launch: Launch,
+    before: Option<Before>,
+    /// Where files for the agent are written.
+    folder: PathBuf,
+    limits: Limits,
+}
+
+impl Ready {
+    pub(crate) fn new(app: &App<'_>, finished: Finished, how: How) -> Result<Self, Failure> {
+        app.need_trust()?;
+        let made = finished
+            .made
+            .as_ref()
+            .ok_or_else(|| Diag::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
+        let request = &made.request;
+        let mut run = made.run(&finished.composed)?;
+        run.parent.clone_from(&how.parent);
+        let (disk, layout) = (app.disk(None), app.config.layout());
+        let library = Library::new(&disk);
+        let name = match (how.program.is_empty(), request.agent.as_deref()) {
+            (false, _) => "command",
+            (true, Some(name)) if name != "base" => name,
+            (true, _) => return Err(no_agent().into()),
+        };
+        let (_, agent) = find_agent(&library, name, &layout)?;
+        let (dir, own_worktree) = work_in(app, &how.place)?;
+        let folder = dir.join(".callsheet/runs").join(run.id.as_str());
+        let prompt = &finished.rendered.text;
+        let (shown, folder_shown) = (utf8(&dir)?, utf8(&folder)?);
+        let handover = Handover {
+            by: how.by,
+            by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
+            folder: folder_shown,
+            worktree: shown,
+            command: how.program.clone(),
+            model: how.model.clone(),
+            session: Some(run.id.to_string()),
+            mcp: if request.mcp { Some(server(app, &how, &run)?) } else { None },
+            scope: finished.composed.scope.clone(),
+            permit: how.permit,
+            env: environment(&how, &run, request.session.as_deref().map(|session| app.project.join(session))),
+            at_paths: found_at_paths(prompt, &dir),
+            pane: how.pane.clone(),
+            single_coder: how.single_coder,
+            ..Handover::default()
+        };
+        let delivery = deliver(&agent, prompt, &handover)?;
+        let before = Before::look(&dir, &own_paths(app, &dir)?).map_err(|error| git_failed(&error))?;
+        let tasks = request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
+        let launch = Launch {
+            host: host(),
+            worktree: handover.worktree.clone(),
+            own_worktree,
+            by: Some(delivery.by),
+            program: how.program,
+            model: how.model,
+            session: handover.session.clone(),
+            permit: how.permit,
+            scope: handover.scope.clone(),
+            checks: how.checks,
+            env: how.env.keys().cloned().collect(),
+            timeout_ms: how.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            max_cost_usd: how.max_cost_usd,
+            single_coder: how.single_coder,
+            tasks,
+            head: before.as_ref().and_then(|before| before.head().map(str::to_owned)),
+            dirty: before.as_ref().is_some_and(Before::is_dirty),
+            flow: how.flow,
+        };
+        let limits = Limits { deadline: how.timeout, ..Limits::default() };
+        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits })
+    }
+
+    /// What the agent is called.
+    pub(crate) fn who(&self) -> &str {
+        match self.launch.program.first() {
+            Some(program) => program,
+            None => &self.agent.name,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &Id {
+        &self.run.id
+    }
+
+    /// Whoever may want to know what a delivery does otherwise than usual.
+    pub(crate) fn talk(&self) -> impl Iterator<Item = &Diag> {
+        self.finished.talk.iter().chain(&self.delivery.talk)
+    }
+
+    pub(crate) fn acts(&self) -> &[Act] {
+        &self.delivery.acts
+    }
+
+    pub(crate) fn prompt(&self) -> &str {
+        &self.finished.rendered.text
+    }
+
+    /// Records, starts, watches, and records again. `progress` is told what there is to see.
+    pub(crate) fn go(
+        self,
+        app: &App<'_>,
+        mut ledger: Ledger,
+        stopper: &Stopper,
+        progress: &Arc<Progress>,
+    ) -> Result<(Account, Ledger), Failure> {
+        let desk = Desk::of(&self.run.id)?;
+        let seat = desk.sit()?;
+        if let Some(before) = &self.before {
+            desk.keep_before(before)?;
+        }
+        let id = self.run.id.clone();
+        self.record(&mut ledger)?;
+        let rules = secrets::rules(app)?;
+        let values = self.finished.made.as_ref().map(|made| {
+            let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
+            made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
+        });
+        let stop = stopper.stop();
+        let notes = Notes::start(ledger, &id, rules, values.unwrap_or_default(), stop.clone());
+        if self.acts().iter().any(|act| matches!(act, Act::Write { .. })) {
+            keep_out_of_git(&self.folder)?;
+        }
+        let told = told_by(self.acts(), self.prompt());
+        let mut watch = Watch::new(&self.agent, &told);
+        let with = Performing {
+            guard: own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?,
+            limits: self.limits,
+            stop,
+            server: if self.handover.pane.is_some() { Server::Usual } else { Server::Own(server_of(&id)) },
+            ready_within: READY_WITHIN,
+        };
+        let most = self.launch.max_cost_usd;
+        let performed = stopper.during(&desk, || {
+            perform(self.acts(), self.prompt(), &with, &mut |event| match event {
+                Event::Started { pid } => {
+                    notes.send(Note::Proven(Receipt::Spawned, format!("process {pid}")));
+                }
+                Event::Output { stream, text, goes_on, .. } => {
+                    let proven =
+                        if stream == Stream::Stdout { watch.output(&text, goes_on) } else { Vec::new() };
+                    progress.saw(stream, &text, &watch.told);
+                    for receipt in proven {
+                        notes.send(Note::Proven(receipt, evidence(&text)));
+                    }
+                    notes.send(Note::Text { stream, text, goes_on });
+                    if most.is_some_and(|most| watch.told.cost_usd.is_some_and(|cost| cost > most)) {
+                        stopper.cost();
+                    }
+                }
+                Event::LeftOut { stream, bytes } => notes.send(Note::LeftOut { stream, bytes }),
+            })
+        });
+        if let (Some(transcript), Some(session)) = (&self.agent.transcript, watch.told.session.clone())
+            && !notes.is_proven(Receipt::Echoed)
+            && transcript_has_prompt(transcript, &session, &self.handover.env, &mut watch)
+        {
+            notes.send(Note::Proven(Receipt::Echoed, format!("the agent's transcript of session {session}")));
+        }
+        let typed = match &performed {
+            Ok(Performed::Typed { pane, enters }) => {
+                let pane = pane.to_string();
+                let server = if self.handover.pane.is_none() { server_of(&id) } else { String::new() };
+                desk.keep_pane(&server, &pane)?;
+                notes.send(Note::Proven(
+                    Receipt::Spawned,
+                    format!("pane {pane}; the line was sent with {enters} enter"),
+                ));
+                true
+            }
+            _ => false,
+        };
+        let told = watch.told.clone();
+        let (mut ledger, output) = notes.finish()?;
+        if !typed {
+            let exit = exit(performed, stopper, told);
+            // What was written for the agent is in the ledger too.
+            let _ = std::fs::remove_dir_all(&self.folder);
+            finish(
+                app,
+                &mut ledger,
+                &id,
+                &self.agent,
+                exit,
+                output,
+                self.before.as_ref(),
+                stopper,
+                progress,
+            )?;
+            drop(seat);
+            desk.clear();
+        }
+        let account = ledger.account(&id).map_err(failure)?;
+        Ok((account, ledger))
+    }
+
+    fn record(&self, ledger: &mut Ledger) -> Result<(), Failure> {
+        let Some(made) = &self.finished.made else { return Ok(()) };
+        let talk: Vec<Diag> = self.talk().cloned().collect();
+        let mut kept =
+            made.kept(self.run.clone(), (&self.finished.composed, &self.finished.rendered), &talk)?;
+        kept.composed.launch = Some(self.launch.clone());
+        ledger.compose(&kept).map(drop).map_err(failure)
+    }
+}
+
+fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Stopper, told: Told) -> Exit {
+    let none = Exit { told, ..Exit::of(Ended::Unstarted, None) };
+    match performed {
+        Ok(Performed::Ran(exit)) => {
+            let (ended, why) = match exit.ended {
+                Ended::Stopped => stopper.why(),
+                ended => (ended, None),
+            };
+            let duration_ms = u64::try_from(exit.duration.as_millis()).ok();
+            Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none }
+        }
+        Ok(Performed::Typed { .. }) => none,
+        Err(error) => Exit { why: Some(error.to_string()), ..none },
+    }
+}
+
+/// What of a line is kept as evidence.
+fn evidence(line: &str) -> String {
+    line[..line.floor_char_boundary(2000)].to_owned()
+}
+
+fn no_agent() -> Diag {
+    Diag::error(Code::UsageBad, "it is not said which agent is to be started")
+        .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
+}
+
+fn git_failed(error: &callsheet_run::GitError) -> Failure {
+    Diag::error(Code::GitFailed, error.to_string()).into()
+}
+
+fn utf8(path: &Path) -> Result<String, Failure> {
+    let shown = path.to_str().map(str::to_owned);
+    let odd = || Diag::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
+    shown.ok_or_else(|| odd().into())
+}
+
+pub(crate) fn split(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    name.map(|name| name.trim().to_owned()).unwrap_or_default()
+}
+
+/// The folder in which the agent works, and whether it is a worktree of its own.
+fn work_in(app: &App<'_>, place: &WorkIn) -> Result<(PathBuf, bool), Failure> {
+    match place {
+        WorkIn::Project => Ok((app.project.clone(), false)),
+        WorkIn::At(dir) => Ok((dir.clone(), true)),
+        WorkIn::Own(task) => {
+            let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(|| {
+                let message =
+                    format!("`{}` is in no git repository, so there are no worktrees", app.project.display());
+                Diag::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
+            })?;
+            let project =
+                app.project.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let home = state_dir()?.join("worktrees").join(format!("{project}-{}", name_of(&app.project)));
+            private_folder(&home)?;
+            let made = worktree(&git, &home, task).map_err(|error| git_failed(&error))?;
+            // The project may be a folder of the repository.
+            let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
+            let below =
+                app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
+            Ok((made.path.join(below.unwrap_or_default()), true))
+        }
+    }
+}
+
+/// What we write ourselves while an agent works: nothing of it is the agent's doing.
+fn own_paths(app: &App<'_>, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut own = vec![canonical(dir).join(".callsheet/runs/")];
+    if let Place::Sqlite(path) = app.place()? {
+        let folder = path.parent().map(canonical).unwrap_or_default();
+        own.extend(path.file_name().map(|name| folder.join(name)));
+    }
+    own.push(canonical(&app.project).join(FILE));
+    Ok(own)
+}
+
+/// An agent that adds everything to a commit does not add what we wrote for it.
+fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
+    let runs = folder.parent().unwrap_or(folder);
+    private_folder(runs)?;
+    write_private(&runs.join(".gitignore"), "*\n")
+}
+
+fn environment(how: &How, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
+    let mut env = how.env.clone();
+    let session = how.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
+    let own = [
+        ("CALLSHEET_RUN", Some(run.id.to_string())),
+        ("CALLSHEET_PHASE", run.phase.clone()),
+        ("CALLSHEET_ROLE", run.role.clone()),
+        ("CALLSHEET_SESSION", session),
+    ];
+    for (name, value) in own {
+        // What is not said must not be what somebody around us said.
+        env.insert(name.into(), value.unwrap_or_default());
+    }
+    env
+}
+
+/// Our server, for this run alone.
+fn server(app: &App<'_>, how: &How, run: &Run) -> Result<Mcp, Failure> {
+    let program = own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?;
+    let mut args: Vec<String> =
+        vec!["-C".into(), utf8(&app.project)?, "mcp".into(), "--run".into(), run.id.to_string()];
+    if let Some(session) = &how.session {
+        args.extend(["--session".into(), utf8(session)?]);
+    }
+    if let Some(role) = &run.role {
+        args.extend(["--role".into(), role.clone()]);
+    }
+    Ok(Mcp { command: utf8(&program)?, args })
+}

@@ -1,0 +1,211 @@
+//! Records of a run while it goes on: receipts and output, in the order in which they came, without secrets.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::receipt::Receipt;
+use callsheet_core::record::{self, Delivered, Event, Id, OUTPUT_BYTES, Output};
+use callsheet_core::secrets::{Redactor, Rules};
+use callsheet_run::{Stop, Stream};
+use callsheet_store::{Error, Ledger};
+
+use crate::ledger::failure;
+
+pub(super) enum Note {
+    /// A receipt, with what shows it.
+    Proven(Receipt, String),
+    /// A line without its end, or a part of one.
+    Text { stream: Stream, text: String, goes_on: bool },
+    /// So many bytes are not kept.
+    LeftOut { stream: Stream, bytes: u64 },
+}
+
+/// Writes notes into the ledger, on a thread of its own: the agent does not wait for a disk.
+pub(super) struct Notes {
+    send: Option<SyncSender<Note>>,
+    writer: Option<JoinHandle<(Ledger, Writer)>>,
+    proven: Mutex<BTreeSet<Receipt>>,
+}
+
+/// Who watches sees a line so soon.
+const SOON: Duration = Duration::from_millis(100);
+
+/// A line is looked at for secrets as a whole, up to here.
+const MOST_LINE: usize = 4 << 20;
+
+impl Notes {
+    pub(super) fn start(
+        mut ledger: Ledger,
+        run: &Id,
+        rules: Rules,
+        secrets: Vec<(String, String)>,
+        stop: Stop,
+    ) -> Self {
+        let (send, receive) = mpsc::sync_channel(256);
+        let run = run.clone();
+        let writer = thread::spawn(move || {
+            let mut redactor = Redactor::new(&rules);
+            for (key, value) in &secrets {
+                redactor.add_value(key, value);
+                // As an agent that prints JSON writes it.
+                let json = serde_json::Value::from(value.as_str()).to_string();
+                redactor.add_value(key, json.trim_matches('"'));
+            }
+            let mut writer = Writer::new(run, stop);
+            writer.listen(&receive, &mut ledger, &mut redactor);
+            (ledger, writer)
+        });
+        Self { send: Some(send), writer: Some(writer), proven: Mutex::default() }
+    }
+
+    pub(super) fn send(&self, note: Note) {
+        if let (Note::Proven(receipt, _), Ok(mut proven)) = (&note, self.proven.lock()) {
+            proven.insert(*receipt);
+        }
+        // A writer that is gone has said why to whoever joins it.
+        let _ = self.send.as_ref().map(|send| send.send(note));
+    }
+
+    pub(super) fn is_proven(&self, receipt: Receipt) -> bool {
+        self.proven.lock().is_ok_and(|proven| proven.contains(&receipt))
+    }
+
+    /// Everything is written: the ledger, and what the agent said on its standard output.
+    pub(super) fn finish(mut self) -> Result<(Ledger, String), Failure> {
+        drop(self.send.take());
+        let joined = self.writer.take().and_then(|writer| writer.join().ok());
+        let (ledger, writer) =
+            joined.ok_or_else(|| Diag::error(Code::LedgerFailed, "records could not be written"))?;
+        match writer.failed {
+            Some(error) => Err(failure(error)),
+            None => Ok((ledger, writer.said)),
+        }
+    }
+}
+
+struct Writer {
+    run: Id,
+    stop: Stop,
+    /// The line of each stream that is not complete.
+    lines: [String; 2],
+    /// How many lines each stream has.
+    counts: [u64; 2],
+    /// What is about to be written, in order.
+    pending: Vec<(Stream, String)>,
+    pending_bytes: usize,
+    since: Option<Instant>,
+    /// Standard output, without its secrets.
+    said: String,
+    failed: Option<Error>,
+}
+
+impl Writer {
+    fn new(run: Id, stop: Stop) -> Self {
+        Self {
+            run,
+            stop,
+            lines: Default::default(),
+            counts: [0; 2],
+            pending: Vec::new(),
+            pending_bytes: 0,
+            since: None,
+            said: String::new(),
+            failed: None,
+        }
+    }
+
+    fn listen(&mut self, notes: &Receiver<Note>, ledger: &mut Ledger, redactor: &mut Redactor<'_>) {
+        loop {
+            let wait =
+                self.since.map_or(Duration::from_secs(3600), |since| SOON.saturating_sub(since.elapsed()));
+            match notes.recv_timeout(wait) {
+                Ok(Note::Proven(receipt, evidence)) => {
+                    self.flush(ledger);
+                    let evidence = redactor.text(&evidence).into_owned().into();
+                    self.append(ledger, &Event::Delivered(Delivered { receipt, evidence }));
+                }
+                Ok(Note::Text { stream, text, goes_on }) => {
+                    self.lines[stream as usize].push_str(&text);
+                    if !goes_on || self.lines[stream as usize].len() >= MOST_LINE {
+                        self.line(stream, redactor);
+                    }
+                }
+                Ok(Note::LeftOut { stream, bytes }) => {
+                    self.flush(ledger);
+                    self.left_out(ledger, stream, bytes);
+                }
+                Err(RecvTimeoutError::Timeout) => self.flush(ledger),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let late = self.since.is_some_and(|since| since.elapsed() >= SOON);
+            if late || self.pending_bytes >= OUTPUT_BYTES {
+                self.flush(ledger);
+            }
+        }
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !self.lines[stream as usize].is_empty() {
+                self.line(stream, redactor);
+            }
+        }
+        self.flush(ledger);
+    }
+
+    fn line(&mut self, stream: Stream, redactor: &mut Redactor<'_>) {
+        let line = std::mem::take(&mut self.lines[stream as usize]);
+        let clean = redactor.line(&line);
+        if stream == Stream::Stdout {
+            self.said.push_str(&clean);
+            self.said.push('\n');
+        }
+        self.pending_bytes += clean.len() + 1;
+        self.since.get_or_insert_with(Instant::now);
+        match self.pending.last_mut() {
+            Some((last, text)) if *last == stream => {
+                text.push_str(&clean);
+                text.push('\n');
+            }
+            _ => self.pending.push((stream, format!("{clean}\n"))),
+        }
+    }
+
+    fn flush(&mut self, ledger: &mut Ledger) {
+        for (stream, text) in std::mem::take(&mut self.pending) {
+            let count = &mut self.counts[stream as usize];
+            let first = *count + 1;
+            *count += text.matches('\n').count() as u64;
+            for output in Output::records(kept(stream), first, &text) {
+                self.append(ledger, &Event::Output(output));
+            }
+        }
+        (self.pending_bytes, self.since) = (0, None);
+    }
+
+    fn left_out(&mut self, ledger: &mut Ledger, stream: Stream, bytes: u64) {
+        let count = &mut self.counts[stream as usize];
+        *count += 1;
+        let text = format!("[{bytes} bytes left out]\n").into();
+        let output = Output { stream: kept(stream), line: *count, text, cut: true };
+        self.append(ledger, &Event::Output(output));
+    }
+
+    fn append(&mut self, ledger: &mut Ledger, event: &Event) {
+        if self.failed.is_none()
+            && let Err(error) = ledger.append(Some(&self.run), None, event)
+        {
+            // An agent whose doings cannot be recorded does no more of them.
+            self.stop.stop();
+            self.failed = Some(error);
+        }
+    }
+}
+
+const fn kept(stream: Stream) -> record::Stream {
+    match stream {
+        Stream::Stdout => record::Stream::Stdout,
+        Stream::Stderr => record::Stream::Stderr,
+    }
+}

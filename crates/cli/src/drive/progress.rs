@@ -1,0 +1,78 @@
+//! What a person sees of a run that goes on: how long, what was last, what it cost so far.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use callsheet_core::diag::visible;
+use callsheet_core::receipt::Told;
+use callsheet_run::Stream;
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(crate) struct Progress {
+    name: String,
+    begun: Instant,
+    seen: Mutex<(String, Told)>,
+}
+
+/// The last event takes no more room than this.
+const MOST_CHARS: usize = 60;
+
+impl Progress {
+    pub(crate) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
+    }
+
+    pub(crate) fn saw(&self, _stream: Stream, line: &str, told: &Told) {
+        let Some(event) = event(line) else { return };
+        if let Ok(mut seen) = self.seen.lock() {
+            *seen = (event, told.clone());
+        }
+    }
+
+    /// What goes on beside the agent, such as a check.
+    pub(crate) fn does(&self, what: String) {
+        if let Ok(mut seen) = self.seen.lock() {
+            seen.0 = what;
+        }
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let seconds = self.begun.elapsed().as_secs();
+        let mut line = format!("{}  {}:{:02}", self.name, seconds / 60, seconds % 60);
+        if let Ok(seen) = self.seen.lock() {
+            let (event, told) = &*seen;
+            if !event.is_empty() {
+                line += &format!("  {event}");
+            }
+            if told.input_tokens.is_some() || told.output_tokens.is_some() {
+                let tokens = (told.input_tokens.unwrap_or(0), told.output_tokens.unwrap_or(0));
+                line += &format!("  {} tokens in, {} out", tokens.0, tokens.1);
+            }
+            if let Some(cost) = told.cost_usd {
+                line += &format!("  ${cost:.2}");
+            }
+        }
+        line
+    }
+}
+
+/// A line in few words: the kind of an event, or how a text begins.
+fn event(line: &str) -> Option<String> {
+    let line = line.trim();
+    let value: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
+    let words = match &value {
+        Some(value) => {
+            let word = |key: &str| value.get(key).and_then(Value::as_str);
+            let item = value.pointer("/item/type").and_then(Value::as_str);
+            [word("type"), word("subtype"), item, word("tool_name")]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" ")
+        }
+        None => line.chars().take(MOST_CHARS).collect(),
+    };
+    let words: String = visible(&words).chars().take(MOST_CHARS).collect();
+    (!words.is_empty()).then_some(words)
+}

@@ -1,0 +1,109 @@
+//! What a run came to, for people and for programs.
+
+use callsheet_core::diag::visible;
+use callsheet_core::fact::{Decision, Ended};
+use callsheet_core::record::{Account, Checked, RunStatus};
+use serde_json::{Value, json};
+
+use crate::failure::{AGENT, FINDING, INTERRUPTED, LIMIT, SCOPE};
+use crate::print::{Paint, Print};
+
+/// The first that applies.
+pub(crate) fn code_of(account: &Account) -> u8 {
+    let ended = account.exit.as_ref().map(|exit| exit.ended);
+    let pending = account.violations().iter().any(|violation| violation.decision != Decision::Approved);
+    let good = ["pass", "complete", "none"];
+    let outcome = account.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none");
+    match (ended, account.status()) {
+        // In a terminal it works on.
+        (None, _) => 0,
+        (Some(Ended::Stopped), _) => INTERRUPTED,
+        (Some(Ended::Timeout | Ended::Cost), _) => LIMIT,
+        (_, RunStatus::Failed) => AGENT,
+        _ if account.says_it_failed() => AGENT,
+        _ if pending => SCOPE,
+        _ if matches!(account.checked(), Checked::Failed | Checked::Pending) || !good.contains(&outcome) => {
+            FINDING
+        }
+        _ => 0,
+    }
+}
+
+/// One object, the same for every command that ends with a run.
+pub(crate) fn result_json(account: &Account) -> Value {
+    let exit = account.exit.as_ref();
+    let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
+    let checks = account.observed.as_ref().map(|observed| &observed.checks);
+    let launch = account.launch.as_ref();
+    json!({
+        "run": account.run.id,
+        "parent": account.run.parent,
+        "task": account.run.task,
+        "status": account.status(),
+        "ended": exit.map(|exit| exit.ended),
+        "why": exit.and_then(|exit| exit.why.clone()),
+        "exit_code": exit.and_then(|exit| exit.code),
+        "signal": exit.and_then(|exit| exit.signal),
+        "duration_ms": exit.and_then(|exit| exit.duration_ms),
+        "told": exit.map(|exit| &exit.told),
+        "checked": account.checked(),
+        "checks": checks.cloned().unwrap_or_default(),
+        "changed": seen.map(|seen| seen.changed.clone()).unwrap_or_default(),
+        "violations": account.violations(),
+        "unseen": seen.map(|seen| seen.unseen.clone()).unwrap_or_default(),
+        "head_before": seen.and_then(|seen| seen.head_before.clone()),
+        "head_after": seen.and_then(|seen| seen.head_after.clone()),
+        "reply": account.reply(),
+        "receipts": account.receipts,
+        "worktree": launch.map(|launch| &launch.worktree),
+        "scope": launch.map(|launch| &launch.scope),
+        "prompt_sha256": account.prompt_sha256,
+    })
+}
+
+pub(crate) fn result_page(print: &Print, account: &Account) -> String {
+    let mut page = String::new();
+    let status = account.status();
+    let paint = if code_of(account) == 0 { Paint::Green } else { Paint::Red };
+    let mut head = status.name().to_owned();
+    if let Some(exit) = &account.exit {
+        head += &match (exit.ended, exit.code, exit.signal) {
+            (Ended::Exited, Some(code), _) => format!(": exit code {code}"),
+            (_, _, Some(signal)) => format!(": {}, signal {signal}", exit.ended.name()),
+            _ => format!(": {}", exit.ended.name()),
+        };
+        head += &exit.why.as_ref().map(|why| format!(" ({})", visible(why))).unwrap_or_default();
+    }
+    page += &format!("run {}  {}\n", account.run.id, print.paint(paint, &head));
+    let mut row = |name: &str, text: String| page += &format!("  {name:<10} {text}\n");
+    let receipts: Vec<&str> = account.receipts.iter().map(|receipt| receipt.name()).collect();
+    row("delivered", if receipts.is_empty() { "nothing shows it".into() } else { receipts.join(", ") });
+    if let Some(reply) = account.reply() {
+        row("reply", reply["outcome"].as_str().unwrap_or("none").to_owned());
+    }
+    let Some(observed) = &account.observed else { return page };
+    match &observed.worktree {
+        None => row("changed", "not known: there is no git repository".into()),
+        Some(seen) if seen.changed.is_empty() => row("changed", "nothing".into()),
+        Some(seen) => {
+            for file in &seen.changed {
+                row("changed", format!("{} ({})", visible(&file.path), file.change.name()));
+            }
+        }
+    }
+    for why in observed.worktree.iter().flat_map(|seen| &seen.unseen) {
+        row("not seen", visible(why).into_owned());
+    }
+    for violation in account.violations() {
+        row("violation", format!("{} ({})", visible(&violation.path), violation.decision.name()));
+    }
+    match account.checked() {
+        Checked::None => row("checks", "none".into()),
+        _ => {
+            for check in &observed.checks {
+                row("check", format!("{} {}", visible(&check.name), check.result.name()));
+            }
+        }
+    }
+    page
+}

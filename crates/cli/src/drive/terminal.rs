@@ -1,0 +1,41 @@
+//! Runs that work on in a terminal after their line was typed.
+
+use std::time::Duration;
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::Id;
+use callsheet_run::{Server, Tmux};
+
+use crate::state::Desk;
+
+const GRACE: Duration = Duration::from_secs(5);
+
+fn tmux(server: &str) -> Tmux {
+    Tmux::new(if server.is_empty() { Server::Usual } else { Server::Own(server.into()) })
+}
+
+/// Whether the agent is still there.
+pub(crate) fn pane_lives((server, pane): &(String, String)) -> bool {
+    let tmux = tmux(server);
+    tmux.find(pane).is_ok_and(|pane| tmux.lives(&pane))
+}
+
+/// Ends the agent in a pane that we opened.
+pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failure> {
+    let refused = |message: String| Diag::error(Code::RunRefused, message);
+    if server.is_empty() {
+        let message = format!("it works in a pane of yours, {pane}");
+        return Err(refused(message).hint("end it there, then say `callsheet recover RUN`").into());
+    }
+    let tmux = tmux(server);
+    match tmux.find(pane) {
+        Ok(pane) => tmux.close(&pane, GRACE).map_err(|error| refused(error.to_string()).into()),
+        // It is closed already.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Whether a process of callsheet drives the run.
+pub(crate) fn is_driven(run: &Id) -> bool {
+    Desk::of(run).is_ok_and(|desk| desk.is_taken())
+}

@@ -1,0 +1,137 @@
+//! The user's state directory: what is neither configuration nor part of a project. Only its owner can look into it.
+
+use std::env;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::{Digest, Id, sha256};
+use callsheet_run::Before;
+
+/// `$XDG_STATE_HOME/callsheet`.
+pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
+    let dir = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = dir("XDG_STATE_HOME").or_else(|| Some(dir("HOME")?.join(".local/state")));
+    let state = state.ok_or_else(|| {
+        let message = "there is no place for the state of callsheet: HOME is not set";
+        Diag::error(Code::OutputFailed, message).hint("set HOME or XDG_STATE_HOME")
+    })?;
+    Ok(state.join("callsheet"))
+}
+
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
+    Diag::error(Code::OutputFailed, format!("`{}`: {error}", path.display())).into()
+}
+
+pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| failed(path, &error))
+}
+
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        io::Write::write_all(&mut file, text.as_bytes())
+    };
+    write().map_err(|error| failed(path, &error))
+}
+
+/// A name for something that belongs to one directory.
+pub(crate) fn name_of(dir: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Digest(bytes) = sha256(&[dir.as_os_str().as_bytes()]);
+    bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The runs of this machine that are not recorded to their end, of whatever project.
+pub(crate) fn unfinished() -> Result<Vec<Id>, Failure> {
+    let desks = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
+    let mut runs: Vec<Id> = desks.filter_map(|desk| Id::parse(desk.file_name().to_str()?)).collect();
+    runs.sort();
+    Ok(runs)
+}
+
+/// Where the process that drives a run and the others on this machine meet.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    dir: PathBuf,
+}
+
+impl Desk {
+    pub(crate) fn of(run: &Id) -> Result<Self, Failure> {
+        Ok(Self { dir: state_dir()?.join("runs").join(run.as_str()) })
+    }
+
+    /// Sits down: for as long as the answer lives, the run is driven by this process. `None` where another one sits
+    /// there.
+    pub(crate) fn sit(&self) -> Result<Option<File>, Failure> {
+        private_folder(&self.dir)?;
+        let path = self.dir.join("lock");
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = lock.map_err(|error| failed(&path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(failed(&path, &error)),
+        }
+    }
+
+    /// Whether a process drives the run.
+    pub(crate) fn is_taken(&self) -> bool {
+        let lock = File::open(self.dir.join("lock"));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+    }
+
+    /// Asks whoever drives the run to end it.
+    pub(crate) fn ask_to_stop(&self) -> Result<(), Failure> {
+        write_private(&self.dir.join("stop"), "")
+    }
+
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.dir.join("stop").exists()
+    }
+
+    /// What the worktree was like, for whoever has to finish the run.
+    pub(crate) fn keep_before(&self, before: &Before) -> Result<(), Failure> {
+        let text = serde_json::to_string(before).unwrap_or_default();
+        write_private(&self.dir.join("before.json"), &text)
+    }
+
+    pub(crate) fn before(&self) -> Option<Before> {
+        serde_json::from_str(&fs::read_to_string(self.dir.join("before.json")).ok()?).ok()
+    }
+
+    /// The pane in which an agent works on after its line was typed: the server's name, and the pane.
+    pub(crate) fn keep_pane(&self, server: &str, pane: &str) -> Result<(), Failure> {
+        write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
+    }
+
+    pub(crate) fn pane(&self) -> Option<(String, String)> {
+        let text = fs::read_to_string(self.dir.join("pane")).ok()?;
+        let (server, pane) = text.split_once('\n')?;
+        Some((server.into(), pane.into()))
+    }
+
+    /// What was handed in during the run, as it was noted.
+    pub(crate) fn submitted(&self) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(self.dir.join("submitted.jsonl")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    pub(crate) fn note_submitted(&self, value: &serde_json::Value) -> Result<(), Failure> {
+        let path = self.dir.join("submitted.jsonl");
+        let note = || {
+            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+            io::Write::write_all(&mut file, format!("{value}\n").as_bytes())
+        };
+        note().map_err(|error| failed(&path, &error))
+    }
+
+    /// The run is over and recorded: there is nothing left to talk about.
+    pub(crate) fn clear(&self) {
+        // What is left of it does no harm.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,100 @@
+//! Tasks as the ledger knows them: the runs that belong together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::{Account, Id, Run};
+use callsheet_core::task::{TaskReason, TaskStatus, standing};
+use callsheet_run::Git;
+use callsheet_store::{Filter, Ledger, RunRow};
+
+use crate::app::App;
+use crate::ledger::failure;
+
+/// Runs that belong together, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// The task's id, else the id of the first run.
+    pub(crate) name: String,
+    pub(crate) runs: Vec<Account>,
+}
+
+impl Task {
+    pub(crate) fn run(&self, id: &Id) -> Result<&Account, Failure> {
+        let gone = || Diag::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
+        self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)
+    }
+
+    /// Where it stands, and why.
+    pub(crate) fn standing(&self, app: &App<'_>) -> (TaskStatus, Vec<TaskReason>) {
+        let git = Git::at(&app.project).ok().flatten();
+        standing(&self.runs, &mut |commit| git.as_ref().is_some_and(|git| git.holds(commit)))
+    }
+}
+
+/// The task that a run belongs to, with all its runs. A run without a task belongs to those that it was made from.
+pub(crate) fn task_of(ledger: &mut Ledger, run: &Run) -> Result<Task, Failure> {
+    let filter = Filter { task: run.task.clone(), limit: usize::MAX, ..Filter::default() };
+    let mut rows = ledger.runs(&filter).map_err(failure)?;
+    rows.reverse();
+    if run.task.is_none() {
+        rows.retain(|row| row.run.task.is_none());
+        let family = family(&rows, &run.id);
+        rows.retain(|row| family.contains(&row.run.id));
+    }
+    let name = match &run.task {
+        Some(task) => task.clone(),
+        None => rows.first().map_or_else(|| run.id.to_string(), |row| row.run.id.to_string()),
+    };
+    Ok(Task { name, runs: accounts(ledger, &rows)? })
+}
+
+/// The tasks of the newest runs, at most `limit`, the newest first.
+pub(crate) fn newest(ledger: &mut Ledger, limit: usize) -> Result<Vec<Task>, Failure> {
+    let rows = ledger.runs(&Filter { limit: usize::MAX, ..Filter::default() }).map_err(failure)?;
+    let parents: BTreeMap<&Id, &Id> =
+        rows.iter().filter_map(|row| Some((&row.run.id, row.run.parent.as_ref()?))).collect();
+    let root = |run: &Id| {
+        let mut root = run.clone();
+        while let Some(parent) = parents.get(&root) {
+            root = (*parent).clone();
+        }
+        root.to_string()
+    };
+    let mut order: Vec<String> = Vec::new();
+    let mut groups: BTreeMap<String, Vec<&RunRow>> = BTreeMap::new();
+    for row in &rows {
+        let name = row.run.task.clone().unwrap_or_else(|| root(&row.run.id));
+        if !groups.contains_key(&name) {
+            order.push(name.clone());
+        }
+        groups.entry(name).or_default().insert(0, row);
+    }
+    let mut tasks = Vec::new();
+    for name in order.into_iter().take(limit) {
+        let rows: Vec<RunRow> = groups.remove(&name).unwrap_or_default().into_iter().cloned().collect();
+        tasks.push(Task { runs: accounts(ledger, &rows)?, name });
+    }
+    Ok(tasks)
+}
+
+fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<Account>, Failure> {
+    rows.iter().map(|row| ledger.account(&row.run.id).map_err(failure)).collect()
+}
+
+/// The runs that `run` was made from, and all that were made from them.
+fn family(rows: &[RunRow], run: &Id) -> BTreeSet<Id> {
+    let parent = |id: &Id| rows.iter().find(|row| row.run.id == *id).and_then(|row| row.run.parent.clone());
+    let mut root = run.clone();
+    while let Some(parent) = parent(&root) {
+        root = parent;
+    }
+    let mut family = BTreeSet::from([root]);
+    // A parent is older than its children, so one pass finds all.
+    for row in rows {
+        if row.run.parent.as_ref().is_some_and(|parent| family.contains(parent)) {
+            family.insert(row.run.id.clone());
+        }
+    }
+    family
+}

@@ -1,0 +1,186 @@
+//! The account of a run: what its records come to. Facts and claims stay apart.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{By, Decided, Delivered, Event, Exit, Id, Launch, Observed, Replied, Run};
+use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Violation};
+use crate::receipt::Receipt;
+
+/// What there is to know of a run.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub run: Run,
+    pub prompt_sha256: super::Digest,
+    /// How it was started; nothing where the prompt was composed only.
+    pub launch: Option<Launch>,
+    /// In the order in which they were proven.
+    pub receipts: Vec<Receipt>,
+    pub exit: Option<Exit>,
+    pub observed: Option<Observed>,
+    pub replied: Option<Replied>,
+    decided: Vec<Decided>,
+}
+
+/// How far a run is, by its process alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Composed, and nothing was to be started.
+    Composed,
+    Running,
+    /// Its process ended with 0.
+    Completed,
+    Failed,
+    /// A person stopped it.
+    Cancelled,
+}
+
+impl RunStatus {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Composed => "composed",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Exit {
+    pub const fn status(&self) -> RunStatus {
+        match (self.ended, self.code) {
+            (Ended::Exited, Some(0)) => RunStatus::Completed,
+            (Ended::Stopped, _) => RunStatus::Cancelled,
+            _ => RunStatus::Failed,
+        }
+    }
+}
+
+/// What checks come to. None is no pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checked {
+    None,
+    Pending,
+    Failed,
+    Passed,
+}
+
+impl Account {
+    /// From the records of one run, in order; `None` where the prompt is not among them.
+    pub fn of(events: impl IntoIterator<Item = Event>) -> Option<Self> {
+        let mut account: Option<Self> = None;
+        for event in events {
+            match (event, &mut account) {
+                (Event::Composed(composed), none @ None) => {
+                    *none = Some(Self {
+                        run: composed.run,
+                        prompt_sha256: composed.output.sha256,
+                        launch: composed.launch,
+                        receipts: Vec::new(),
+                        exit: None,
+                        observed: None,
+                        replied: None,
+                        decided: Vec::new(),
+                    });
+                }
+                (Event::Delivered(Delivered { receipt, .. }), Some(account)) => {
+                    account.receipts.push(receipt);
+                }
+                (Event::Exit(exit), Some(account)) => account.exit = Some(exit),
+                (Event::Observed(observed), Some(account)) => account.observed = Some(observed),
+                (Event::Replied(replied), Some(account)) => account.replied = Some(replied),
+                (Event::Decided(decided), Some(account)) => account.decided.push(decided),
+                _ => {}
+            }
+        }
+        account
+    }
+
+    pub fn status(&self) -> RunStatus {
+        match (&self.launch, &self.exit) {
+            (_, Some(exit)) => exit.status(),
+            (Some(_), None) => RunStatus::Running,
+            (None, None) => RunStatus::Composed,
+        }
+    }
+
+    /// Whether everything that there will ever be is there.
+    pub fn is_whole(&self) -> bool {
+        self.launch.is_none() || self.exit.is_some() && self.observed.is_some()
+    }
+
+    pub fn checked(&self) -> Checked {
+        let planned = self.launch.as_ref().map_or(0, |launch| launch.checks.len());
+        let checks = self.observed.as_ref().map_or(&[][..], |observed| &observed.checks);
+        let any = |result| checks.iter().any(|check| check.result == result);
+        match (planned, checks.len()) {
+            (0, 0) => Checked::None,
+            _ if any(CheckResult::Failed) => Checked::Failed,
+            (planned, run) if run < planned || any(CheckResult::Pending) => Checked::Pending,
+            _ => Checked::Passed,
+        }
+    }
+
+    /// Changes that the scope did not allow, each with what a person decided about it.
+    pub fn violations(&self) -> Vec<Violation> {
+        let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
+        let violations = seen.into_iter().flat_map(|seen| &seen.violations);
+        violations
+            .map(|violation| Violation { decision: self.decision(&violation.path), ..violation.clone() })
+            .collect()
+    }
+
+    /// The first decision counts: there is one.
+    fn decision(&self, path: &str) -> Decision {
+        let of_person = |decided: &&Decided| decided.by == By::Person && decided.what == path;
+        match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
+            Some("approve") => Decision::Approved,
+            Some("reject") => Decision::Rejected,
+            _ => Decision::Pending,
+        }
+    }
+
+    /// What the digest of the next run is made of: facts alone.
+    pub fn facts(&self, attempts: usize) -> Facts {
+        let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
+        let checks = self.observed.iter().flat_map(|observed| &observed.checks);
+        Facts {
+            run: Some(self.run.id.to_string()),
+            ended: self.exit.as_ref().map(|exit| exit.ended),
+            exit_code: self.exit.as_ref().and_then(|exit| exit.code),
+            attempts: u32::try_from(attempts).ok(),
+            checks: checks.map(|check| Check { name: check.name.clone(), result: check.result }).collect(),
+            changed: seen
+                .map(|seen| seen.changed.iter().map(|file| file.path.clone()).collect())
+                .unwrap_or_default(),
+            violations: self.violations(),
+            reply: None,
+        }
+    }
+
+    /// The agent itself said that it failed, whatever its exit code.
+    pub fn says_it_failed(&self) -> bool {
+        let problems = self.replied.as_ref().and_then(|replied| replied.reply["problems"].as_array());
+        problems.is_some_and(|problems| {
+            problems.iter().any(|problem| {
+                problem["code"].as_str() == Some(crate::reply::ProblemCode::StreamFailed.as_str())
+            })
+        })
+    }
+
+    /// The reply as it was read.
+    pub fn reply(&self) -> Option<&Value> {
+        self.replied.as_ref().map(|replied| &replied.reply)
+    }
+
+    /// What tells this run's task from others: its id, else the first of the runs that led to this one.
+    pub fn id(&self) -> &Id {
+        &self.run.id
+    }
+}
