@@ -16,12 +16,14 @@ use std::{env, fs};
 use callsheet_core::fact::{Check, CheckResult, Facts, Reason, Violation};
 use callsheet_core::flow::{
     Action, At, Decision, Event, Evidence, Flow, Group, Lane, Review, Seen, Session, Settings, Stage, State,
-    Why, evidence, find_flow, fold, graph, prepare, put_together, session_state, step,
+    Why, evidence, find_flow, fold, graph, may_write, prepare, put_together, request, session_state, step,
 };
+use callsheet_core::render::render;
 use callsheet_core::reply::Outcome;
 use callsheet_core::request::Layout;
 use callsheet_core::{
-    Builtin, Ended, Entry, Library, Limits, Listing, Root, SourceError, SourceId, Sources, Text,
+    Builtin, Ended, Entry, Format, Library, Limits, Listing, Root, SourceError, SourceId, Sources, Text,
+    compose,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -422,6 +424,107 @@ fn t6_evidence_is_what_was_seen() {
         of("planning", Outcome::None, &Facts::default(), &[], &bad),
         words(&["checks-or-none", "clean", "file.a.md"])
     );
+}
+
+/// Every document that the shipped flows speak of, with its own path as its text.
+fn documents() -> Held {
+    let paths = [
+        "context.md",
+        "requirements.md",
+        "proposal.md",
+        "specs/deep/b.md",
+        "specs/export.md",
+        "PLAN.md",
+        "CHALLENGE.md",
+        "IMPLEMENTATION.md",
+        "REVIEW.md",
+        "CHANGES.md",
+        "02_architecting/architecture.md",
+        "03_research/code-store/request.md",
+        "04_planning/plan.md",
+        "04_planning/plan_1.md",
+        "04_planning/tasks_1.md",
+        "05_design/design.md",
+        "07_review/review.md",
+        "07_review/fix_request.md",
+        "08_completion/changes.md",
+        "08_completion/summary.md",
+        // An entry that sets aside what another phase has written anew meanwhile.
+        "earlier/002/CHALLENGE.md",
+        "earlier/002/specs/gone.md",
+        "earlier/001/proposal.md",
+    ];
+    let mut held = Held::with(&[
+        ("tasks.md", "- [ ] 1.1 One\n- [ ] 1.2 Two\n"),
+        ("state.json", "{\"review_iteration\": 1}"),
+    ]);
+    held.0.extend(paths.map(|path| (path.to_owned(), format!("This is {path}.\n"))));
+    let plan =
+        PLAN.split("  - {file: plan_2").next().unwrap().to_owned() + PLAN.split("Three}").nth(1).unwrap();
+    held.0.insert("04_planning/execution_plan.yaml".into(), plan);
+    held
+}
+
+/// What each phase is asked, in the first place and again, and that a prompt can be made of it.
+#[test]
+fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
+    let sources = documents();
+    let library = Library::new(&sources);
+    let mut shown = String::new();
+    for name in ["sdd", "staged"] {
+        let flow = shipped(name);
+        for (phase, again) in flow.phase.iter().flat_map(|phase| [(phase, false), (phase, true)]) {
+            if again && phase.again.is_none() {
+                continue;
+            }
+            let state = State {
+                phase: phase.name.clone(),
+                request: "Export as CSV".into(),
+                entry: 2,
+                ..State::default()
+            };
+            let groups = prepare(&flow, &state, &library, &Layout::default()).unwrap().groups;
+            let state = State { again, ..state };
+            // With and without a lane for each.
+            let first = groups[0].lanes[0].clone();
+            let one =
+                Lane { id: first.of.first().unwrap_or(&first.id).clone(), of: Vec::new(), ..first.clone() };
+            let lane = if again && phase.again.as_ref().unwrap().ask.each.is_none() { first } else { one };
+            let mut request = request(phase, &state, &lane, &library).unwrap();
+            request.agent = Some("claude".into());
+            request.session = Some(".callsheet/sessions/export".into());
+            let composed = compose(&request, &sources)
+                .unwrap_or_else(|failure| panic!("{name} {}: {failure}", phase.name));
+            let told: Vec<&str> = composed.talk.iter().map(|diag| diag.code.as_str()).collect();
+            let writes = may_write(phase, &lane, ".callsheet/sessions/export");
+            let stale: Vec<&str> = phase.stale().collect();
+            writeln!(shown, "{name} {} {}", phase.name, if again { "again" } else { "first" }).unwrap();
+            writeln!(shown, "  {}", json(&request)).unwrap();
+            writeln!(shown, "  writes {writes:?}, sets aside {stale:?}, then {:?}", phase.stale_of(&lane))
+                .unwrap();
+            writeln!(shown, "  told: {told:?}").unwrap();
+        }
+    }
+    agree("requests.expect", &shown);
+}
+
+/// The whole prompts of those who come second.
+#[test]
+fn u5_who_comes_second_sees_what_was_found_first() {
+    let sources = documents();
+    let library = Library::new(&sources);
+    for (name, phase, id) in
+        [("sdd", "challenge", "all"), ("staged", "reviewing", "logic"), ("staged", "fixing", "all")]
+    {
+        let flow = shipped(name);
+        let again = flow.phase(phase).unwrap().again.is_some();
+        let state = State { request: "Export as CSV".into(), entry: 2, again, ..State::default() };
+        let mut request = request(flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
+        request.agent = Some("codex".into());
+        let composed = compose(&request, &sources).unwrap();
+        let format = if name == "sdd" { Format::Xml } else { Format::Markdown };
+        agree(&format!("{name}-{phase}.prompt"), &render(&composed.prompt, format, None).unwrap().text);
+    }
 }
 
 const OWNED: [&str; 5] = ["src/a/**", "src/b/**", "src/a/x.rs", "src/**", "docs/**"];

@@ -39,7 +39,7 @@ struct FlowCheck<'c> {
     problems: &'c mut Problems,
 }
 
-impl FlowCheck<'_> {
+impl<'c> FlowCheck<'c> {
     fn add(&mut self, problem: Diag, at: usize, keys: &[&str]) {
         let at = at.to_string();
         let span = spot_in(self.text, &[&["phase", &at], keys].concat());
@@ -179,51 +179,55 @@ impl FlowCheck<'_> {
         }
     }
 
-    /// What is left after taking away phases with a limit, and those that lead nowhere, are loops.
+    /// Every phase without a limit that leads to itself through others without one.
     fn loops(&mut self) {
-        let unlimited = |name: &str| self.flow.phase(name).is_some_and(|phase| phase.limit.is_none());
-        let mut left: BTreeSet<&str> =
-            self.flow.phase.iter().map(|phase| phase.name.as_str()).filter(|name| unlimited(name)).collect();
-        loop {
-            let inside = |name: &&str| self.next(name).iter().any(|next| left.contains(next));
-            let fewer: BTreeSet<&str> = left.iter().copied().filter(inside).collect();
-            // Nor is it a loop where nothing of it leads there.
-            let led_to: BTreeSet<&str> = fewer.iter().flat_map(|name| self.next(name)).collect();
-            let fewer: BTreeSet<&str> = fewer.into_iter().filter(|name| led_to.contains(name)).collect();
-            if fewer == left {
-                break;
+        let mut told: BTreeSet<&str> = BTreeSet::new();
+        for (at, phase) in self.flow.phase.iter().enumerate() {
+            let ahead = self.ahead(&phase.name);
+            if !ahead.contains(phase.name.as_str()) || told.contains(phase.name.as_str()) {
+                continue;
             }
-            left = fewer;
-        }
-        let first = self.flow.phase.iter().position(|phase| left.contains(phase.name.as_str()));
-        if let Some(at) = first {
-            let names: Vec<String> = left.iter().map(|name| format!("`{name}`")).collect();
-            let message = format!("nothing ends the loop of {}", names.join(", "));
-            let error = Diag::error(Code::FlowLoop, message);
-            self.add(
-                error.hint("give one of them a `limit`; a person is asked when it is reached"),
-                at,
-                &["name"],
-            );
+            let in_loop = |name: &&str| self.ahead(name).contains(phase.name.as_str());
+            let names: BTreeSet<&str> = ahead.iter().copied().filter(in_loop).collect();
+            let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            told.extend(names);
+            let error =
+                Diag::error(Code::FlowLoop, format!("nothing ends the loop of {}", quoted.join(", ")));
+            let hint = "give one of them a `limit`; a person is asked when it is reached";
+            self.add(error.hint(hint), at, &["name"]);
         }
     }
 
-    /// The phases that follow without a person.
-    fn next(&self, name: &str) -> Vec<&str> {
-        let Some(phase) = self.flow.phase(name) else { return Vec::new() };
-        let mut next = Vec::new();
-        for on in &phase.on {
-            match Target::new(&on.to) {
-                Target::Phase(name) => next.push(name),
-                Target::Back => {
-                    let leads_here = |other: &&Phase| other.on.iter().any(|on| on.to == name);
-                    next.extend(self.flow.phase.iter().filter(leads_here).map(|phase| phase.name.as_str()));
-                }
-                Target::Person | Target::Done => {}
+    /// Every phase that can follow, phases without a limit alone.
+    fn ahead(&self, name: &str) -> BTreeSet<&'c str> {
+        let flow = self.flow;
+        let unlimited = |name: &str| flow.phase(name).is_some_and(|phase| phase.limit.is_none());
+        let mut ahead = BTreeSet::new();
+        let mut open = if unlimited(name) { next(flow, name) } else { Vec::new() };
+        while let Some(name) = open.pop() {
+            if unlimited(name) && ahead.insert(name) {
+                open.extend(next(flow, name));
             }
         }
-        next
+        ahead
     }
+}
+
+/// The phases that follow without a person.
+fn next<'f>(flow: &'f Flow, name: &str) -> Vec<&'f str> {
+    let Some(phase) = flow.phase(name) else { return Vec::new() };
+    let mut next = Vec::new();
+    for on in &phase.on {
+        match Target::new(&on.to) {
+            Target::Phase(name) => next.push(name),
+            Target::Back => {
+                let leads_here = |other: &&Phase| other.on.iter().any(|on| on.to == name);
+                next.extend(flow.phase.iter().filter(leads_here).map(|phase| phase.name.as_str()));
+            }
+            Target::Person | Target::Done => {}
+        }
+    }
+    next
 }
 
 fn contract_path(phase: &Phase) -> Option<String> {

@@ -18,7 +18,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Each, Lane, Phase, lanes};
+use super::{Lane, Phase, lanes};
 use crate::fact::{CheckResult, Decision, Ended, Facts};
 use crate::glob::Glob;
 use crate::lookup::Library;
@@ -118,16 +118,4 @@ pub(super) fn lacking(needs: &[String], lane: &Lane, evidence: &Evidence) -> Vec
         lacks.extend(all.filter(|need| !holds(need)));
     }
     lacks
-}
-
-impl Each {
-    /// What a lane of it is called where people read.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tasks => "tasks",
-            Self::Plans => "plans",
-            Self::Reviewers => "reviewers",
-            Self::Topics => "topics",
-        }
-    }
 }

@@ -9,6 +9,7 @@ mod evidence;
 mod graph;
 mod lanes;
 mod read;
+mod request;
 mod session;
 mod state;
 mod step;
@@ -25,6 +26,7 @@ pub use graph::graph;
 pub use lanes::{Prepared, prepare};
 pub(crate) use read::{Need, need};
 pub use read::{find_flow, read_flow};
+pub use request::{aside, may_write, request};
 pub use session::{Review, Reviews, Session, put_together, session_state};
 pub use state::{
     Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
@@ -262,10 +264,12 @@ impl Phase {
         outputs.filter(|path| !path.contains("{lane}"))
     }
 
-    /// Which files are set aside when a lane is run.
-    pub fn stale_of(&self, lane: &Lane) -> impl Iterator<Item = String> {
-        let outputs = self.outputs.iter().filter(|path| path.contains("{lane}"));
-        outputs.flat_map(|path| lane.covers().iter().map(|id| path.replace("{lane}", id)))
+    /// Which files are set aside when a lane is run. There are some if it was started before, and did not end.
+    pub fn stale_of(&self, lane: &Lane) -> Vec<String> {
+        let is_its_own = |path: &&String| self.ask.each.is_none() || path.contains("{lane}");
+        let outputs = self.outputs.iter().chain(&self.report).filter(is_its_own);
+        let filled = outputs.flat_map(|path| lane.covers().iter().map(|id| path.replace("{lane}", id)));
+        filled.collect()
     }
 
     /// Where the phase goes on when a person accepts the work as it is.

@@ -121,7 +121,7 @@ impl Problems<'_> {
         let has_reviewers = phase.ask.each == Some(Each::Reviewers);
         if has_reviewers == phase.reviewer.is_empty() {
             let message =
-                format_args!("`{name}` has `each = \"reviewers\"` or `[[phase.reviewer]]`, not both");
+                format_args!("`{name}` has one of `each = \"reviewers\"` and `[[phase.reviewer]]` alone");
             self.bad(message, "give both, or none");
         }
         for reviewer in phase.reviewer.iter().filter(|reviewer| !is_name(&reviewer.name)) {
@@ -142,10 +142,10 @@ impl Problems<'_> {
         for to in
             targets.filter(|to| !names.contains(to.as_str()) && !Target::RESERVED.contains(&to.as_str()))
         {
-            self.no_phase(name, to, names);
+            self.no_phase(name, to, names, &Target::RESERVED);
         }
         if let Some(to) = phase.changes.as_ref().filter(|to| !names.contains(to.as_str())) {
-            self.no_phase(name, to, names);
+            self.no_phase(name, to, names, &[]);
         }
         for on in &phase.on {
             for word in on.needs.iter().filter(|word| need(word).is_none()) {
@@ -160,9 +160,9 @@ impl Problems<'_> {
         }
     }
 
-    fn no_phase(&mut self, name: &str, to: &str, names: &BTreeSet<&str>) {
+    fn no_phase(&mut self, name: &str, to: &str, names: &BTreeSet<&str>, besides: &[&str]) {
         let message = format!("{}: `{name}` leads to `{to}`, which is no phase", self.id);
-        let known = names.iter().copied().chain(Target::RESERVED);
+        let known = names.iter().chain(besides).copied();
         let all: Vec<&str> = known.clone().collect();
         let error = Diag::error(Code::FlowBad, message).suggest(to, known);
         self.told.push(error.hint(format!("it can lead to {}", all.join(", "))));
