@@ -13,10 +13,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use callsheet_core::check::check;
 use callsheet_core::fact::{Check, CheckResult, Facts, Reason, Violation};
 use callsheet_core::flow::{
-    Action, At, Decision, Event, Evidence, Flow, Group, Lane, Review, Seen, Session, Settings, Stage, State,
-    Why, evidence, find_flow, fold, graph, may_write, prepare, put_together, request, session_state, step,
+    Action, At, Decision, Event, Evidence, Flow, Group, Lane, Seen, Session, Settings, Stage, State, Why,
+    collect, evidence, find_flow, fold, graph, may_write, prepare, request, session_state, step,
 };
 use callsheet_core::render::render;
 use callsheet_core::reply::Outcome;
@@ -210,19 +211,63 @@ fn m4_the_state_of_a_session_is_made_from_the_events() {
 
 #[test]
 fn m15_reviews_are_put_together_by_role() {
-    let of = |reviewer, text| Review { reviewer, text };
-    let reviews = put_together(&[
-        of("quality", "verdict: fail\n\n## Findings\n\n1. A name.\n"),
-        of("expert", "no verdict at all\n"),
-        of("logic", "verdict: pass\n\n## Summary\n\nFine.\n"),
-    ]);
+    let collected = |files: &[(&str, &str)]| {
+        let sources = Held::with(files);
+        collect(&shipped("staged"), &Library::new(&sources)).unwrap()
+    };
+    let files = |files: &[(&str, &str)]| Held::with(files).0;
+    let reviews = [
+        ("07_review/review_quality.md", "verdict: fail\n\n## Findings\n\n1. A name.\n"),
+        ("07_review/review_expert.md", "no verdict at all\n"),
+        ("07_review/review_logic.md", "verdict: pass\r\n\n## Summary\n\nFine.\n"),
+        ("07_review/review_no name.md", "verdict: pass\n"),
+        ("07_review/review.md", "verdict: pass\n\n## logic\n\nOf the round before.\n"),
+    ];
     let expert = "## expert\n\nno verdict at all\n";
     let (logic, quality) = ("## logic\n\n## Summary\n\nFine.\n", "## quality\n\n## Findings\n\n1. A name.\n");
-    assert_eq!(reviews.all, format!("verdict: fail\n\n{expert}\n{logic}\n{quality}"));
-    assert_eq!(reviews.failed.unwrap(), format!("{expert}\n{quality}"));
-    let reviews = put_together(&[of("logic", "verdict: pass\r\nFine.")]);
-    assert_eq!((reviews.all.as_str(), reviews.failed), ("verdict: pass\n\n## logic\n\nFine.\n", None));
-    assert_eq!(put_together(&[]).all, "verdict: fail\n\n");
+    let all = format!("verdict: fail\n\n{expert}\n{logic}\n{quality}");
+    let failed = format!("{expert}\n{quality}");
+    assert_eq!(
+        collected(&reviews),
+        files(&[("07_review/review.md", &all), ("07_review/fix_request.md", &failed)])
+    );
+    let passed = format!("verdict: pass\n\n{logic}");
+    assert_eq!(collected(&reviews[2..]), files(&[("07_review/review.md", &passed)]));
+    // One reviewer alone is the review.
+    assert_eq!(collected(&reviews[4..]), files(&[]));
+    let alone = [("07_review/review.md", "verdict: fail\n\n1. A name.\n")];
+    assert_eq!(collected(&alone), files(&[("07_review/fix_request.md", "1. A name.\n")]));
+    assert_eq!(collected(&[]), files(&[]));
+}
+
+/// The flow that the documentation shows is one that could be used.
+#[test]
+fn the_flow_in_the_documentation_is_sound() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/flows.md");
+    let page = fs::read_to_string(page).unwrap();
+    let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let problems = check(&Owned(shown.into()), &Layout::default()).problems;
+    assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// The shipped files, and a flow of the project's own.
+struct Owned(String);
+
+impl Sources for Owned {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match id.to_string().as_str() {
+            "project:.callsheet/flows/own.toml" => Ok(Some(self.0.as_str().into())),
+            _ => Builtin.text(id),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        if dir.to_string() != "project:.callsheet/flows" {
+            return Builtin.list(dir, limits);
+        }
+        let entries = vec![Entry { path: "own.toml".into(), dir: false }];
+        Ok(Some(Listing { entries, ..Listing::default() }))
+    }
 }
 
 /// The shipped files, and a flow's folder in memory.

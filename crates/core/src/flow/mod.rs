@@ -27,7 +27,7 @@ pub use lanes::{Prepared, prepare};
 pub(crate) use read::{Need, need};
 pub use read::{find_flow, read_flow};
 pub use request::{aside, may_write, request};
-pub use session::{Review, Reviews, Session, put_together, session_state};
+pub use session::{Session, collect, session_state};
 pub use state::{
     Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
 };
@@ -97,7 +97,7 @@ pub struct Phase {
     /// The file that the answer itself becomes. It is set aside as outputs are.
     #[serde(default)]
     pub report: Option<String>,
-    /// How reviews of several lanes become one.
+    /// How reviews of several lanes become one, by the time that another phase is entered.
     #[serde(default)]
     pub collect: Option<Collect>,
     /// What may be written.

@@ -79,7 +79,7 @@ fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<
 }
 
 /// The paths below `home` that `input` fits, in byte order.
-fn matching(library: &Library<'_>, home: &str, input: &str) -> Result<BTreeSet<String>, Failure> {
+pub(super) fn matching(library: &Library<'_>, home: &str, input: &str) -> Result<BTreeSet<String>, Failure> {
     let Some(first) = input.find(['*', '?', '[', '{']) else { return Ok([input.to_string()].into()) };
     let folder = input[..first].rsplit_once('/').map_or("", |(folder, _)| folder);
     let dir = SourceId::new(Root::Session, &format!("./{home}{folder}"));

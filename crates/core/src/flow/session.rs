@@ -7,7 +7,13 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
+use super::request::matching;
 use super::{At, Each, Flow, LaneState, Left, Stage, State};
+use crate::diag::Failure;
+use crate::lookup::{Library, read};
+use crate::name::is_name;
+use crate::source::{Root, SourceId};
+use crate::text::Text;
 
 /// What the state cannot know.
 #[derive(Clone, Copy, Debug)]
@@ -131,41 +137,69 @@ fn topics(lanes: &Shown, kind: &str) -> Value {
     Value::Object(topics)
 }
 
-/// The review that one reviewer handed in.
-#[derive(Clone, Copy, Debug)]
-pub struct Review<'r> {
-    pub reviewer: &'r str,
-    /// The file, whose first line is the verdict.
-    pub text: &'r str,
-}
-
-/// Reviews that were put together, the reviewers in the order of their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reviews {
-    /// All of them under the verdict of the worst.
-    pub all: String,
-    /// Those that failed; `None` where none did.
-    pub failed: Option<String>,
-}
-
 const PASS: &str = "verdict: pass";
 
-/// One reviewer's failure does not hide what another one found.
-pub fn put_together(reviews: &[Review<'_>]) -> Reviews {
-    let by_name: BTreeMap<&str, (bool, &str)> = reviews
-        .iter()
-        .map(|review| {
-            let (first, rest) = review.text.split_once('\n').unwrap_or((review.text, ""));
-            let passed = first.trim_end() == PASS;
-            // What does not begin with a verdict is shown whole.
-            let rest = if first.starts_with("verdict: ") { rest } else { review.text };
-            (review.reviewer, (passed, rest.trim()))
-        })
-        .collect();
-    let section = |(name, (_, text)): (&&str, &(bool, &str))| format!("## {name}\n\n{text}\n");
-    let failed: Vec<String> = by_name.iter().filter(|(_, (passed, _))| !passed).map(section).collect();
-    let verdict = if failed.is_empty() && !by_name.is_empty() { PASS } else { "verdict: fail" };
-    let all: Vec<String> = by_name.iter().map(section).collect();
-    let failed = (!failed.is_empty()).then(|| failed.join("\n"));
-    Reviews { all: format!("{verdict}\n\n{}", all.join("\n")), failed }
+/// What the reviews that are there come to, as files: all of them under the verdict of the worst, and those that
+/// failed. It is written whenever a phase is entered, before anything is set aside; writing it again changes nothing.
+pub fn collect(flow: &Flow, library: &Library<'_>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut files = BTreeMap::new();
+    for collect in flow.phase.iter().filter_map(|phase| phase.collect.as_ref()) {
+        let mut reviews = Vec::new();
+        for (reviewer, path) in reviewers(library, &collect.from)? {
+            reviews.extend(text(library, &path)?.map(|text| Review::new(reviewer, &text)));
+        }
+        let several = !reviews.is_empty();
+        if !several {
+            let only = text(library, &collect.all)?;
+            reviews.extend(only.map(|text| Review::new(String::new(), &text)));
+        }
+        let section = |review: &Review| match review.reviewer.as_str() {
+            "" => format!("{}\n", review.text),
+            name => format!("## {name}\n\n{}\n", review.text),
+        };
+        let failed: Vec<String> = reviews.iter().filter(|review| !review.passed).map(section).collect();
+        if several {
+            let verdict = if failed.is_empty() { PASS } else { "verdict: fail" };
+            let all: Vec<String> = reviews.iter().map(section).collect();
+            files.insert(collect.all.clone(), format!("{verdict}\n\n{}", all.join("\n")));
+        }
+        if !failed.is_empty() {
+            files.insert(collect.failed.clone(), failed.join("\n"));
+        }
+    }
+    Ok(files)
+}
+
+/// The review that one reviewer handed in, without its first line, the verdict.
+struct Review {
+    reviewer: String,
+    passed: bool,
+    text: String,
+}
+
+impl Review {
+    fn new(reviewer: String, text: &str) -> Self {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        // What does not begin with a verdict is shown whole, and did not pass.
+        let rest = if first.starts_with("verdict: ") { rest } else { text };
+        Self { reviewer, passed: first.trim_end() == PASS, text: rest.trim().to_string() }
+    }
+}
+
+/// The reviewers whose files `pattern` names with `{lane}`, in the order of their names.
+fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let mut found = BTreeMap::new();
+    let Some((before, after)) = pattern.split_once("{lane}") else { return Ok(found) };
+    for path in matching(library, "", &pattern.replace("{lane}", "*"))? {
+        let name = path.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        if let Some(name) = name.filter(|name| is_name(name)) {
+            found.insert(name.to_string(), path.clone());
+        }
+    }
+    Ok(found)
+}
+
+fn text(library: &Library<'_>, path: &str) -> Result<Option<Text>, Failure> {
+    let Ok(id) = SourceId::new(Root::Session, path) else { return Ok(None) };
+    Ok(read(library.sources, &id)?)
 }

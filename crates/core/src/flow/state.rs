@@ -245,7 +245,7 @@ pub struct Left {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// Read the phase's inputs and lanes, then set aside what is stale: nothing where lanes are kept. Answer with `Entered` or `Refused`.
+    /// Put reviews together, read the phase's lanes, then set aside what is stale: nothing where lanes are kept. Answer with `Entered` or `Refused`.
     Enter {
         entry: u32,
         phase: String,

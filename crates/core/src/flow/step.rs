@@ -445,7 +445,7 @@ impl<'f> Machine<'f> {
             let stopped = before.is_some_and(|before| {
                 !parallel && matches!(self.state.lanes[before].stage, Stage::Failed { .. })
             });
-            if stopped || self.is_over_cost() || self.overlaps_running(at) {
+            if stopped || self.is_over_cost() || self.overlaps_others(at) {
                 return;
             }
             self.state.running.push(at);
@@ -454,14 +454,18 @@ impl<'f> Machine<'f> {
         }
     }
 
-    fn overlaps_running(&self, at: usize) -> bool {
-        let globs = |at: usize| self.state.lanes[at].lane.owned.iter().map(|glob| OwnedGlob::new(glob));
-        if self.state.running.is_empty() {
+    /// What another lane is writing, or has written and is not merged.
+    fn overlaps_others(&self, at: usize) -> bool {
+        let busy = |at: &usize| {
+            matches!(self.state.lanes[*at].stage, Stage::Running { .. } | Stage::Unmerged { .. })
+        };
+        let mut others = (self.state.unsettled..at).filter(busy).peekable();
+        if others.peek().is_none() {
             return false;
         }
+        let globs = |at: usize| self.state.lanes[at].lane.owned.iter().map(|glob| OwnedGlob::new(glob));
         let own: Vec<OwnedGlob> = globs(at).collect();
-        let overlaps = |other: OwnedGlob| own.iter().any(|own| own.overlaps(&other));
-        self.state.running.iter().any(|running| globs(*running).any(overlaps))
+        others.any(|other| globs(other).any(|other| own.iter().any(|own| own.overlaps(&other))))
     }
 }
 
