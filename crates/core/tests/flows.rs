@@ -608,101 +608,125 @@ const WORDS: [&str; 20] = [
 /// What may happen next; places are counted among what is there.
 #[derive(Clone, Debug)]
 enum Move {
-    Enter {
-        lanes: Vec<(Index, bool)>,
-        parallel: bool,
-        worktrees: bool,
-    },
-    Start(Index),
-    /// What some transition needs, with words more or less.
-    End {
-        lane: Index,
-        on: Index,
-        odd: Option<Index>,
-        cost: u64,
-    },
-    Merge {
-        conflict: bool,
-    },
-    Decide(Decision),
+    /// What somebody who drives the flow would do.
+    Next(Next),
     Other(Event),
     /// Something that happened before.
     Again(Index),
 }
 
+#[derive(Clone, Debug)]
+struct Next {
+    /// The files that each lane owns, and whether a group begins with it.
+    lanes: Vec<(Index, bool)>,
+    parallel: bool,
+    worktrees: bool,
+    lane: Index,
+    /// There is the evidence for this transition, with a word more or less.
+    on: Index,
+    odd: Option<Index>,
+    cost: u64,
+    conflict: bool,
+    decision: Decision,
+}
+
 fn moves() -> impl Strategy<Value = Move> {
-    let decision = select(vec![Decision::Approve, Decision::Changes("more".into()), Decision::Reject]);
-    let lanes = proptest::collection::vec((any::<Index>(), any::<bool>()), 1..6);
+    let changes = Decision::Changes("more".into());
+    let decision =
+        select(vec![Decision::Approve, Decision::Approve, changes.clone(), changes, Decision::Reject]);
+    let lanes = prop_oneof![
+        2 => proptest::collection::vec((any::<Index>(), any::<bool>()), 1),
+        1 => proptest::collection::vec((any::<Index>(), proptest::bool::weighted(0.2)), 1..6),
+    ];
+    let odd = proptest::option::weighted(0.15, any::<Index>());
+    let next = (
+        (lanes, any::<bool>(), any::<bool>()),
+        (any::<Index>(), any::<Index>(), odd),
+        (0..30_u64, proptest::bool::weighted(0.2), decision),
+    );
     prop_oneof![
-        4 => (lanes, any::<bool>(), any::<bool>())
-            .prop_map(|(lanes, parallel, worktrees)| Move::Enter { lanes, parallel, worktrees }),
-        6 => any::<Index>().prop_map(Move::Start),
-        8 => (any::<Index>(), any::<Index>(), proptest::option::weighted(0.3, any::<Index>()), 0..30_u64)
-            .prop_map(|(lane, on, odd, cost)| Move::End { lane, on, odd, cost }),
-        4 => proptest::bool::weighted(0.2).prop_map(|conflict| Move::Merge { conflict }),
-        2 => decision.prop_map(Move::Decide),
-        1 => select(vec![Event::Stopped, Event::Resumed]).prop_map(Move::Other),
-        1 => any::<Index>().prop_map(|at| Move::Other(Event::Refused { entry: at.index(8) as u32, why: Vec::new() })),
-        2 => any::<Index>().prop_map(Move::Again),
+        12 => next.prop_map(|((lanes, parallel, worktrees), (lane, on, odd), (cost, conflict, decision))| {
+            Move::Next(Next { lanes, parallel, worktrees, lane, on, odd, cost, conflict, decision })
+        }),
+        1 => select(vec![Event::Stopped, Event::Resumed, Event::Resumed]).prop_map(Move::Other),
+        1 => any::<Index>()
+            .prop_map(|at| Move::Other(Event::Refused { entry: at.index(8) as u32, why: Vec::new() })),
+        1 => any::<Index>().prop_map(Move::Again),
     ]
 }
 
 impl Move {
     fn event(&self, flow: &Flow, state: &State, before: &[Event]) -> Option<Event> {
+        match self {
+            Self::Next(next) => next.event(flow, state, before.len()),
+            Self::Other(event) => Some(event.clone()),
+            Self::Again(at) => before.get(at.index(before.len())).cloned(),
+        }
+    }
+}
+
+impl Next {
+    fn event(&self, flow: &Flow, state: &State, number: usize) -> Option<Event> {
         let entry = state.entry;
-        let running = |lane: &Index| {
-            let running: Vec<_> = state.running().collect();
-            (!running.is_empty())
-                .then(|| running[lane.index(running.len())])
-                .map(|(lane, run)| (lane.clone(), run.unwrap_or("nobody").to_owned()))
-        };
-        Some(match self {
-            Self::Enter { lanes, parallel, worktrees } => {
-                let lane = |(at, (owned, split)): (usize, &(Index, bool))| {
-                    (*split, Lane { owned: strings(&[OWNED[owned.index(5)]]), ..lane(&format!("l{at}")) })
+        let running: Vec<(&Lane, Option<&str>)> = state.running().collect();
+        match &state.at {
+            _ if state.stopped => Some(Event::Resumed),
+            At::Entering => {
+                Some(Event::Entered { entry, groups: self.groups(), again: false, aside: Vec::new() })
+            }
+            At::Waiting { .. } => Some(Event::Decided { decision: self.decision.clone() }),
+            At::Running if state.merging && (self.parallel || running.is_empty()) => {
+                let lane = state.lanes.get(state.unsettled)?.lane.id.clone();
+                let conflicts = if self.conflict { strings(&["x"]) } else { Vec::new() };
+                Some(Event::Merged { entry, lane, conflicts })
+            }
+            At::Running => {
+                let (lane, run) = running[self.lane.index(running.len())];
+                let Some(run) = run else {
+                    return Some(Event::LaneStarted {
+                        entry,
+                        lane: lane.id.clone(),
+                        run: format!("r{number}"),
+                    });
                 };
-                let mut groups: Vec<Group> = Vec::new();
-                for (split, lane) in lanes.iter().enumerate().map(lane) {
-                    if split || groups.is_empty() {
-                        let id = format!("g{}", groups.len());
-                        groups.push(Group {
-                            id,
-                            parallel: *parallel,
-                            worktrees: *worktrees,
-                            lanes: Vec::new(),
-                        });
-                    }
-                    groups.last_mut()?.lanes.push(lane);
-                }
-                Event::Entered { entry, groups, again: false, aside: Vec::new() }
-            }
-            Self::Start(lane) => {
-                let (lane, _) = running(lane)?;
-                Event::LaneStarted { entry, lane: lane.id, run: format!("r{}", before.len()) }
-            }
-            Self::End { lane, on, odd, cost } => {
-                let (lane, run) = running(lane)?;
                 let transitions = &flow.phase(&state.phase)?.on;
-                let needs = transitions[on.index(transitions.len())].needs.iter();
+                let needs = transitions[self.on.index(transitions.len())].needs.iter();
                 let mut evidence: BTreeSet<String> =
                     needs.map(|need| need.replace("{lane}", &lane.id).replace("**", "a.md")).collect();
-                if let Some(odd) = odd {
+                if let Some(odd) = &self.odd {
                     let word = WORDS[odd.index(WORDS.len())].to_owned();
                     if !evidence.remove(&word) {
                         evidence.insert(word);
                     }
                 }
-                Event::LaneEnded { entry, lane: lane.id, run, evidence, cost: *cost }
+                Some(Event::LaneEnded {
+                    entry,
+                    lane: lane.id.clone(),
+                    run: run.into(),
+                    evidence,
+                    cost: self.cost,
+                })
             }
-            Self::Merge { conflict } => {
-                let lane = state.lanes.get(state.unsettled)?.lane.id.clone();
-                let conflicts = if *conflict { strings(&["x"]) } else { Vec::new() };
-                Event::Merged { entry, lane, conflicts }
+            At::New | At::Done | At::Rejected => None,
+        }
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (at, (owned, begins)) in self.lanes.iter().enumerate() {
+            if *begins || groups.is_empty() {
+                let id = format!("g{}", groups.len());
+                groups.push(Group {
+                    id,
+                    parallel: self.parallel,
+                    worktrees: self.worktrees,
+                    lanes: Vec::new(),
+                });
             }
-            Self::Decide(decision) => Event::Decided { decision: decision.clone() },
-            Self::Other(event) => event.clone(),
-            Self::Again(at) => before.get(at.index(before.len().max(1)))?.clone(),
-        })
+            let lane = Lane { owned: strings(&[OWNED[owned.index(5)]]), ..lane(&format!("l{at}")) };
+            groups.last_mut().unwrap().lanes.push(lane);
+        }
+        groups
     }
 }
 
@@ -851,7 +875,7 @@ proptest! {
         name in select(&["sdd", "staged"][..]),
         jobs in 0..4_u32,
         max_cost in proptest::option::of(1..100_u64),
-        moves in proptest::collection::vec(moves(), 0..80),
+        moves in proptest::collection::vec(moves(), 0..120),
     ) {
         let flow = shipped(name);
         let settings = Settings { jobs, max_cost, ..Settings::default() };

@@ -5,6 +5,7 @@
 //! agent, writes a file or asks anybody: whoever drives a flow carries the actions out, and the events that it has
 //! written down are enough to come to the same state again.
 
+mod disjoint;
 mod evidence;
 mod graph;
 mod lanes;

@@ -211,6 +211,12 @@ pub struct GroupState {
 pub struct LaneState {
     pub lane: Lane,
     pub stage: Stage,
+    /// Places of the lanes that have to be settled before it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<usize>,
+    /// All before it have to be.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub alone: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

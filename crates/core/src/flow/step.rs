@@ -9,12 +9,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 
+use super::disjoint::{Waits, waits};
 use super::evidence::{Evidence, lacking};
 use super::{
     Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Left, Phase, Stage, State,
 };
 use super::{Target, Why};
-use crate::submission::OwnedGlob;
 
 /// One event. The state is what it was where the only action is to ignore it.
 pub fn step(flow: &Flow, state: State, event: &Event) -> (State, Vec<Action>) {
@@ -142,9 +142,14 @@ impl<'f> Machine<'f> {
         let kept = mem::take(&mut self.state.kept);
         self.state.again = again;
         for group in groups.iter().filter(|group| !group.lanes.is_empty()) {
+            let start = self.state.lanes.len();
+            let waits = if group.parallel { waits(&group.lanes) } else { Vec::new() };
+            let mut waits = waits.into_iter();
             for lane in &group.lanes {
                 let stage = kept.get(&lane.id).map_or(Stage::Todo, |on| Stage::Done { on: *on });
-                self.state.lanes.push(LaneState { lane: lane.clone(), stage });
+                let Waits { after, alone } = waits.next().unwrap_or_default();
+                let after = after.into_iter().map(|place| start + place).collect();
+                self.state.lanes.push(LaneState { lane: lane.clone(), stage, after, alone });
             }
             self.state.groups.push(GroupState {
                 id: group.id.clone(),
@@ -445,7 +450,7 @@ impl<'f> Machine<'f> {
             let stopped = before.is_some_and(|before| {
                 !parallel && matches!(self.state.lanes[before].stage, Stage::Failed { .. })
             });
-            if stopped || self.is_over_cost() || self.overlaps_others(at) {
+            if stopped || self.is_over_cost() || self.has_to_wait(at) {
                 return;
             }
             self.state.running.push(at);
@@ -454,18 +459,13 @@ impl<'f> Machine<'f> {
         }
     }
 
-    /// What another lane is writing, or has written and is not merged.
-    fn overlaps_others(&self, at: usize) -> bool {
-        let busy = |at: &usize| {
+    /// Whether a lane that owns the same files is at work, or is not merged yet.
+    fn has_to_wait(&self, at: usize) -> bool {
+        let LaneState { after, alone, .. } = &self.state.lanes[at];
+        let is_busy = |at: &usize| {
             matches!(self.state.lanes[*at].stage, Stage::Running { .. } | Stage::Unmerged { .. })
         };
-        let mut others = (self.state.unsettled..at).filter(busy).peekable();
-        if others.peek().is_none() {
-            return false;
-        }
-        let globs = |at: usize| self.state.lanes[at].lane.owned.iter().map(|glob| OwnedGlob::new(glob));
-        let own: Vec<OwnedGlob> = globs(at).collect();
-        others.any(|other| globs(other).any(|other| own.iter().any(|own| own.overlaps(&other))))
+        (*alone && (self.state.unsettled..at).any(|at| is_busy(&at))) || after.iter().any(is_busy)
     }
 }
 
