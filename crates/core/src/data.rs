@@ -205,7 +205,7 @@ pub fn agent(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(Sour
     Ok((id, agent))
 }
 
-fn find(
+pub(crate) fn find(
     library: &Library<'_>,
     folder: &str,
     name: &str,

@@ -28,6 +28,7 @@ pub mod diag;
 mod document;
 pub mod fact;
 mod fill;
+pub mod flow;
 mod front;
 pub mod fuzz;
 mod glob;

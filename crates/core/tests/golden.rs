@@ -43,6 +43,8 @@ const COMMAND_LINE: &[Code] = &[
     Code::DeliverOtherwise,
     Code::DeliverRefused,
     Code::DetailUnused,
+    Code::FlowNotFound,
+    Code::FlowRefused,
     Code::FuzzDangling,
     Code::FuzzEngine,
     Code::FuzzEscapes,

@@ -24,6 +24,7 @@ pub(crate) enum Kind {
     Recipe,
     Agent,
     Contract,
+    Flow,
     Secrets,
     Skeleton,
     Template,
@@ -47,7 +48,7 @@ struct Parsed {
 
 impl File {
     fn new(id: SourceId, path: String, text: Result<Text, SourceError>) -> Self {
-        let holes = !matches!(kind(&path), Kind::Recipe | Kind::Agent | Kind::Contract | Kind::Secrets);
+        let holes = matches!(kind(&path), Kind::Skeleton | Kind::Template);
         let parsed = text.as_ref().ok().filter(|_| holes).map(|text| {
             let parse = |notation| Template::parse(id.clone(), text.clone(), notation);
             Ok(Parsed { braces: parse(Notation::Braces)?, brackets: parse(Notation::Brackets)? })
@@ -88,6 +89,7 @@ fn kind(path: &str) -> Kind {
         Some("recipes") => Kind::Recipe,
         Some("agents") => Kind::Agent,
         Some("contracts") => Kind::Contract,
+        Some("flows") => Kind::Flow,
         Some("secrets") => Kind::Secrets,
         Some("skeletons") => Kind::Skeleton,
         _ => Kind::Template,

@@ -20,7 +20,7 @@ pub(crate) use files::{File, Files, Kind, folder, own_name};
 pub(crate) use pattern::Pattern;
 pub(crate) use provided::{REQUEST_FIELDS, rows};
 pub(crate) use reach::{Reach, fragments, is_agent};
-pub(crate) use recipes::{RecipeFile, Wording};
+pub(crate) use recipes::{RecipeFile, Wording, spot_in};
 
 use crate::data;
 use crate::diag::{Code, Diag, Failure};
@@ -30,8 +30,8 @@ use crate::source::{Root, SourceError, SourceId, Sources};
 use crate::template::Notation;
 
 /// Where everything lives that no recipe has to name.
-pub(crate) const FOLDERS: [&str; 7] =
-    ["recipes", "agents", "contracts", "profiles", "secrets", "skeletons", "templates"];
+pub(crate) const FOLDERS: [&str; 8] =
+    ["recipes", "agents", "contracts", "flows", "profiles", "secrets", "skeletons", "templates"];
 
 /// A template of the search path: the file that wins, and what its text says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -97,7 +97,7 @@ impl RecipeFile {
 
     /// Where the value behind `keys` stands, without quotes if it is a text.
     pub(crate) fn spot(&self, keys: &[&str]) -> Span {
-        spot(&DeValue::Table(parsed(&self.text)), &self.text, keys)
+        spot_in(&self.text, keys)
     }
 
     /// Where the last of `keys` itself stands.
@@ -147,6 +147,11 @@ impl RecipeFile {
         }
         wordings
     }
+}
+
+/// Where the value behind `keys` stands in a file that was read before, without quotes if it is a text.
+pub(crate) fn spot_in(text: &str, keys: &[&str]) -> Span {
+    spot(&DeValue::Table(parsed(text)), text, keys)
 }
 
 /// The recipe was read before, so this cannot fail; an empty table only costs the places.

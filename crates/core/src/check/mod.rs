@@ -3,6 +3,7 @@
 //! All roots are looked at: an override and what it hides are both read. Nothing is composed.
 
 mod derived;
+mod flows;
 mod place;
 mod recipes;
 mod slots;
@@ -41,7 +42,7 @@ impl Report {
     }
 }
 
-/// Looks at every recipe, agent, template, skeleton and extension of the project, the user and the
+/// Looks at every recipe, agent, flow, template, skeleton and extension of the project, the user and the
 /// shipped library.
 pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
     let catalog = Catalog::read(sources, layout);
@@ -91,6 +92,7 @@ fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
     }
     let Ok(contents) = &file.text else { return };
     match file.kind() {
+        Kind::Flow => flows::check(catalog, file, contents, problems),
         Kind::Agent | Kind::Contract | Kind::Secrets => {
             let read = match file.kind() {
                 Kind::Agent => data::read_agent(&file.id, contents).map(drop),

@@ -21,6 +21,7 @@ pub(super) fn misplaced(catalog: &Catalog, file: &File) -> Option<Diag> {
         Kind::Recipe => misnamed_data(file, "recipes", Code::RecipeBad),
         Kind::Agent => misnamed_data(file, "agents", Code::AgentBad),
         Kind::Contract => misnamed_data(file, "contracts", Code::ContractBad),
+        Kind::Flow => misnamed_data(file, "flows", Code::FlowBad),
         Kind::Secrets => misnamed_data(file, "secrets", Code::SecretsBad),
         Kind::Skeleton => skeleton(catalog, file),
         Kind::Template => system::misnamed(catalog, file)

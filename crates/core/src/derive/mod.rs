@@ -14,6 +14,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+pub(crate) use tasks::task_ids;
+
 use crate::compose::Composer;
 use crate::diag::{Code, Diag};
 use crate::fill::Row;

@@ -53,10 +53,10 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
         return Some(plan_row(c, &mut make, "one", number, "").into_iter().collect());
     }
     let order = submission::order(c.library, &c.request.layout);
-    let Some(groups) = told(c, order) else { return NOTHING };
-    let count: usize = groups.iter().map(|group| group.plans.len()).sum();
+    let Some(order) = told(c, order) else { return NOTHING };
+    let count = order.plans().count();
     let mut rows = alloc::vec![make.row(c, "all", [("count", count.to_string().into())])];
-    for OrderGroup { id, parallel, plans } in groups {
+    for OrderGroup { id, parallel, plans } in order.groups {
         let kind = if parallel { "parallel" } else { "serial" };
         rows.push(make.row(c, kind, [("group", id.into())]));
         for OrderPlan { number, name } in plans {
@@ -111,9 +111,8 @@ pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Opt
             Some(number) => alloc::vec![Some(number)],
             None => {
                 let order = submission::order(c.library, &c.request.layout);
-                let Some(groups) = told(c, order) else { return NOTHING };
-                let plans = groups.into_iter().flat_map(|group| group.plans);
-                let mut numbers: Vec<Option<u64>> = plans.map(|plan| Some(plan.number)).collect();
+                let Some(order) = told(c, order) else { return NOTHING };
+                let mut numbers: Vec<Option<u64>> = order.plans().map(|plan| Some(plan.number)).collect();
                 numbers.sort_unstable();
                 numbers
             }

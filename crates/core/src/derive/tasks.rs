@@ -5,6 +5,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -56,7 +57,12 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-fn quoted(ids: &[&str]) -> alloc::string::String {
+/// The ids of the tasks in a `tasks.md`, in their order.
+pub(crate) fn task_ids(text: &str) -> Vec<String> {
+    tasks(text).into_iter().map(|task| text[task.id].to_string()).collect()
+}
+
+fn quoted(ids: &[&str]) -> String {
     let ids: Vec<_> = ids.iter().map(|id| format!("`{id}`")).collect();
     ids.join(", ")
 }

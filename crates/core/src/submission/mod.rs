@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::order::{OrderGroup, OrderPlan, order};
+pub(crate) use self::order::{Order, OrderGroup, OrderPlan, order, owned_files};
+pub(crate) use self::overlap::Glob as OwnedGlob;
 pub use self::schema::schema;
 pub use self::stale::waiting;
 pub(crate) use self::words::unknown_slots;

@@ -1,11 +1,14 @@
 //! The execution plan of a session as it was handed in: which sub-plan runs after which.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use serde_json::Value;
+
 use super::plan::{self, Group};
+use super::stale::found;
 use super::{Desk, fields, roles, yaml};
 use crate::contract::Field;
 use crate::diag::{Code, Diag, Failure};
@@ -15,6 +18,9 @@ use crate::source::{Root, SourceId};
 
 /// The contract by which the order of sub-plans is handed in.
 const CONTRACT: &str = "submit_execution_plan";
+
+/// The contract by which a whole plan is handed in.
+const PLAN: &str = "submit_plan";
 
 /// Sub-plans that run one after the other, or at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +36,24 @@ pub(crate) struct OrderPlan {
     pub(crate) name: String,
 }
 
-/// The groups of the session's execution plan, in their order. One that is not there or not valid is an error:
-/// nothing is implemented without it.
-pub(crate) fn order(library: &Library<'_>, layout: &Layout) -> Result<Vec<OrderGroup>, Failure> {
+/// The session's execution plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// In their order.
+    pub(crate) groups: Vec<OrderGroup>,
+    pub(crate) needs_design: bool,
+    /// How closely the change is to be reviewed.
+    pub(crate) severity: String,
+}
+
+impl Order {
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &OrderPlan> {
+        self.groups.iter().flat_map(|group| &group.plans)
+    }
+}
+
+/// The session's execution plan. One that is not there or not valid is an error: nothing is implemented without it.
+pub(crate) fn order(library: &Library<'_>, layout: &Layout) -> Result<Order, Failure> {
     let desk = Desk { library: Library::new(library.sources), layout, roles: roles(library.sources, layout) };
     let contract = desk.submission(CONTRACT)?;
     let file = contract.file.as_deref().unwrap_or_default();
@@ -70,5 +91,38 @@ pub(crate) fn order(library: &Library<'_>, layout: &Layout) -> Result<Vec<OrderG
         });
         OrderGroup { plans: plans.collect(), id: group.id, parallel: group.parallel }
     };
-    Ok(groups.into_iter().enumerate().map(named).collect())
+    Ok(Order {
+        groups: groups.into_iter().enumerate().map(named).collect(),
+        needs_design: data.get("needs_design").and_then(Value::as_bool).unwrap_or_default(),
+        severity: data["review_strategy"]["severity"].as_str().unwrap_or_default().to_string(),
+    })
+}
+
+/// What each sub-plan of the session owns, by its number. One that cannot be read owns nothing that is known.
+pub(crate) fn owned_files(
+    library: &Library<'_>,
+    layout: &Layout,
+) -> Result<BTreeMap<u64, Vec<String>>, Failure> {
+    let desk = Desk { library: Library::new(library.sources), layout, roles: Vec::new() };
+    let mut owned = BTreeMap::new();
+    let mut add = |subplan: &Value| {
+        let files = subplan["owned_files"].as_array().into_iter().flatten();
+        let files: Vec<String> = files.filter_map(Value::as_str).map(String::from).collect();
+        if let Some(number) = subplan["index"].as_u64().filter(|_| !files.is_empty()) {
+            owned.insert(number, files);
+        }
+    };
+    let read_at = |path: &str| -> Result<Option<Value>, Failure> {
+        let Ok(id) = SourceId::new(Root::Session, path) else { return Ok(None) };
+        Ok(read(library.sources, &id)?.and_then(|text| yaml::read_yaml(path, &text).ok()))
+    };
+    let whole = desk.submission(PLAN)?;
+    if let Some(plan) = whole.file.as_deref().map(read_at).transpose()?.flatten() {
+        plan["subplans"].as_array().into_iter().flatten().for_each(&mut add);
+    }
+    let each = desk.submission(whole.plan.as_ref().map_or("", |plan| plan.subplan.as_str()))?;
+    for (path, _) in found(library.sources, each.file.as_deref().unwrap_or_default(), None) {
+        read_at(&path)?.iter().for_each(&mut add);
+    }
+    Ok(owned)
 }

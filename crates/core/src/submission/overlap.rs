@@ -23,7 +23,7 @@ enum Token {
 
 /// A glob, or several where it has alternatives.
 #[derive(Clone, Debug)]
-pub(super) struct Glob(Vec<Alternative>);
+pub(crate) struct Glob(Vec<Alternative>);
 
 #[derive(Clone, Debug)]
 struct Alternative {
@@ -36,7 +36,7 @@ struct Alternative {
 }
 
 impl Glob {
-    pub(super) fn new(glob: &str) -> Self {
+    pub(crate) fn new(glob: &str) -> Self {
         let mut all = Vec::new();
         if !expand(glob, &mut all) {
             all = alloc::vec!["**".to_string()];
@@ -51,7 +51,7 @@ impl Glob {
         self.0.iter().any(|own| paths.iter().any(|path| meet(&own.tokens, path)))
     }
 
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().any(|a| other.0.iter().any(|b| a.overlaps(b)))
     }
 }

@@ -1,0 +1,121 @@
+//! Evidence: what is known of a lane's run, as words that transitions can need.
+//!
+//! | evidence | there is |
+//! |---|---|
+//! | `reply.WORD` | a verdict that was believed, or `complete`, `incomplete`, `no_verdict` … |
+//! | `submission.CONTRACT` | something that was handed in by this run and found good |
+//! | `file.PATH` | a file that this round wrote; in a need it may be a glob |
+//! | `check.NAME` | a check that passed |
+//! | `checks` | at least one check, and all of them passed |
+//! | `checks-or-none` | no check that did not pass |
+//! | `exit` | a process that ended by itself, with 0 |
+//! | `clean` | no change outside the scope that nobody approved |
+//! | `plan`, `plan.needs_design` | a valid execution plan, and what it says |
+//! | `topics` | research that was asked for and is not done |
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Lane, Phase, lanes};
+use crate::fact::{CheckResult, Decision, Ended, Facts};
+use crate::glob::Glob;
+use crate::lookup::Library;
+use crate::reply::Outcome;
+use crate::request::Layout;
+use crate::submission;
+
+pub type Evidence = BTreeSet<String>;
+
+/// What whoever ran a lane has seen of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'s> {
+    /// What the reply comes to.
+    pub outcome: Outcome,
+    pub facts: &'s Facts,
+    /// The contracts that this run handed in and that were found good, each with its verdict.
+    pub submissions: &'s [(String, Option<String>)],
+    /// The files among the phase's outputs that are there now.
+    pub files: &'s [String],
+}
+
+/// All evidence of a run. What the flow's folder says is looked up only where the phase needs it.
+pub fn evidence(phase: &Phase, seen: &Seen<'_>, library: &Library<'_>, layout: &Layout) -> Evidence {
+    let mut evidence = Evidence::new();
+    let handed_in = seen.submissions.iter().filter_map(|(_, verdict)| verdict.as_deref());
+    let failed = handed_in.clone().any(|verdict| verdict != "pass");
+    match seen.outcome {
+        Outcome::None => {
+            let word = if failed { "NEEDS_CHANGES" } else { "PASS" };
+            evidence.extend(handed_in.take(1).map(|_| format!("reply.{word}")));
+        }
+        outcome => {
+            evidence.insert(format!("reply.{}", word(outcome)));
+        }
+    }
+    evidence.extend(seen.submissions.iter().map(|(name, _)| format!("submission.{name}")));
+    evidence.extend(seen.files.iter().map(|path| format!("file.{path}")));
+    add_facts(seen.facts, &mut evidence);
+    let needs = |word: &str| {
+        let mut needs = phase.on.iter().flat_map(|on| &on.needs);
+        needs.any(|need| need.split('.').next() == Some(word))
+    };
+    if needs("plan")
+        && let Ok(order) = submission::order(library, layout)
+    {
+        evidence.insert("plan".to_string());
+        evidence.extend(order.needs_design.then(|| "plan.needs_design".to_string()));
+    }
+    if needs("topics") && lanes::topics(library).is_ok_and(|topics| !topics.is_empty()) {
+        evidence.insert("topics".to_string());
+    }
+    evidence
+}
+
+/// A verdict as the contract spells it; what is no verdict in lower case.
+fn word(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Pass
+        | Outcome::NeedsRevision
+        | Outcome::NeedsChanges
+        | Outcome::Rejected
+        | Outcome::MajorIssues => outcome.name().to_uppercase(),
+        other => other.name().to_string(),
+    }
+}
+
+fn add_facts(facts: &Facts, evidence: &mut Evidence) {
+    let passed = |check: &&crate::fact::Check| check.result == CheckResult::Passed;
+    evidence.extend(facts.checks.iter().filter(passed).map(|check| format!("check.{}", check.name)));
+    if facts.checks.iter().all(|check| passed(&check)) {
+        evidence.insert("checks-or-none".to_string());
+        evidence.extend((!facts.checks.is_empty()).then(|| "checks".to_string()));
+    }
+    if facts.ended == Some(Ended::Exited) && facts.exit_code == Some(0) {
+        evidence.insert("exit".to_string());
+    }
+    if facts.violations.iter().all(|violation| violation.decision == Decision::Approved) {
+        evidence.insert("clean".to_string());
+    }
+}
+
+/// What of `needs` there is no evidence for. What contradicts itself is no evidence.
+pub(super) fn lacking(needs: &[String], lane: &Lane, evidence: &Evidence) -> Vec<String> {
+    let from = "reply.".to_string();
+    let replies = evidence.range(from..).take_while(|word| word.starts_with("reply.")).count();
+    let holds = |need: &str| match need.strip_prefix("file.") {
+        Some(path) if path.contains(['*', '?', '[', '{']) => {
+            let glob = Glob::new(path);
+            evidence.iter().filter_map(|word| word.strip_prefix("file.")).any(|path| glob.covers(path))
+        }
+        _ => evidence.contains(need) && (replies == 1 || !need.starts_with("reply.")),
+    };
+    let mut lacks = Vec::new();
+    for need in needs {
+        let all = if need.contains("{lane}") { lane.covers() } else { &lane.covers()[..1] };
+        let all = all.iter().map(|id| need.replace("{lane}", id));
+        lacks.extend(all.filter(|need| !holds(need)));
+    }
+    lacks
+}

@@ -1,0 +1,167 @@
+//! Lanes: what a phase consists of when it is entered, read from the documents that are there then.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Each, Flow, Group, Lane, Phase, Severity, State};
+use crate::derive::task_ids;
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::{Library, read};
+use crate::name::is_name;
+use crate::request::Layout;
+use crate::source::{Limits, Root, SourceId};
+use crate::submission::{self, Order};
+
+const TASKS: &str = "tasks.md";
+const RESEARCH: &str = "03_research";
+
+/// The lane of a phase that has only one.
+const ALL: &str = "all";
+
+/// What a phase is entered with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    pub groups: Vec<Group>,
+    /// There is something to go on from.
+    pub again: bool,
+}
+
+/// The lanes of the phase that is being entered. The flow's folder is the session root of the sources, as it is before
+/// anything is set aside. What is needed and not there, or not valid, is an error: the phase is refused.
+pub fn prepare(
+    flow: &Flow,
+    state: &State,
+    library: &Library<'_>,
+    layout: &Layout,
+) -> Result<Prepared, Failure> {
+    let phase = flow.phase(&state.phase).ok_or_else(|| {
+        Diag::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
+    })?;
+    let again = match &phase.again {
+        Some(again) => session_text(library, &again.file)?.is_some(),
+        None => false,
+    };
+    let whole = phase.asked(again).each.is_none();
+    let groups = match phase.ask.each {
+        None => alloc::vec![group("all", alloc::vec![one(ALL)])],
+        Some(Each::Tasks) => alloc::vec![group("tasks", tasks(library, whole)?)],
+        Some(Each::Plans) => plans(library, layout, whole || state.settings.single_coder)?,
+        Some(Each::Reviewers) => {
+            let lanes = reviewers(phase, &submission::order(library, layout)?)?;
+            alloc::vec![Group { parallel: true, ..group("reviewers", lanes) }]
+        }
+        Some(Each::Topics) => {
+            let lanes = topics(library)?;
+            alloc::vec![Group { parallel: true, ..group("topics", lanes) }]
+        }
+    };
+    Ok(Prepared { groups, again })
+}
+
+fn group(id: &str, lanes: Vec<Lane>) -> Group {
+    Group { id: id.to_string(), parallel: false, worktrees: false, lanes }
+}
+
+fn one(id: &str) -> Lane {
+    Lane { id: id.to_string(), ..Lane::default() }
+}
+
+/// One lane for all of these.
+fn whole(of: Vec<String>) -> Lane {
+    Lane { of, ..one(ALL) }
+}
+
+fn session_text(library: &Library<'_>, path: &str) -> Result<Option<crate::text::Text>, Failure> {
+    let id = SourceId::new(Root::Session, path)
+        .map_err(|why| Diag::error(Code::FlowBad, format!("`{path}` is no path: {why}")))?;
+    Ok(read(library.sources, &id)?)
+}
+
+fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Failure> {
+    let text = session_text(library, TASKS)?.ok_or_else(|| {
+        Diag::error(Code::IncludeNotFound, format!("`{TASKS}` is not there"))
+            .looked(SourceId::new(Root::Session, TASKS).ok())
+    })?;
+    let mut seen = BTreeSet::new();
+    let mut ids = task_ids(&text);
+    ids.retain(|id| seen.insert(id.clone()));
+    // They become values, and parts of file names.
+    let is_bad = |id: &&String| !id.split('.').all(is_name);
+    if let Some(bad) = ids.iter().find(is_bad) {
+        let error = Diag::error(Code::FlowRefused, format!("`{TASKS}` has a task `{bad}`, which is no id"));
+        return Err(error.hint("an id is a name, or names with dots between them, such as `1.1`").into());
+    }
+    if ids.is_empty() {
+        let error = Diag::error(Code::FlowRefused, format!("`{TASKS}` has no task"));
+        let hint = "a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`";
+        return Err(error.hint(hint).into());
+    }
+    Ok(if as_one { alloc::vec![whole(ids)] } else { ids.iter().map(|id| one(id)).collect() })
+}
+
+fn plans(library: &Library<'_>, layout: &Layout, as_one: bool) -> Result<Vec<Group>, Failure> {
+    let order = submission::order(library, layout)?;
+    if as_one {
+        let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
+        numbers.sort_unstable();
+        let numbers = numbers.iter().map(ToString::to_string).collect();
+        return Ok(alloc::vec![group(ALL, alloc::vec![whole(numbers)])]);
+    }
+    let owned = submission::owned_files(library, layout)?;
+    let groups = order.groups.iter().map(|group| {
+        let lanes = group.plans.iter().map(|plan| {
+            // Who does not say what is theirs may write anything, and so runs alone.
+            let owned = owned.get(&plan.number).cloned().unwrap_or_else(|| alloc::vec!["**".to_string()]);
+            Lane { owned, ..one(&plan.number.to_string()) }
+        });
+        let worktrees = group.parallel && group.plans.len() > 1;
+        Group { id: group.id.clone(), parallel: group.parallel, worktrees, lanes: lanes.collect() }
+    });
+    Ok(groups.collect())
+}
+
+fn reviewers(phase: &Phase, order: &Order) -> Result<Vec<Lane>, Failure> {
+    let severity = match order.severity.as_str() {
+        "low" => Severity::Low,
+        "high" => Severity::High,
+        _ => Severity::Medium,
+    };
+    let called = phase.reviewer.iter().filter(|reviewer| reviewer.severity.contains(&severity));
+    let lanes: Vec<Lane> = called
+        .map(|reviewer| {
+            let says = reviewer.instructions.clone().map(|words| ("says".to_string(), words));
+            Lane { values: says.into_iter().collect(), ..one(&reviewer.name) }
+        })
+        .collect();
+    if lanes.is_empty() {
+        let message = format!("`{}` has no reviewer for the severity `{}`", phase.name, order.severity);
+        return Err(Diag::error(Code::FlowRefused, message).into());
+    }
+    Ok(lanes)
+}
+
+/// The research that was asked for and is not done, in the order of the folders.
+pub(super) fn topics(library: &Library<'_>) -> Result<Vec<Lane>, Failure> {
+    let Ok(dir) = SourceId::new(Root::Session, RESEARCH) else { return Ok(Vec::new()) };
+    let limits = Limits { depth: 2, entries: 10_000, ignored: true };
+    let listing = library
+        .sources
+        .list(&dir, limits)
+        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}")))?;
+    let entries = listing.unwrap_or_default().entries;
+    let files: BTreeSet<&str> = entries.iter().filter(|entry| !entry.dir).map(|e| e.path.as_str()).collect();
+    let mut lanes = Vec::new();
+    for folder in entries.iter().filter(|entry| entry.dir && is_name(&entry.path)) {
+        let has = |file: &str| files.contains(format!("{}/{file}", folder.path).as_str());
+        let Some((kind @ ("code" | "web"), topic)) = folder.path.split_once('-') else { continue };
+        if has("request.md") && !(has("done") && has("summary.md")) {
+            let values = [("type", kind), ("topic", topic)];
+            let values: BTreeMap<String, String> =
+                values.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            lanes.push(Lane { values, ..one(&folder.path) });
+        }
+    }
+    Ok(lanes)
+}

@@ -1,0 +1,310 @@
+//! Flows: which phase follows which, as data, and the one state machine that they all run on.
+//!
+//! A flow file says what every phase is asked, what it reads and writes, and which evidence leads where. [`step`] takes
+//! the state and what happened, and answers with the next state and with what is to be done. Nothing here starts an
+//! agent, writes a file or asks anybody: whoever drives a flow carries the actions out, and the events that it has
+//! written down are enough to come to the same state again.
+
+mod disjoint;
+mod evidence;
+mod graph;
+mod lanes;
+mod read;
+mod request;
+mod session;
+mod state;
+mod step;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use evidence::{Evidence, Seen, evidence};
+pub use graph::graph;
+pub use lanes::{Prepared, prepare};
+pub(crate) use read::{Need, need};
+pub use read::{find_flow, read_flow};
+pub use request::{aside, may_write, request};
+pub use session::{Session, collect, session_state};
+pub use state::{
+    Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
+};
+pub use step::{fold, step};
+
+/// The contents of `flows/NAME.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Flow")]
+pub struct Flow {
+    pub description: String,
+    /// Where its documents are: `.callsheet/FOLDER/ID/`.
+    pub folder: Folder,
+    /// The file of that folder which holds what a person wants changed.
+    pub changes: String,
+    /// Whether the folder is moved to `.callsheet/FOLDER/archive/` when the flow is done.
+    #[serde(default)]
+    pub archive: bool,
+    /// The first one comes first.
+    pub phase: Vec<Phase>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Folder {
+    #[default]
+    Changes,
+    Sessions,
+}
+
+impl Folder {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Changes => "changes",
+            Self::Sessions => "sessions",
+        }
+    }
+}
+
+/// A phase: what is asked, and where its evidence leads. All paths are relative to the flow's folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    pub name: String,
+    pub recipe: String,
+    /// What a reply must contain, or what is handed in.
+    #[serde(default)]
+    pub contract: Option<String>,
+    /// Who is asked unless somebody says otherwise.
+    #[serde(default)]
+    pub agent: Option<String>,
+    pub ask: Ask,
+    /// What is asked once there is something to go on from.
+    #[serde(default)]
+    pub again: Option<Again>,
+    /// It is left out unless somebody wants it.
+    #[serde(default)]
+    pub optional: bool,
+    /// Paths and globs of the files that travel as artifacts. They are read before anything is set aside, so that a
+    /// phase is given what it is about to replace.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// Paths and globs of the files that the phase writes; what names `{lane}` is written by that lane. Those of an
+    /// earlier round are set aside first, so that nothing counts because it happens to be there.
+    #[serde(default)]
+    pub outputs: Vec<String>,
+    /// The file that the answer itself becomes. It is set aside as outputs are.
+    #[serde(default)]
+    pub report: Option<String>,
+    /// How reviews of several lanes become one, by the time that another phase is entered.
+    #[serde(default)]
+    pub collect: Option<Collect>,
+    /// What may be written.
+    #[serde(default)]
+    pub writes: Writes,
+    /// The reviewers that there are, where the phase has one lane for each.
+    #[serde(default)]
+    pub reviewer: Vec<Reviewer>,
+    /// How many times it is entered before a person is asked.
+    #[serde(default)]
+    pub limit: Option<u32>,
+    /// Where it goes on when a person accepts the work as it is [default: where the first transition leads].
+    #[serde(default)]
+    pub approve: Option<String>,
+    /// Where it goes on when a person wants something changed [default: the phase itself].
+    #[serde(default)]
+    pub changes: Option<String>,
+    /// From the best to the worst. A lane takes the first that it has all evidence for, the phase goes where its worst
+    /// lane leads, and a lane that takes none needs a person.
+    pub on: Vec<Transition>,
+}
+
+/// What fills the request: one of `phase`, `role` and `command`. In texts `{request}` stands for the person's words,
+/// `{lane}` for the lane, and a topic has `{type}` and `{topic}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ask {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Values of the request. One that names `{lane}` is left out where one lane stands for all.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, String>,
+    /// One lane for each of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each: Option<Each>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Again {
+    /// The file that has to be there when the phase is entered.
+    pub file: String,
+    pub ask: Ask,
+    /// Instead of those of the phase.
+    #[serde(default)]
+    pub inputs: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Each {
+    /// The tasks of `tasks.md`, one after the other.
+    Tasks,
+    /// The sub-plans of the execution plan, group by group.
+    Plans,
+    /// The reviewers that the execution plan's review strategy calls for, at once.
+    Reviewers,
+    /// The research that was asked for and is not done, at once.
+    Topics,
+}
+
+/// What a phase may write besides the flow's folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// Nothing.
+    #[default]
+    Folder,
+    /// The project: where a lane owns files, those.
+    Project,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reviewer {
+    pub name: String,
+    /// The severities of a review strategy that call for it.
+    pub severity: Vec<Severity>,
+    #[serde(default)]
+    pub instructions: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Low,
+    #[default]
+    Medium,
+    High,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Collect {
+    /// The review of a lane.
+    pub from: String,
+    /// The file that holds all of them.
+    pub all: String,
+    /// The file that holds those that failed.
+    pub failed: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Transition {
+    /// All of this evidence.
+    pub needs: Vec<String>,
+    /// A phase; `person` who decides, `done`, or `back` to the phase that led here.
+    pub to: String,
+}
+
+/// Where something leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target<'f> {
+    Phase(&'f str),
+    Person,
+    Done,
+    Back,
+}
+
+impl<'f> Target<'f> {
+    pub(crate) const RESERVED: [&'static str; 3] = ["person", "done", "back"];
+
+    pub(crate) fn new(name: &'f str) -> Self {
+        match name {
+            "person" => Self::Person,
+            "done" => Self::Done,
+            "back" => Self::Back,
+            name => Self::Phase(name),
+        }
+    }
+}
+
+impl Flow {
+    pub fn phase(&self, name: &str) -> Option<&Phase> {
+        self.phase.iter().find(|phase| phase.name == name)
+    }
+}
+
+impl Phase {
+    /// What is asked: in the first place, or where there is something to go on from.
+    pub fn asked(&self, again: bool) -> &Ask {
+        match &self.again {
+            Some(instead) if again => &instead.ask,
+            _ => &self.ask,
+        }
+    }
+
+    /// Which files travel as artifacts.
+    pub fn inputs(&self, again: bool) -> &[String] {
+        let instead = self.again.as_ref().filter(|_| again).and_then(|again| again.inputs.as_ref());
+        instead.unwrap_or(&self.inputs)
+    }
+
+    /// Which files are set aside when the phase is entered.
+    pub fn stale(&self) -> impl Iterator<Item = &str> {
+        let outputs = self.outputs.iter().chain(&self.report).map(String::as_str);
+        outputs.filter(|path| !path.contains("{lane}"))
+    }
+
+    /// Which files are set aside when a lane is run. There are some if it was started before, and did not end.
+    pub fn stale_of(&self, lane: &Lane) -> Vec<String> {
+        let is_its_own = |path: &&String| self.ask.each.is_none() || path.contains("{lane}");
+        let outputs = self.outputs.iter().chain(&self.report).filter(is_its_own);
+        let filled = outputs.flat_map(|path| lane.covers().iter().map(|id| path.replace("{lane}", id)));
+        filled.collect()
+    }
+
+    /// Where the phase goes on when a person accepts the work as it is.
+    pub(crate) fn approved(&self) -> Target<'_> {
+        let first = self.on.first().map_or("person", |first| first.to.as_str());
+        Target::new(self.approve.as_deref().unwrap_or(first))
+    }
+
+    /// Where the phase goes on when a person wants something changed.
+    pub(crate) fn changed(&self) -> &str {
+        self.changes.as_deref().unwrap_or(&self.name)
+    }
+
+    pub(crate) fn goes_back(&self) -> bool {
+        self.on.iter().any(|on| Target::new(&on.to) == Target::Back)
+    }
+}
+
+impl Ask {
+    /// A text of it with its holes filled; `None` where there is nothing to fill one with.
+    pub fn fill(text: &str, request: &str, lane: &Lane) -> Option<String> {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}')?;
+            filled.push_str(before);
+            filled.push_str(match name {
+                "request" => request,
+                "lane" if lane.of.is_empty() => &lane.id,
+                name => lane.values.get(name)?,
+            });
+            rest = after;
+        }
+        filled.push_str(rest);
+        Some(filled)
+    }
+}

@@ -1,0 +1,210 @@
+//! Reading a flow: what it says must make sense by itself.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Ask, Each, Flow, Phase, Target};
+use crate::data::{self, Codes, Notation, is_short};
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::Library;
+use crate::name::{NAME_HINT, is_name};
+use crate::request::Layout;
+use crate::source::{Root, SourceId};
+use crate::text::Text;
+
+const NEEDS: &str = "evidence is `reply.WORD`, `submission.CONTRACT`, `file.PATH`, `check.NAME`, `checks`, \
+                     `checks-or-none`, `exit`, `clean`, `plan`, `plan.needs_design` or `topics`";
+
+/// Reads a flow.
+pub fn read_flow(id: &SourceId, text: &Text) -> Result<Flow, Failure> {
+    is_short(id, text, Code::FlowBad)?;
+    let codes = Codes { bad: Code::FlowBad, unknown: Code::FlowBad };
+    let flow: Flow = data::read(&id.to_string(), text, Notation::Toml, codes)?;
+    let mut problems = Problems { id, told: Vec::new() };
+    problems.flow(&flow);
+    if problems.told.is_empty() { Ok(flow) } else { Err(Failure(problems.told)) }
+}
+
+/// The flow `name`, and where it was found.
+pub fn find_flow(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Flow), Failure> {
+    let (id, text) = data::find(library, "flows", name, layout, Code::FlowNotFound)?;
+    let flow = read_flow(&id, &text)?;
+    Ok((id, flow))
+}
+
+/// What a word of evidence is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need<'n> {
+    Reply(&'n str),
+    Submission(&'n str),
+    File(&'n str),
+    Check(&'n str),
+    /// What is observed of every run, or said by the documents that are there.
+    Other,
+}
+
+/// `None` where nothing could ever be evidence for it.
+pub(crate) fn need(word: &str) -> Option<Need<'_>> {
+    match word.split_once('.') {
+        Some(("reply", word)) if is_name(word) => Some(Need::Reply(word)),
+        Some(("submission", name)) if is_name(name) => Some(Need::Submission(name)),
+        Some(("file", path)) if is_path(path) => Some(Need::File(path)),
+        Some(("check", name)) if !name.trim().is_empty() => Some(Need::Check(name)),
+        _ => {
+            let known = ["checks", "checks-or-none", "exit", "clean", "plan", "plan.needs_design", "topics"];
+            known.contains(&word).then_some(Need::Other)
+        }
+    }
+}
+
+/// Whether it stays inside the flow's folder.
+fn is_path(path: &str) -> bool {
+    SourceId::new(Root::Session, path).is_ok_and(|id| id.path() == path && path != ".")
+}
+
+struct Problems<'i> {
+    id: &'i SourceId,
+    told: Vec<Diag>,
+}
+
+impl Problems<'_> {
+    fn bad(&mut self, message: impl core::fmt::Display, hint: &str) {
+        self.told.push(Diag::error(Code::FlowBad, format!("{}: {message}", self.id)).hint(hint));
+    }
+
+    fn flow(&mut self, flow: &Flow) {
+        if flow.phase.is_empty() {
+            self.bad("it has no phase", "a flow has at least one `[[phase]]`");
+        }
+        self.path("changes", &flow.changes);
+        let mut names = BTreeSet::new();
+        for phase in &flow.phase {
+            let name = &phase.name;
+            if !is_name(name) || Target::RESERVED.contains(&name.as_str()) {
+                let hint = format!("{NAME_HINT}; {} are taken", Target::RESERVED.join(", "));
+                self.bad(format_args!("`{name}` cannot be the name of a phase"), &hint);
+            }
+            if !names.insert(name.as_str()) {
+                self.bad(format_args!("there are two phases `{name}`"), "each name is used once");
+            }
+        }
+        flow.phase.iter().for_each(|phase| self.phase(phase, &names));
+    }
+
+    fn phase(&mut self, phase: &Phase, names: &BTreeSet<&str>) {
+        let name = &phase.name;
+        for (what, given) in [("recipe", Some(&phase.recipe)), ("contract", phase.contract.as_ref())] {
+            if let Some(given) = given.filter(|given| !is_name(given)) {
+                self.bad(format_args!("`{given}` cannot be the {what} of `{name}`"), NAME_HINT);
+            }
+        }
+        self.asks(name, &phase.ask);
+        if let Some(again) = &phase.again {
+            self.asks(name, &again.ask);
+            self.path(name, &again.file);
+            if again.ask.each.is_some_and(|each| phase.ask.each != Some(each)) {
+                let message = format_args!("`{name}` has other lanes again than in the first place");
+                self.bad(message, "`again` has the same `each` as `ask`, or none: then one lane is for all");
+            }
+        }
+        let collected =
+            phase.collect.iter().flat_map(|collect| [&collect.from, &collect.all, &collect.failed]);
+        let again = phase.again.iter().filter_map(|again| again.inputs.as_ref()).flatten();
+        let paths =
+            phase.inputs.iter().chain(again).chain(&phase.outputs).chain(&phase.report).chain(collected);
+        paths.for_each(|path| self.path(name, path));
+        if phase.limit == Some(0) {
+            self.bad(format_args!("`{name}` may never be entered"), "a `limit` is at least 1");
+        }
+        let has_reviewers = phase.ask.each == Some(Each::Reviewers);
+        if has_reviewers == phase.reviewer.is_empty() {
+            let message =
+                format_args!("`{name}` has one of `each = \"reviewers\"` and `[[phase.reviewer]]` alone");
+            self.bad(message, "give both, or none");
+        }
+        for reviewer in phase.reviewer.iter().filter(|reviewer| !is_name(&reviewer.name)) {
+            self.bad(format_args!("`{}` cannot be the name of a reviewer", reviewer.name), NAME_HINT);
+        }
+        self.leads(phase, names);
+    }
+
+    fn leads(&mut self, phase: &Phase, names: &BTreeSet<&str>) {
+        let name = &phase.name;
+        if phase.on.is_empty() {
+            self.bad(format_args!("nothing leads out of `{name}`"), "give a `[[phase.on]]`");
+        } else if phase.approved() == Target::Person {
+            let message = format_args!("`{name}` does not say what follows when a person approves");
+            self.bad(message, "give `approve`, a phase or `done`");
+        }
+        let targets = phase.on.iter().map(|on| &on.to).chain(&phase.approve);
+        for to in
+            targets.filter(|to| !names.contains(to.as_str()) && !Target::RESERVED.contains(&to.as_str()))
+        {
+            self.no_phase(name, to, names, &Target::RESERVED);
+        }
+        if let Some(to) = phase.changes.as_ref().filter(|to| !names.contains(to.as_str())) {
+            self.no_phase(name, to, names, &[]);
+        }
+        for on in &phase.on {
+            for word in on.needs.iter().filter(|word| need(word).is_none()) {
+                self.bad(format_args!("nothing is ever evidence for `{word}`, which `{name}` needs"), NEEDS);
+            }
+            // Checks pass where nothing was done, and so does a scope: neither shows that a phase did its work.
+            let shows = |word: &String| !matches!(word.as_str(), "clean" | "checks-or-none" | "checks");
+            if !on.needs.iter().any(shows) {
+                let message = format_args!("`{name}` goes to `{}` without evidence of its own", on.to);
+                self.bad(message, "say in `needs` what shows that the phase did its work");
+            }
+        }
+    }
+
+    fn no_phase(&mut self, name: &str, to: &str, names: &BTreeSet<&str>, besides: &[&str]) {
+        let message = format!("{}: `{name}` leads to `{to}`, which is no phase", self.id);
+        let known = names.iter().chain(besides).copied();
+        let all: Vec<&str> = known.clone().collect();
+        let error = Diag::error(Code::FlowBad, message).suggest(to, known);
+        self.told.push(error.hint(format!("it can lead to {}", all.join(", "))));
+    }
+
+    fn asks(&mut self, name: &str, ask: &Ask) {
+        let given = [&ask.phase, &ask.role, &ask.command];
+        if given.iter().filter(|given| given.is_some()).count() != 1 {
+            let message = format_args!("`{name}` asks for none or more than one template");
+            self.bad(message, "an `ask` has one of `phase`, `role` and `command`");
+        }
+        let is_fine = |word: &str| is_name(&word.replace("{type}", "x"));
+        for word in given.into_iter().flatten().filter(|word| !is_fine(word)) {
+            self.bad(format_args!("`{name}` asks for `{word}`, which is no name"), NAME_HINT);
+        }
+        for key in ask.values.keys().filter(|key| !is_name(key)) {
+            self.bad(format_args!("`{key}` cannot be the key of a value of `{name}`"), NAME_HINT);
+        }
+        let mut known = alloc::vec!["request"];
+        match ask.each {
+            None => {}
+            Some(Each::Reviewers) => known.extend(["lane", "says"]),
+            Some(Each::Topics) => known.extend(["lane", "type", "topic"]),
+            Some(_) => known.push("lane"),
+        }
+        let texts = ask.values.values().chain(&ask.instructions).map(String::as_str);
+        for hole in texts.chain(ask.role.as_deref()).flat_map(holes).filter(|hole| !known.contains(hole)) {
+            let known: Vec<String> = known.iter().map(|hole| format!("`{{{hole}}}`")).collect();
+            let hint = format!("what it can name: {}", known.join(", "));
+            self.bad(format_args!("nothing fills `{{{hole}}}` in what `{name}` asks"), &hint);
+        }
+    }
+
+    fn path(&mut self, name: &str, path: &str) {
+        if !is_path(path) {
+            let message = format_args!("`{name}`: `{path}` is no path inside the flow's folder");
+            self.bad(message, "paths are relative to that folder");
+        }
+    }
+}
+
+/// The names between braces.
+fn holes(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
+}

@@ -1,0 +1,109 @@
+//! What a lane is asked: its request, what travels with it, and what it may write.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Ask, Lane, Phase, State, Writes};
+use crate::diag::{Code, Diag, Failure};
+use crate::glob::Glob;
+use crate::lookup::{Library, read};
+use crate::request::{Document, DocumentKind, Request};
+use crate::source::{Limits, Root, SourceId};
+use crate::text::Text;
+use crate::values::Values;
+
+/// The folder, inside the flow's, that takes what an entry sets aside.
+pub fn aside(entry: u32) -> String {
+    format!("earlier/{entry:03}")
+}
+
+/// The request of a lane, but for the agent, the session and the layout. The flow's folder is the session root of the
+/// sources.
+pub fn request(phase: &Phase, state: &State, lane: &Lane, library: &Library<'_>) -> Result<Request, Failure> {
+    let ask = phase.asked(state.again);
+    let fill = |text: &String| Ask::fill(text, &state.request, lane);
+    let mut values = Values::default();
+    for (name, value) in &ask.values {
+        if let Some(value) = fill(value) {
+            values.insert(name.as_str().into(), value.into());
+        }
+    }
+    Ok(Request {
+        recipe: Some(phase.recipe.clone()),
+        phase: ask.phase.clone(),
+        role: ask.role.as_ref().and_then(fill),
+        command: ask.command.clone(),
+        instructions: ask.instructions.as_ref().and_then(fill).map(Text::from),
+        values,
+        documents: artifacts(phase.inputs(state.again), state.entry, library)?,
+        ..Request::default()
+    })
+}
+
+/// The files of the flow's folder that `inputs` name, in that order. What this entry has set aside is taken from
+/// there, so that a lane is given what it is about to replace, however often it is started.
+fn artifacts(inputs: &[String], entry: u32, library: &Library<'_>) -> Result<Vec<Document>, Failure> {
+    let before = aside(entry) + "/";
+    let mut documents: Vec<Document> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for input in inputs {
+        let mut paths = matching(library, &before, input)?;
+        paths.extend(matching(library, "", input)?);
+        for path in paths {
+            if seen.contains(&path) {
+                continue;
+            }
+            let Some(text) = first_text(library, &path, &before)? else { continue };
+            seen.insert(path.clone());
+            documents.push(Document {
+                kind: DocumentKind::Artifact,
+                name: Some(path),
+                content: Some(text),
+                ..Document::default()
+            });
+        }
+    }
+    Ok(documents)
+}
+
+fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<Text>, Failure> {
+    for place in [format!("{before}{path}"), path.to_string()] {
+        let Ok(id) = SourceId::new(Root::Session, &place) else { continue };
+        if let Some(text) = read(library.sources, &id)? {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
+}
+
+/// The paths below `home` that `input` fits, in byte order.
+pub(super) fn matching(library: &Library<'_>, home: &str, input: &str) -> Result<BTreeSet<String>, Failure> {
+    let Some(first) = input.find(['*', '?', '[', '{']) else { return Ok([input.to_string()].into()) };
+    let folder = input[..first].rsplit_once('/').map_or("", |(folder, _)| folder);
+    let dir = SourceId::new(Root::Session, &format!("./{home}{folder}"));
+    let Ok(dir) = dir else { return Ok(BTreeSet::new()) };
+    let limits = Limits { depth: 8, entries: 10_000, ignored: true };
+    let listing = library
+        .sources
+        .list(&dir, limits)
+        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}")))?;
+    let glob = Glob::new(input);
+    let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
+    let paths = files.map(|entry| match folder {
+        "" => entry.path,
+        folder => format!("{folder}/{}", entry.path),
+    });
+    Ok(paths.filter(|path| glob.covers(path)).collect())
+}
+
+/// Globs of what a lane may write, relative to the project; none where it may write everything. `folder` is the flow's.
+pub fn may_write(phase: &Phase, lane: &Lane, folder: &str) -> Vec<String> {
+    let own = format!("{}/**", folder.trim_end_matches('/'));
+    match phase.writes {
+        Writes::Folder => alloc::vec![own],
+        Writes::Project if lane.owned.is_empty() => Vec::new(),
+        Writes::Project => lane.owned.iter().map(ToString::to_string).chain([own]).collect(),
+    }
+}

@@ -1,0 +1,309 @@
+//! What a flow knows of itself, what can happen to it, and what it wants done.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What somebody starts a flow with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How many lanes run at once; at least one does.
+    pub jobs: u32,
+    /// The optional phases that are wanted.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub with: BTreeSet<String>,
+    /// One coder carries out the whole plan.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub single_coder: bool,
+    /// In millionths of a dollar: what may be spent before a person is asked, and how much more each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<u64>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Event {
+    Started {
+        request: String,
+        settings: Settings,
+        /// What else whoever drives the flow has to remember. The machine does not look at it.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        more: Value,
+    },
+    /// A phase was entered: these lanes it has, and these files were set aside.
+    Entered {
+        entry: u32,
+        groups: Vec<Group>,
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        again: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        aside: Vec<String>,
+    },
+    /// A phase cannot be entered: what it needs is not there or not valid.
+    Refused {
+        entry: u32,
+        why: Vec<String>,
+    },
+    LaneStarted {
+        entry: u32,
+        lane: String,
+        run: String,
+    },
+    LaneEnded {
+        entry: u32,
+        lane: String,
+        run: String,
+        evidence: BTreeSet<String>,
+        /// In millionths of a dollar.
+        #[serde(default)]
+        cost: u64,
+    },
+    /// What a lane did is now part of the whole, unless there are conflicts.
+    Merged {
+        entry: u32,
+        lane: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        conflicts: Vec<String>,
+    },
+    Decided {
+        decision: Decision,
+    },
+    Stopped,
+    Resumed,
+}
+
+/// What a person decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The work counts as it is.
+    Approve,
+    /// The flow ends here.
+    Reject,
+    /// What has to be changed.
+    Changes(String),
+}
+
+/// Lanes that run one after the other, or at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub parallel: bool,
+    /// Each lane works in a worktree of its own, and is merged.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub worktrees: bool,
+    pub lanes: Vec<Lane>,
+}
+
+/// One piece of work of a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lane {
+    pub id: String,
+    /// What it stands for, where that is more than itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<String>,
+    /// Globs of the files that it alone may write; none where that does not matter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owned: Vec<String>,
+    /// What its request can name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, String>,
+}
+
+impl Lane {
+    /// What it stands for, each by itself.
+    pub fn covers(&self) -> &[String] {
+        if self.of.is_empty() { core::slice::from_ref(&self.id) } else { &self.of }
+    }
+}
+
+/// Where a flow stands. Folding the events again gives the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub at: At,
+    /// Nothing happens until it is resumed.
+    pub stopped: bool,
+    pub settings: Settings,
+    pub request: String,
+    /// The phase it is in, or was in last.
+    pub phase: String,
+    /// How many times any phase was entered. Its number is the entry's name.
+    pub entry: u32,
+    /// How many times each phase was entered since a person decided.
+    pub rounds: BTreeMap<String, u32>,
+    /// The phase that led to this one.
+    pub came_from: Option<String>,
+    /// The phase goes on from something.
+    pub again: bool,
+    /// In millionths of a dollar.
+    pub cost: u64,
+    pub max_cost: Option<u64>,
+    pub groups: Vec<GroupState>,
+    pub lanes: Vec<LaneState>,
+    /// The group that is worked on.
+    pub group: usize,
+    /// The first lane that was not started yet.
+    pub next: usize,
+    /// The first lane that is not settled, or waits to be merged.
+    pub unsettled: usize,
+    /// Whether that lane is being merged.
+    pub merging: bool,
+    /// Places of the lanes that run, in plan order.
+    pub running: Vec<usize>,
+    /// Lanes of the last round of this phase that need not run again.
+    pub kept: BTreeMap<String, Option<usize>>,
+    /// What became of the lanes of phases that were left.
+    pub left: BTreeMap<String, Left>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "at", rename_all = "snake_case")]
+pub enum At {
+    #[default]
+    New,
+    /// The phase's inputs are being read, and what is stale is being set aside.
+    Entering,
+    Running,
+    /// A person has to decide.
+    Waiting {
+        why: Vec<Why>,
+    },
+    Done,
+    Rejected,
+}
+
+/// Why a person is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Why {
+    /// The flow says that a person decides here.
+    Decision,
+    /// Evidence that a lane lacks for the best that could follow.
+    Evidence { lane: String, lacks: Vec<String> },
+    /// What a lane did cannot be merged by itself.
+    Conflicts { lane: String, paths: Vec<String> },
+    /// This phase was entered as often as it may be.
+    Limit { phase: String },
+    /// The phase cannot be entered.
+    Refused { says: Vec<String> },
+    /// As much was spent as may be.
+    Cost,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupState {
+    pub id: String,
+    pub parallel: bool,
+    pub worktrees: bool,
+    /// Where its lanes end.
+    pub end: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneState {
+    pub lane: Lane,
+    pub stage: Stage,
+    /// Places of the lanes that have to be settled before it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<usize>,
+    /// All before it have to be.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub alone: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "stage", rename_all = "snake_case")]
+pub enum Stage {
+    Todo,
+    Running {
+        run: Option<String>,
+    },
+    /// It took this transition, or a person accepted it, and waits to be merged.
+    Unmerged {
+        on: Option<usize>,
+    },
+    Done {
+        on: Option<usize>,
+    },
+    Failed {
+        why: Why,
+    },
+}
+
+/// The lanes of a phase that was left, as numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    pub lanes: usize,
+    pub done: Vec<String>,
+    pub groups: Vec<String>,
+    pub parallel: bool,
+}
+
+/// Something that is to be done. Doing it a second time must change nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Put reviews together, read the phase's lanes, then set aside what is stale: nothing where lanes are kept. Answer with `Entered` or `Refused`.
+    Enter {
+        entry: u32,
+        phase: String,
+        round: u32,
+        keep: bool,
+    },
+    /// Set aside what is stale of this lane, and run it. Answer with `LaneStarted` before, and `LaneEnded`.
+    Run {
+        entry: u32,
+        phase: String,
+        lane: Lane,
+        worktree: bool,
+    },
+    /// Answer with `Merged`.
+    Merge {
+        entry: u32,
+        lane: String,
+    },
+    /// Write what a person wants changed.
+    Write {
+        changes: String,
+    },
+    Ask {
+        phase: String,
+        why: Vec<Why>,
+    },
+    /// End what runs.
+    Stop,
+    Finish {
+        done: bool,
+    },
+    /// What happened changes nothing.
+    Ignore {
+        why: String,
+    },
+}
+
+impl State {
+    pub fn round(&self) -> u32 {
+        self.rounds.get(&self.phase).copied().unwrap_or_default()
+    }
+
+    /// Whether nothing can happen any more.
+    pub const fn has_ended(&self) -> bool {
+        matches!(self.at, At::Done | At::Rejected)
+    }
+
+    /// The lanes that run, each with its run.
+    pub fn running(&self) -> impl Iterator<Item = (&Lane, Option<&str>)> {
+        self.running.iter().filter_map(|at| self.lanes.get(*at)).map(|state| match &state.stage {
+            Stage::Running { run } => (&state.lane, run.as_deref()),
+            _ => (&state.lane, None),
+        })
+    }
+}

@@ -1,0 +1,501 @@
+//! The machine: a state, and what happened, give the next state and what is to be done.
+//!
+//! What cannot have happened here, or happened before, is ignored and said to be: an event never does any harm. Every
+//! event costs as much as it changes, so that a flow of many lanes takes time in proportion to them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::mem;
+
+use super::disjoint::{Waits, waits};
+use super::evidence::{Evidence, lacking};
+use super::{
+    Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Left, Phase, Stage, State,
+};
+use super::{Target, Why};
+
+/// One event. The state is what it was where the only action is to ignore it.
+pub fn step(flow: &Flow, state: State, event: &Event) -> (State, Vec<Action>) {
+    let mut machine = Machine { flow, state, actions: Vec::new() };
+    if let Err(why) = machine.take(event) {
+        machine.actions = alloc::vec![Action::Ignore { why }];
+    }
+    (machine.state, machine.actions)
+}
+
+/// Where a flow stands after all these events.
+pub fn fold<'e>(flow: &Flow, events: impl IntoIterator<Item = &'e Event>) -> State {
+    events.into_iter().fold(State::default(), |state, event| step(flow, state, event).0)
+}
+
+/// Why an event is ignored.
+type Ignored = Result<(), String>;
+
+struct Machine<'f> {
+    flow: &'f Flow,
+    state: State,
+    actions: Vec<Action>,
+}
+
+impl<'f> Machine<'f> {
+    fn take(&mut self, event: &Event) -> Ignored {
+        match (&self.state.at, event) {
+            (At::New, Event::Started { .. }) => {}
+            (At::New, _) => return Err("the flow has not started".into()),
+            (_, Event::Started { .. }) => return Err("the flow has started already".into()),
+            (At::Done | At::Rejected, _) => return Err("the flow has ended".into()),
+            (_, Event::Resumed) => {}
+            _ if self.state.stopped => return Err("the flow is stopped".into()),
+            _ => {}
+        }
+        match event {
+            Event::Started { request, settings, .. } => {
+                let first = self.flow.phase.first().ok_or("the flow has no phase")?;
+                self.state.request.clone_from(request);
+                self.state.max_cost = settings.max_cost;
+                self.state.settings = settings.clone();
+                self.go(Target::Phase(&first.name));
+                Ok(())
+            }
+            Event::Entered { entry, groups, again, .. } => self.entered(*entry, groups, *again),
+            Event::Refused { entry, why } => {
+                self.is_entering(*entry)?;
+                self.wait(alloc::vec![Why::Refused { says: why.clone() }]);
+                Ok(())
+            }
+            Event::LaneStarted { entry, lane, run } => {
+                let (_, at) = self.running(*entry, lane, None)?;
+                self.state.lanes[at].stage = Stage::Running { run: Some(run.clone()) };
+                Ok(())
+            }
+            Event::LaneEnded { entry, lane, run, evidence, cost } => {
+                let (place, at) = self.running(*entry, lane, Some(run))?;
+                let phase = self.phase()?;
+                let stage = judge(phase, &self.state.lanes[at].lane, evidence, self.worktrees());
+                self.state.running.remove(place);
+                self.state.cost = self.state.cost.saturating_add(*cost);
+                self.state.lanes[at].stage = stage;
+                self.settle(phase);
+                Ok(())
+            }
+            Event::Merged { entry, lane, conflicts } => self.merged(*entry, lane, conflicts),
+            Event::Decided { decision } => self.decided(decision),
+            Event::Stopped => {
+                self.state.stopped = true;
+                self.actions.push(Action::Stop);
+                Ok(())
+            }
+            Event::Resumed => self.resumed(),
+        }
+    }
+
+    fn phase(&self) -> Result<&'f Phase, String> {
+        let name = &self.state.phase;
+        self.flow.phase(name).ok_or_else(|| format!("the flow has no phase `{name}` any more"))
+    }
+
+    fn is_entering(&self, entry: u32) -> Ignored {
+        self.is_now(entry)?;
+        if self.state.at != At::Entering {
+            return Err(format!("`{}` is entered already", self.state.phase));
+        }
+        Ok(())
+    }
+
+    fn is_now(&self, entry: u32) -> Ignored {
+        if entry == self.state.entry {
+            return Ok(());
+        }
+        Err(format!("entry {entry} is not the one that the flow is in, {}", self.state.entry))
+    }
+
+    /// The running lane with this id and run: its place among those that run, and among all.
+    fn running(&self, entry: u32, lane: &str, run: Option<&str>) -> Result<(usize, usize), String> {
+        self.is_now(entry)?;
+        let is_it = |at: &usize| {
+            let state = &self.state.lanes[*at];
+            state.lane.id == lane
+                && matches!(&state.stage, Stage::Running { run: own } if own.as_deref() == run)
+        };
+        let found = self.state.running.iter().position(is_it);
+        found.map(|place| (place, self.state.running[place])).ok_or_else(|| match run {
+            Some(run) => format!("run `{run}` is not what lane `{lane}` waits for"),
+            None => format!("lane `{lane}` is not about to start"),
+        })
+    }
+
+    fn entered(&mut self, entry: u32, groups: &[Group], again: bool) -> Ignored {
+        self.is_entering(entry)?;
+        let phase = self.phase()?;
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = groups.iter().flat_map(|group| &group.lanes).find(|lane| !seen.insert(&lane.id))
+        {
+            return Err(format!("there are two lanes `{}`", twice.id));
+        }
+        if seen.is_empty() {
+            let says = alloc::vec!["there is nothing to do".to_string()];
+            self.wait(alloc::vec![Why::Refused { says }]);
+            return Ok(());
+        }
+        let kept = mem::take(&mut self.state.kept);
+        self.state.again = again;
+        for group in groups.iter().filter(|group| !group.lanes.is_empty()) {
+            let start = self.state.lanes.len();
+            let waits = if group.parallel { waits(&group.lanes) } else { Vec::new() };
+            let mut waits = waits.into_iter();
+            for lane in &group.lanes {
+                let stage = kept.get(&lane.id).map_or(Stage::Todo, |on| Stage::Done { on: *on });
+                let Waits { after, alone } = waits.next().unwrap_or_default();
+                let after = after.into_iter().map(|place| start + place).collect();
+                self.state.lanes.push(LaneState { lane: lane.clone(), stage, after, alone });
+            }
+            self.state.groups.push(GroupState {
+                id: group.id.clone(),
+                parallel: group.parallel,
+                worktrees: group.worktrees,
+                end: self.state.lanes.len(),
+            });
+        }
+        self.state.at = At::Running;
+        self.settle(phase);
+        Ok(())
+    }
+
+    fn merged(&mut self, entry: u32, lane: &str, conflicts: &[String]) -> Ignored {
+        self.is_now(entry)?;
+        let phase = self.phase()?;
+        let state = self.state.lanes.get_mut(self.state.unsettled);
+        let waits = state.filter(|state| self.state.merging && state.lane.id == lane);
+        let Some(LaneState { stage, .. }) = waits else {
+            return Err(format!("lane `{lane}` is not being merged"));
+        };
+        let Stage::Unmerged { on } = *stage else {
+            return Err(format!("lane `{lane}` is not being merged"));
+        };
+        *stage = match conflicts {
+            [] => Stage::Done { on },
+            paths => Stage::Failed { why: Why::Conflicts { lane: lane.to_string(), paths: paths.to_vec() } },
+        };
+        self.state.merging = false;
+        self.settle(phase);
+        Ok(())
+    }
+
+    fn decided(&mut self, decision: &Decision) -> Ignored {
+        let At::Waiting { why } = &self.state.at else {
+            return Err("nobody was asked".into());
+        };
+        let why = why.clone();
+        let phase = self.phase()?;
+        match decision {
+            Decision::Reject => {
+                self.state.at = At::Rejected;
+                self.actions.push(Action::Finish { done: false });
+            }
+            Decision::Changes(changes) => {
+                self.actions.push(Action::Write { changes: changes.clone() });
+                self.raise_cost(&why);
+                let kept = if phase.changed() == phase.name { self.finished(phase) } else { BTreeMap::new() };
+                self.state.rounds.clear();
+                self.go(Target::Phase(phase.changed()));
+                self.keep(kept);
+            }
+            Decision::Approve => self.approve(phase, &why),
+        }
+        Ok(())
+    }
+
+    fn approve(&mut self, phase: &'f Phase, why: &[Why]) {
+        self.raise_cost(why);
+        if why.iter().any(|why| matches!(why, Why::Refused { .. })) {
+            let kept = mem::take(&mut self.state.kept);
+            self.state.rounds.remove(&phase.name);
+            self.go(Target::Phase(&phase.name));
+            self.keep(kept);
+            return;
+        }
+        let (start, end, worktrees) = self.group();
+        let mut accepted = false;
+        for state in &mut self.state.lanes[start..end] {
+            let Stage::Failed { why } = &state.stage else { continue };
+            let by_hand = !worktrees || matches!(why, Why::Conflicts { .. });
+            state.stage = if by_hand { Stage::Done { on: None } } else { Stage::Unmerged { on: None } };
+            accepted = true;
+        }
+        if accepted || why == [Why::Cost] {
+            if accepted {
+                self.state.rounds = BTreeMap::from([(phase.name.clone(), 1)]);
+            }
+            self.state.unsettled = start;
+            self.state.at = At::Running;
+            self.settle(phase);
+            return;
+        }
+        self.state.rounds.clear();
+        self.go(phase.approved());
+    }
+
+    /// A person who lets it go on lets it spend as much again.
+    fn raise_cost(&mut self, why: &[Why]) {
+        if let Some(more) = self.state.settings.max_cost.filter(|_| why.contains(&Why::Cost)) {
+            self.state.max_cost = Some(self.state.cost.saturating_add(more));
+        }
+    }
+
+    /// The lanes that need not run again because others of the phase stopped it.
+    fn finished(&self, phase: &Phase) -> BTreeMap<String, Option<usize>> {
+        if self.state.lanes.is_empty() {
+            return self.state.kept.clone();
+        }
+        let is_done = |stage: &Stage| matches!(stage, Stage::Done { .. });
+        if self.state.lanes.iter().all(|state| is_done(&state.stage)) {
+            return BTreeMap::new();
+        }
+        let done = self.state.lanes.iter().filter_map(|state| match state.stage {
+            Stage::Done { on } if on.is_none_or(|on| target(phase, on) != Target::Person) => {
+                Some((state.lane.id.clone(), on))
+            }
+            _ => None,
+        });
+        done.collect()
+    }
+
+    /// Lets the phase that is being entered have lanes that are done already.
+    fn keep(&mut self, kept: BTreeMap<String, Option<usize>>) {
+        if let Some(Action::Enter { keep, .. }) = self.actions.last_mut() {
+            *keep = !kept.is_empty();
+            self.state.kept = kept;
+        }
+    }
+
+    fn resumed(&mut self) -> Ignored {
+        let phase = self.phase()?;
+        self.state.stopped = false;
+        match &self.state.at {
+            At::Entering => self.ask_to_enter(!self.state.kept.is_empty()),
+            At::Waiting { why } => {
+                let (phase, why) = (self.state.phase.clone(), why.clone());
+                self.actions.push(Action::Ask { phase, why });
+            }
+            _ => {
+                for at in self.state.running.clone() {
+                    self.run(at);
+                }
+                if self.state.merging {
+                    self.ask_to_merge();
+                }
+                self.settle(phase);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, why: Vec<Why>) {
+        self.actions.push(Action::Ask { phase: self.state.phase.clone(), why: why.clone() });
+        self.state.at = At::Waiting { why };
+    }
+
+    fn go(&mut self, target: Target<'_>) {
+        let mut target = target;
+        let came_from = self.state.came_from.clone();
+        // An optional phase leads on, and none does so twice.
+        for _ in 0..=self.flow.phase.len() {
+            let name = match target {
+                Target::Done => {
+                    self.state.at = At::Done;
+                    self.actions.push(Action::Finish { done: true });
+                    return;
+                }
+                Target::Person => return self.wait(alloc::vec![Why::Decision]),
+                Target::Back => came_from.as_deref().unwrap_or_default(),
+                Target::Phase(name) => name,
+            };
+            let Some(phase) = self.flow.phase(name) else { break };
+            if phase.optional && !self.state.settings.with.contains(name) {
+                target = phase.approved();
+                continue;
+            }
+            return self.enter(phase);
+        }
+        let says = alloc::vec!["the flow leads nowhere from here".to_string()];
+        self.wait(alloc::vec![Why::Refused { says }]);
+    }
+
+    fn enter(&mut self, phase: &Phase) {
+        let state = &mut self.state;
+        let round = state.rounds.get(&phase.name).copied().unwrap_or_default();
+        if phase.limit.is_some_and(|limit| round >= limit) {
+            return self.wait(alloc::vec![Why::Limit { phase: phase.name.clone() }]);
+        }
+        if let Some(left) = left(self.flow, state) {
+            state.left.insert(state.phase.clone(), left);
+        }
+        let before = mem::replace(&mut state.phase, phase.name.clone());
+        if phase.goes_back() && before != phase.name {
+            state.came_from = Some(before);
+        }
+        state.rounds.insert(phase.name.clone(), round + 1);
+        state.entry = state.entry.saturating_add(1);
+        state.at = At::Entering;
+        state.groups.clear();
+        state.lanes.clear();
+        state.running.clear();
+        state.kept.clear();
+        (state.group, state.next, state.unsettled, state.merging) = (0, 0, 0, false);
+        self.ask_to_enter(false);
+    }
+
+    fn ask_to_enter(&mut self, keep: bool) {
+        let (entry, round) = (self.state.entry, self.state.round());
+        self.actions.push(Action::Enter { entry, phase: self.state.phase.clone(), round, keep });
+    }
+
+    fn ask_to_merge(&mut self) {
+        if let Some(state) = self.state.lanes.get(self.state.unsettled) {
+            self.actions.push(Action::Merge { entry: self.state.entry, lane: state.lane.id.clone() });
+        }
+    }
+
+    fn run(&mut self, at: usize) {
+        let worktree = self.worktrees();
+        let state = &mut self.state.lanes[at];
+        state.stage = Stage::Running { run: None };
+        let (entry, phase) = (self.state.entry, self.state.phase.clone());
+        self.actions.push(Action::Run { entry, phase, lane: state.lane.clone(), worktree });
+    }
+
+    /// Where the lanes of the group begin and end, and whether they have worktrees.
+    fn group(&self) -> (usize, usize, bool) {
+        let groups = &self.state.groups;
+        let start = self.state.group.checked_sub(1).and_then(|before| groups.get(before));
+        let group = groups.get(self.state.group);
+        let start = start.map_or(0, |group| group.end);
+        group.map_or((start, start, false), |group| (start, group.end, group.worktrees))
+    }
+
+    fn worktrees(&self) -> bool {
+        self.group().2
+    }
+
+    fn is_over_cost(&self) -> bool {
+        self.state.max_cost.is_some_and(|max| self.state.cost >= max)
+    }
+
+    /// Merges, starts, and goes on to the next group or phase, as far as that is possible now.
+    fn settle(&mut self, phase: &Phase) {
+        loop {
+            let (start, end, _) = self.group();
+            self.merge_next(end);
+            self.start_lanes(start, end);
+            if !self.state.running.is_empty() || self.state.merging {
+                return;
+            }
+            // A lane that was started and ended at once is settled too.
+            self.merge_next(end);
+            if self.state.merging {
+                return;
+            }
+            let lanes = &self.state.lanes[start..end];
+            let failed = lanes.iter().filter_map(|state| match &state.stage {
+                Stage::Failed { why } => Some(why.clone()),
+                _ => None,
+            });
+            let mut why: Vec<Why> = failed.collect();
+            if self.state.next < end && self.is_over_cost() {
+                why.push(Why::Cost);
+            }
+            if !why.is_empty() {
+                return self.wait(why);
+            }
+            let taken = lanes.iter().map(|state| match state.stage {
+                Stage::Done { on } => on,
+                _ => None,
+            });
+            let worst = taken.max().flatten();
+            let is_last = self.state.group + 1 >= self.state.groups.len();
+            if is_last || worst.is_some_and(|on| on > 0) {
+                return self.go(worst.map_or_else(|| phase.approved(), |on| target(phase, on)));
+            }
+            self.state.group += 1;
+        }
+    }
+
+    /// Passes the lanes that are settled. The first that is not is merged, if that is what it waits for.
+    fn merge_next(&mut self, end: usize) {
+        while self.state.unsettled < end && !self.state.merging {
+            match self.state.lanes[self.state.unsettled].stage {
+                Stage::Done { .. } | Stage::Failed { .. } => self.state.unsettled += 1,
+                Stage::Unmerged { .. } => {
+                    self.state.merging = true;
+                    self.ask_to_merge();
+                }
+                Stage::Todo | Stage::Running { .. } => return,
+            }
+        }
+    }
+
+    /// Starts lanes in plan order. Where the next one has to wait, so do those behind it.
+    fn start_lanes(&mut self, start: usize, end: usize) {
+        let parallel = self.state.groups.get(self.state.group).is_some_and(|group| group.parallel);
+        let most = if parallel { self.state.settings.jobs.max(1) as usize } else { 1 };
+        while self.state.running.len() < most && self.state.next < end {
+            let at = self.state.next;
+            if self.state.lanes[at].stage != Stage::Todo {
+                self.state.next += 1;
+                continue;
+            }
+            let before = at.checked_sub(1).filter(|before| *before >= start);
+            let stopped = before.is_some_and(|before| {
+                !parallel && matches!(self.state.lanes[before].stage, Stage::Failed { .. })
+            });
+            if stopped || self.is_over_cost() || self.has_to_wait(at) {
+                return;
+            }
+            self.state.running.push(at);
+            self.state.next += 1;
+            self.run(at);
+        }
+    }
+
+    /// Whether a lane that owns the same files is at work, or is not merged yet.
+    fn has_to_wait(&self, at: usize) -> bool {
+        let LaneState { after, alone, .. } = &self.state.lanes[at];
+        let is_busy = |at: &usize| {
+            matches!(self.state.lanes[*at].stage, Stage::Running { .. } | Stage::Unmerged { .. })
+        };
+        (*alone && (self.state.unsettled..at).any(|at| is_busy(&at))) || after.iter().any(is_busy)
+    }
+}
+
+fn target(phase: &Phase, on: usize) -> Target<'_> {
+    phase.on.get(on).map_or(Target::Person, |on| Target::new(&on.to))
+}
+
+/// What becomes of a lane by its evidence.
+fn judge(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> Stage {
+    let lacks: Vec<Vec<String>> = phase.on.iter().map(|on| lacking(&on.needs, lane, evidence)).collect();
+    match lacks.iter().position(Vec::is_empty) {
+        // Nobody merges what a person has yet to decide about.
+        Some(on) if worktree && target(phase, on) == Target::Person => Stage::Failed { why: Why::Decision },
+        Some(on) if worktree => Stage::Unmerged { on: Some(on) },
+        Some(on) => Stage::Done { on: Some(on) },
+        None => {
+            let nearest = lacks.into_iter().min_by_key(Vec::len).unwrap_or_default();
+            Stage::Failed { why: Why::Evidence { lane: lane.id.clone(), lacks: nearest } }
+        }
+    }
+}
+
+/// What is remembered of the lanes of the phase that is left.
+fn left(flow: &Flow, state: &State) -> Option<Left> {
+    flow.phase(&state.phase)?.asked(state.again).each?;
+    let done = state.lanes.iter().filter(|state| matches!(state.stage, Stage::Done { .. }));
+    Some(Left {
+        lanes: state.lanes.len(),
+        done: done.map(|state| state.lane.id.clone()).collect(),
+        groups: state.groups.iter().map(|group| group.id.clone()).collect(),
+        parallel: state.groups.last().is_some_and(|group| group.parallel),
+    })
+}

@@ -1,0 +1,902 @@
+//! Flows: the shipped ones from start to end with scripted evidence, and what holds whatever happens.
+//!
+//! `flows/NAME.script` is what happens, `flows/NAME.expect` the events, states and actions; the flow is the first word
+//! of the name. `BLESS=1` writes the expectations anew.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[path = "support/script.rs"]
+mod script;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use callsheet_core::check::check;
+use callsheet_core::fact::{Check, CheckResult, Facts, Reason, Violation};
+use callsheet_core::flow::{
+    Action, At, Decision, Event, Evidence, Flow, Group, Lane, Seen, Session, Settings, Stage, State, Why,
+    collect, evidence, find_flow, fold, graph, may_write, prepare, request, session_state, step,
+};
+use callsheet_core::render::render;
+use callsheet_core::reply::Outcome;
+use callsheet_core::request::Layout;
+use callsheet_core::{
+    Builtin, Ended, Entry, Format, Library, Limits, Listing, Root, SourceError, SourceId, Sources, Text,
+    compose,
+};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use script::{Driver, Moment, Script};
+use serde_json::Value;
+
+fn shipped(name: &str) -> Flow {
+    find_flow(&Library::new(&Builtin), name, &Layout::default()).unwrap().1
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows")
+}
+
+/// Every script with its name and the flow that it is for.
+fn scripts() -> Vec<(String, Flow, Script)> {
+    let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let mut scripts: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "script")).collect();
+    scripts.sort();
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let flow = shipped(name.split('-').next().unwrap());
+        let script = Script::parse(&fs::read_to_string(path).unwrap());
+        (name, flow, script)
+    };
+    scripts.into_iter().map(read).collect()
+}
+
+fn whole(flow: &Flow, script: &Script) -> Vec<Moment> {
+    let mut driver = Driver::new(flow, script, State::default());
+    let first = driver.started();
+    driver.drive(first, 0)
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap()
+}
+
+/// Where a flow stands, on one line.
+fn stands(state: &State) -> String {
+    let at = serde_json::to_value(&state.at).unwrap()["at"].as_str().unwrap().to_owned();
+    let mut line = format!("{at} {} (entry {}, round {})", state.phase, state.entry, state.round());
+    for lane in &state.lanes {
+        let stage = match &lane.stage {
+            Stage::Todo => "todo",
+            Stage::Running { run: None } => "starting",
+            Stage::Running { .. } => "running",
+            Stage::Unmerged { .. } => "unmerged",
+            Stage::Done { .. } => "done",
+            Stage::Failed { .. } => "failed",
+        };
+        write!(line, " {}:{stage}", lane.lane.id).unwrap();
+    }
+    line
+}
+
+fn agree(file: &str, found: &str) {
+    let path = folder().join(file);
+    if env::var_os("BLESS").is_some() {
+        fs::write(&path, found).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == found, "{file} should be (BLESS=1 writes it anew):\n{found}");
+}
+
+#[test]
+fn u5_t6_m15_m16_whole_flows_go_as_their_scripts_say() {
+    for (name, flow, script) in scripts() {
+        let mut trace = String::new();
+        for Moment { event, state, actions } in whole(&flow, &script) {
+            writeln!(trace, "> {}\n= {}", json(&event), stands(&state)).unwrap();
+            actions.iter().for_each(|action| writeln!(trace, "  {}", json(action)).unwrap());
+            trace.push('\n');
+        }
+        agree(&format!("{name}.expect"), &trace);
+    }
+}
+
+#[test]
+fn c8_m8_a_flow_that_is_killed_after_any_event_comes_to_the_same_end() {
+    for (name, flow, script) in scripts() {
+        let moments = whole(&flow, &script);
+        let end = &moments.last().unwrap().state;
+        assert!(end.has_ended(), "{name}");
+        for cut in 1..moments.len() {
+            let mut events: Vec<Event> = moments[..cut].iter().map(|moment| moment.event.clone()).collect();
+            let decided = events.iter().filter(|event| matches!(event, Event::Decided { .. })).count();
+            let state = fold(&flow, &events);
+            assert_eq!(state, moments[cut - 1].state, "{name} after {cut}");
+            let mut driver = Driver::new(&flow, &script, state);
+            let rest = driver.drive(Event::Resumed, decided);
+            assert_eq!(&driver.state, end, "{name} after {cut}");
+            // Nothing that has ended before ends again.
+            events.extend(rest.into_iter().map(|moment| moment.event));
+            let mut ended = BTreeSet::new();
+            for event in &events {
+                let effect = match event {
+                    Event::Entered { entry, .. } => (*entry, "", "entered"),
+                    Event::LaneEnded { entry, lane, .. } => (*entry, lane.as_str(), "ended"),
+                    Event::Merged { entry, lane, .. } => (*entry, lane.as_str(), "merged"),
+                    _ => continue,
+                };
+                assert!(ended.insert(effect), "{name} after {cut}: {effect:?} a second time");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_happens_twice_or_late_changes_nothing() {
+    for (name, flow, script) in scripts() {
+        let moments = whole(&flow, &script);
+        for (at, moment) in moments.iter().enumerate() {
+            let repeated =
+                moments[..=at].iter().filter(|before| !matches!(before.event, Event::Decided { .. }));
+            for before in repeated {
+                let (state, actions) = step(&flow, moment.state.clone(), &before.event);
+                assert_eq!(state, moment.state, "{name}: {}", json(&before.event));
+                assert!(matches!(actions[..], [Action::Ignore { .. }]), "{name}: {}", json(&before.event));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stopped_flow_does_nothing_until_it_is_resumed() {
+    let (flow, script) =
+        (shipped("sdd"), Script::parse(&fs::read_to_string(folder().join("sdd.script")).unwrap()));
+    for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
+        let (stopped, actions) = step(&flow, moment.state.clone(), &Event::Stopped);
+        assert_eq!(actions, [Action::Stop]);
+        for event in [Event::Stopped, moment.event.clone(), Event::Decided { decision: Decision::Approve }] {
+            let (state, actions) = step(&flow, stopped.clone(), &event);
+            assert_eq!(state, stopped);
+            assert!(matches!(actions[..], [Action::Ignore { .. }]));
+        }
+        let resumed = step(&flow, stopped, &Event::Resumed);
+        assert_eq!(resumed, step(&flow, moment.state.clone(), &Event::Resumed));
+        assert!(!resumed.0.stopped);
+    }
+}
+
+#[test]
+fn flows_are_drawn_with_the_place_where_they_stand() {
+    let flow = shipped("sdd");
+    agree("sdd.mermaid", &graph(&flow, None));
+    let script = Script::parse(&fs::read_to_string(folder().join("sdd-asks-a-person.script")).unwrap());
+    let moments = whole(&flow, &script);
+    let waits = moments.iter().rev().find(|moment| matches!(moment.state.at, At::Waiting { .. })).unwrap();
+    agree("sdd-waiting.mermaid", &graph(&flow, Some(&waits.state)));
+    let flow = shipped("staged");
+    let script = Script::parse(&fs::read_to_string(folder().join("staged.script")).unwrap());
+    let moments = whole(&flow, &script);
+    let lanes = moments.iter().find(|moment| moment.state.running.len() == 3).unwrap();
+    agree("staged-running.mermaid", &graph(&flow, Some(&lanes.state)));
+    let end = graph(&flow, Some(&moments.last().unwrap().state));
+    assert_eq!(end.lines().last(), Some("    class done current"));
+}
+
+#[test]
+fn m4_the_state_of_a_session_is_made_from_the_events() {
+    let flow = shipped("staged");
+    let script = Script::parse(&fs::read_to_string(folder().join("staged.script")).unwrap());
+    let mut shown = String::new();
+    let moments = whole(&flow, &script);
+    let named = |wanted: &str, running: usize| {
+        moments.iter().find(|moment| moment.state.phase == wanted && moment.state.running.len() == running)
+    };
+    let waits = moments.iter().find(|moment| matches!(moment.state.at, At::Waiting { .. }));
+    let chosen = [named("research", 1), named("implementing", 3), named("fixing", 1), waits, moments.last()];
+    for moment in chosen.into_iter().flatten() {
+        let session = Session {
+            feature_dir: ".callsheet/sessions/export",
+            session_name: "export",
+            last_event: "lane_started",
+            updated_at: "2026-01-31T12:00:00Z",
+        };
+        let state = session_state(&flow, &moment.state, &session);
+        writeln!(shown, "{}", serde_json::to_string_pretty(&state).unwrap()).unwrap();
+    }
+    agree("staged.state.json", &shown);
+}
+
+#[test]
+fn m15_reviews_are_put_together_by_role() {
+    let collected = |files: &[(&str, &str)]| {
+        let sources = Held::with(files);
+        collect(&shipped("staged"), &Library::new(&sources)).unwrap()
+    };
+    let files = |files: &[(&str, &str)]| Held::with(files).0;
+    let reviews = [
+        ("07_review/review_quality.md", "verdict: fail\n\n## Findings\n\n1. A name.\n"),
+        ("07_review/review_expert.md", "no verdict at all\n"),
+        ("07_review/review_logic.md", "verdict: pass\r\n\n## Summary\n\nFine.\n"),
+        ("07_review/review_no name.md", "verdict: pass\n"),
+        ("07_review/review.md", "verdict: pass\n\n## logic\n\nOf the round before.\n"),
+    ];
+    let expert = "## expert\n\nno verdict at all\n";
+    let (logic, quality) = ("## logic\n\n## Summary\n\nFine.\n", "## quality\n\n## Findings\n\n1. A name.\n");
+    let all = format!("verdict: fail\n\n{expert}\n{logic}\n{quality}");
+    let failed = format!("{expert}\n{quality}");
+    assert_eq!(
+        collected(&reviews),
+        files(&[("07_review/review.md", &all), ("07_review/fix_request.md", &failed)])
+    );
+    let passed = format!("verdict: pass\n\n{logic}");
+    assert_eq!(collected(&reviews[2..]), files(&[("07_review/review.md", &passed)]));
+    // One reviewer alone is the review.
+    assert_eq!(collected(&reviews[4..]), files(&[]));
+    let alone = [("07_review/review.md", "verdict: fail\n\n1. A name.\n")];
+    assert_eq!(collected(&alone), files(&[("07_review/fix_request.md", "1. A name.\n")]));
+    assert_eq!(collected(&[]), files(&[]));
+}
+
+/// The flow that the documentation shows is one that could be used.
+#[test]
+fn the_flow_in_the_documentation_is_sound() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/flows.md");
+    let page = fs::read_to_string(page).unwrap();
+    let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let problems = check(&Owned(shown.into()), &Layout::default()).problems;
+    assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// The shipped files, and a flow of the project's own.
+struct Owned(String);
+
+impl Sources for Owned {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match id.to_string().as_str() {
+            "project:.callsheet/flows/own.toml" => Ok(Some(self.0.as_str().into())),
+            _ => Builtin.text(id),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        if dir.to_string() != "project:.callsheet/flows" {
+            return Builtin.list(dir, limits);
+        }
+        let entries = vec![Entry { path: "own.toml".into(), dir: false }];
+        Ok(Some(Listing { entries, ..Listing::default() }))
+    }
+}
+
+/// The shipped files, and a flow's folder in memory.
+#[derive(Default)]
+struct Held(BTreeMap<String, String>);
+
+impl Held {
+    fn with(files: &[(&str, &str)]) -> Self {
+        Self(files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect())
+    }
+}
+
+impl Sources for Held {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match id.root() {
+            Root::Session => Ok(self.0.get(id.path()).map(|text| text.as_str().into())),
+            _ => Builtin.text(id),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() != Root::Session {
+            return Builtin.list(dir, limits);
+        }
+        let mut entries = BTreeSet::new();
+        for path in self.0.keys().filter_map(|path| path.strip_prefix(dir.path())?.strip_prefix('/')) {
+            let folders = path.match_indices('/').map(|(at, _)| (path[..at].to_owned(), true));
+            entries.extend(folders.chain([(path.to_owned(), false)]).take(limits.depth));
+        }
+        let entries: Vec<Entry> = entries.into_iter().map(|(path, dir)| Entry { path, dir }).collect();
+        Ok((!entries.is_empty()).then(|| Listing { entries, ..Listing::default() }))
+    }
+}
+
+const PLAN: &str = r#"
+version: 1
+groups:
+- group_id: g1
+  mode: parallel
+  plans:
+  - {file: plan_1.md, name: One}
+  - {file: plan_2.md, name: Two}
+- group_id: g2
+  mode: parallel
+  plans:
+  - {file: plan_3.md, name: Three}
+needs_design: true
+needs_docs: false
+doc_files: []
+review_strategy: {severity: high, focus: []}
+"#;
+
+fn prepared(
+    flow: &str,
+    phase: &str,
+    single_coder: bool,
+    files: &[(&str, &str)],
+) -> Result<(Vec<Group>, bool), String> {
+    let settings = Settings { single_coder, ..Settings::default() };
+    let state = State { phase: phase.into(), settings, ..State::default() };
+    let sources = Held::with(files);
+    let prepared = prepare(&shipped(flow), &state, &Library::new(&sources), &Layout::default());
+    prepared.map(|prepared| (prepared.groups, prepared.again)).map_err(|failure| failure.to_string())
+}
+
+fn lane(id: &str) -> Lane {
+    Lane { id: id.into(), ..Lane::default() }
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn m12_the_lanes_of_a_phase_are_what_its_documents_say() {
+    let group = |id: &str, parallel, lanes| Group { id: id.into(), parallel, worktrees: false, lanes };
+    let all = vec![group("all", false, vec![lane("all")])];
+    assert_eq!(prepared("sdd", "plan", false, &[]), Ok((all, false)));
+
+    let tasks = ("tasks.md", "- [ ] 1.1 One\n- [x] 1.2 Two\n- [ ] 1.1 One again\n");
+    let each = vec![group("tasks", false, vec![lane("1.1"), lane("1.2")])];
+    assert_eq!(prepared("sdd", "implement", true, &[tasks]), Ok((each, false)));
+    let whole = Lane { of: strings(&["1.1", "1.2"]), ..lane("all") };
+    let again = vec![group("tasks", false, vec![whole])];
+    assert_eq!(prepared("sdd", "implement", false, &[tasks, ("REVIEW.md", "x")]), Ok((again, true)));
+
+    let plan = ("04_planning/execution_plan.yaml", PLAN);
+    let own = ("04_planning/plan_1.yaml", "index: 1\nowned_files: [src/a.rs, docs/**]\n");
+    let planned = ("04_planning/plan.yaml", "subplans: [{index: 3, owned_files: [src/c.rs]}, {index: 4}]\n");
+    let owning = |id, owned: &[&str]| Lane { owned: strings(owned), ..lane(id) };
+    let first = vec![owning("1", &["src/a.rs", "docs/**"]), owning("2", &["**"])];
+    let groups = vec![
+        Group { worktrees: true, ..group("g1", true, first) },
+        group("g2", true, vec![owning("3", &["src/c.rs"])]),
+    ];
+    assert_eq!(prepared("staged", "implementing", false, &[plan, own, planned]), Ok((groups, false)));
+    let whole = Lane { of: strings(&["1", "2", "3"]), ..lane("all") };
+    let single = vec![group("all", false, vec![whole])];
+    assert_eq!(prepared("staged", "implementing", true, &[plan]), Ok((single, false)));
+
+    let (groups, again) =
+        prepared("staged", "reviewing", false, &[plan, ("07_review/fix_request.md", "")]).unwrap();
+    let names: Vec<&str> = groups[0].lanes.iter().map(|lane| lane.id.as_str()).collect();
+    assert_eq!((names, groups[0].parallel, again), (vec!["logic", "quality", "expert"], true, true));
+
+    let topic = |kind: &str, topic: &str| Lane {
+        values: [("type", kind), ("topic", topic)].map(|(name, value)| (name.into(), value.into())).into(),
+        ..lane(&format!("{kind}-{topic}"))
+    };
+    let files = [
+        ("03_research/code-done/request.md", ""),
+        ("03_research/code-done/done", ""),
+        ("03_research/code-done/summary.md", ""),
+        ("03_research/code-half/request.md", ""),
+        ("03_research/code-half/done", ""),
+        ("03_research/other/request.md", ""),
+        ("03_research/web-a-b/request.md", ""),
+    ];
+    let topics = vec![group("topics", true, vec![topic("code", "half"), topic("web", "a-b")])];
+    assert_eq!(prepared("staged", "research", false, &files), Ok((topics, false)));
+}
+
+#[test]
+fn m16_nothing_is_implemented_without_a_valid_plan() {
+    let refused = |flow, phase, files: &[(&str, &str)]| prepared(flow, phase, false, files).unwrap_err();
+    assert_eq!(
+        refused("staged", "implementing", &[]),
+        "error[include/not-found]: `04_planning/execution_plan.yaml` is not there\n  \
+         = looked in session:04_planning/execution_plan.yaml\n  \
+         = hint: one sub-plan alone is named with `--set plan=N`"
+    );
+    let twice = PLAN.replace("plan_3", "plan_1");
+    assert_eq!(
+        refused("staged", "implementing", &[("04_planning/execution_plan.yaml", &twice)]),
+        "error[submission/bad]: 04_planning/execution_plan.yaml: `groups[2].plans[1].file` names sub-plan 1 a second time"
+    );
+    assert_eq!(
+        refused("sdd", "implement", &[]),
+        "error[include/not-found]: `tasks.md` is not there\n  = looked in session:tasks.md"
+    );
+    assert_eq!(
+        refused("sdd", "implement", &[("tasks.md", "Nothing.")]),
+        "error[flow/refused]: `tasks.md` has no task\n  \
+         = hint: a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`"
+    );
+    assert_eq!(
+        refused("sdd", "implement", &[("tasks.md", "```yaml\nid: ../x\n```\n")]),
+        "error[flow/refused]: `tasks.md` has a task `../x`, which is no id\n  \
+         = hint: an id is a name, or names with dots between them, such as `1.1`"
+    );
+}
+
+#[test]
+fn t6_evidence_is_what_was_seen() {
+    let check = |name: &str, result| Check { name: name.into(), result };
+    let violation = Violation { path: "x".into(), reason: Reason::Excluded, decision: Default::default() };
+    let of =
+        |phase: &str, outcome, facts: &Facts, handed_in: &[(&str, Option<&str>)], files: &[(&str, &str)]| {
+            let flow = shipped("staged");
+            let submissions: Vec<(String, Option<String>)> =
+                handed_in.iter().map(|(name, verdict)| ((*name).into(), verdict.map(String::from))).collect();
+            let paths = strings(&["a.md"]);
+            let seen = Seen { outcome, facts, submissions: &submissions, files: &paths };
+            let sources = Held::with(files);
+            evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&sources), &Layout::default())
+        };
+    let words = |words: &[&str]| -> Evidence { words.iter().map(ToString::to_string).collect() };
+    let good = Facts { ended: Some(Ended::Exited), exit_code: Some(0), ..Facts::default() };
+    assert_eq!(
+        of("fixing", Outcome::None, &good, &[], &[]),
+        words(&["checks-or-none", "clean", "exit", "file.a.md"])
+    );
+    let checks = vec![check("lint", CheckResult::Passed), check("tests", CheckResult::Failed)];
+    let red = Facts { checks, violations: vec![violation], exit_code: Some(1), ..good.clone() };
+    assert_eq!(
+        of("fixing", Outcome::Pass, &red, &[], &[]),
+        words(&["check.lint", "file.a.md", "reply.PASS"])
+    );
+    let green = Facts { checks: vec![check("tests", CheckResult::Passed)], ..good.clone() };
+    let all = ["check.tests", "checks", "checks-or-none", "clean", "exit", "file.a.md"];
+    assert_eq!(
+        of("fixing", Outcome::NoVerdict, &green, &[], &[]),
+        words(&[&all[..], &["reply.no_verdict"]].concat())
+    );
+    let review =
+        |verdict| of("reviewing", Outcome::None, &Facts::default(), &[("submit_review", verdict)], &[]);
+    let rest = ["checks-or-none", "clean", "file.a.md", "submission.submit_review"];
+    assert_eq!(review(Some("pass")), words(&[&rest[..], &["reply.PASS"]].concat()));
+    assert_eq!(review(Some("fail")), words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()));
+    assert_eq!(review(None), words(&rest));
+    let files = [("04_planning/execution_plan.yaml", PLAN), ("03_research/web-x/request.md", "")];
+    let planned = of("planning", Outcome::None, &Facts::default(), &[], &files);
+    assert_eq!(
+        planned,
+        words(&["checks-or-none", "clean", "file.a.md", "plan", "plan.needs_design", "topics"])
+    );
+    let bad = [("04_planning/execution_plan.yaml", "groups: []")];
+    assert_eq!(
+        of("planning", Outcome::None, &Facts::default(), &[], &bad),
+        words(&["checks-or-none", "clean", "file.a.md"])
+    );
+}
+
+/// Every document that the shipped flows speak of, with its own path as its text.
+fn documents() -> Held {
+    let paths = [
+        "context.md",
+        "requirements.md",
+        "proposal.md",
+        "specs/deep/b.md",
+        "specs/export.md",
+        "PLAN.md",
+        "CHALLENGE.md",
+        "IMPLEMENTATION.md",
+        "REVIEW.md",
+        "CHANGES.md",
+        "02_architecting/architecture.md",
+        "03_research/code-store/request.md",
+        "04_planning/plan.md",
+        "04_planning/plan_1.md",
+        "04_planning/tasks_1.md",
+        "05_design/design.md",
+        "07_review/review.md",
+        "07_review/fix_request.md",
+        "08_completion/changes.md",
+        "08_completion/summary.md",
+        // An entry that sets aside what another phase has written anew meanwhile.
+        "earlier/002/CHALLENGE.md",
+        "earlier/002/specs/gone.md",
+        "earlier/001/proposal.md",
+    ];
+    let mut held = Held::with(&[
+        ("tasks.md", "- [ ] 1.1 One\n- [ ] 1.2 Two\n"),
+        ("state.json", "{\"review_iteration\": 1}"),
+    ]);
+    held.0.extend(paths.map(|path| (path.to_owned(), format!("This is {path}.\n"))));
+    let plan =
+        PLAN.split("  - {file: plan_2").next().unwrap().to_owned() + PLAN.split("Three}").nth(1).unwrap();
+    held.0.insert("04_planning/execution_plan.yaml".into(), plan);
+    held
+}
+
+/// What each phase is asked, in the first place and again, and that a prompt can be made of it.
+#[test]
+fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
+    let sources = documents();
+    let library = Library::new(&sources);
+    let mut shown = String::new();
+    for name in ["sdd", "staged"] {
+        let flow = shipped(name);
+        for (phase, again) in flow.phase.iter().flat_map(|phase| [(phase, false), (phase, true)]) {
+            if again && phase.again.is_none() {
+                continue;
+            }
+            let state = State {
+                phase: phase.name.clone(),
+                request: "Export as CSV".into(),
+                entry: 2,
+                ..State::default()
+            };
+            let groups = prepare(&flow, &state, &library, &Layout::default()).unwrap().groups;
+            let state = State { again, ..state };
+            // With and without a lane for each.
+            let first = groups[0].lanes[0].clone();
+            let one =
+                Lane { id: first.of.first().unwrap_or(&first.id).clone(), of: Vec::new(), ..first.clone() };
+            let lane = if again && phase.again.as_ref().unwrap().ask.each.is_none() { first } else { one };
+            let mut request = request(phase, &state, &lane, &library).unwrap();
+            request.agent = Some("claude".into());
+            request.session = Some(".callsheet/sessions/export".into());
+            let composed = compose(&request, &sources)
+                .unwrap_or_else(|failure| panic!("{name} {}: {failure}", phase.name));
+            let told: Vec<&str> = composed.talk.iter().map(|diag| diag.code.as_str()).collect();
+            let writes = may_write(phase, &lane, ".callsheet/sessions/export");
+            let stale: Vec<&str> = phase.stale().collect();
+            writeln!(shown, "{name} {} {}", phase.name, if again { "again" } else { "first" }).unwrap();
+            writeln!(shown, "  {}", json(&request)).unwrap();
+            writeln!(shown, "  writes {writes:?}, sets aside {stale:?}, then {:?}", phase.stale_of(&lane))
+                .unwrap();
+            writeln!(shown, "  told: {told:?}").unwrap();
+        }
+    }
+    agree("requests.expect", &shown);
+}
+
+/// The whole prompts of those who come second.
+#[test]
+fn u5_who_comes_second_sees_what_was_found_first() {
+    let sources = documents();
+    let library = Library::new(&sources);
+    for (name, phase, id) in
+        [("sdd", "challenge", "all"), ("staged", "reviewing", "logic"), ("staged", "fixing", "all")]
+    {
+        let flow = shipped(name);
+        let again = flow.phase(phase).unwrap().again.is_some();
+        let state = State { request: "Export as CSV".into(), entry: 2, again, ..State::default() };
+        let mut request = request(flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
+        request.agent = Some("codex".into());
+        let composed = compose(&request, &sources).unwrap();
+        let format = if name == "sdd" { Format::Xml } else { Format::Markdown };
+        agree(&format!("{name}-{phase}.prompt"), &render(&composed.prompt, format, None).unwrap().text);
+    }
+}
+
+const OWNED: [&str; 5] = ["src/a/**", "src/b/**", "src/a/x.rs", "src/**", "docs/**"];
+/// Which of them can hold the same file.
+const OVERLAPS: [[bool; 5]; 5] = [
+    [true, false, true, true, false],
+    [false, true, false, true, false],
+    [true, false, true, true, false],
+    [true, true, true, true, false],
+    [false, false, false, false, true],
+];
+
+const WORDS: [&str; 20] = [
+    "reply.PASS",
+    "reply.NEEDS_REVISION",
+    "reply.NEEDS_CHANGES",
+    "reply.REJECTED",
+    "reply.MAJOR_ISSUES",
+    "reply.complete",
+    "submission.submit_architecture",
+    "submission.submit_review",
+    "file.proposal.md",
+    "file.specs/a.md",
+    "file.tasks.md",
+    "file.05_design/design.md",
+    "file.08_completion/summary.md",
+    "file.01_product_management/done",
+    "exit",
+    "clean",
+    "checks-or-none",
+    "plan",
+    "plan.needs_design",
+    "topics",
+];
+
+/// What may happen next; places are counted among what is there.
+#[derive(Clone, Debug)]
+enum Move {
+    /// What somebody who drives the flow would do.
+    Next(Next),
+    Other(Event),
+    /// Something that happened before.
+    Again(Index),
+}
+
+#[derive(Clone, Debug)]
+struct Next {
+    /// The files that each lane owns, and whether a group begins with it.
+    lanes: Vec<(Index, bool)>,
+    parallel: bool,
+    worktrees: bool,
+    lane: Index,
+    /// There is the evidence for this transition, with a word more or less.
+    on: Index,
+    odd: Option<Index>,
+    cost: u64,
+    conflict: bool,
+    decision: Decision,
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let changes = Decision::Changes("more".into());
+    let decision =
+        select(vec![Decision::Approve, Decision::Approve, changes.clone(), changes, Decision::Reject]);
+    let lanes = prop_oneof![
+        2 => proptest::collection::vec((any::<Index>(), any::<bool>()), 1),
+        1 => proptest::collection::vec((any::<Index>(), proptest::bool::weighted(0.2)), 1..6),
+    ];
+    let odd = proptest::option::weighted(0.15, any::<Index>());
+    let next = (
+        (lanes, any::<bool>(), any::<bool>()),
+        (any::<Index>(), any::<Index>(), odd),
+        (0..30_u64, proptest::bool::weighted(0.2), decision),
+    );
+    prop_oneof![
+        12 => next.prop_map(|((lanes, parallel, worktrees), (lane, on, odd), (cost, conflict, decision))| {
+            Move::Next(Next { lanes, parallel, worktrees, lane, on, odd, cost, conflict, decision })
+        }),
+        1 => select(vec![Event::Stopped, Event::Resumed, Event::Resumed]).prop_map(Move::Other),
+        1 => any::<Index>()
+            .prop_map(|at| Move::Other(Event::Refused { entry: at.index(8) as u32, why: Vec::new() })),
+        1 => any::<Index>().prop_map(Move::Again),
+    ]
+}
+
+impl Move {
+    fn event(&self, flow: &Flow, state: &State, before: &[Event]) -> Option<Event> {
+        match self {
+            Self::Next(next) => next.event(flow, state, before.len()),
+            Self::Other(event) => Some(event.clone()),
+            Self::Again(at) => before.get(at.index(before.len())).cloned(),
+        }
+    }
+}
+
+impl Next {
+    fn event(&self, flow: &Flow, state: &State, number: usize) -> Option<Event> {
+        let entry = state.entry;
+        let running: Vec<(&Lane, Option<&str>)> = state.running().collect();
+        match &state.at {
+            _ if state.stopped => Some(Event::Resumed),
+            At::Entering => {
+                Some(Event::Entered { entry, groups: self.groups(), again: false, aside: Vec::new() })
+            }
+            At::Waiting { .. } => Some(Event::Decided { decision: self.decision.clone() }),
+            At::Running if state.merging && (self.parallel || running.is_empty()) => {
+                let lane = state.lanes.get(state.unsettled)?.lane.id.clone();
+                let conflicts = if self.conflict { strings(&["x"]) } else { Vec::new() };
+                Some(Event::Merged { entry, lane, conflicts })
+            }
+            At::Running => {
+                let (lane, run) = running[self.lane.index(running.len())];
+                let Some(run) = run else {
+                    return Some(Event::LaneStarted {
+                        entry,
+                        lane: lane.id.clone(),
+                        run: format!("r{number}"),
+                    });
+                };
+                let transitions = &flow.phase(&state.phase)?.on;
+                let needs = transitions[self.on.index(transitions.len())].needs.iter();
+                let mut evidence: BTreeSet<String> =
+                    needs.map(|need| need.replace("{lane}", &lane.id).replace("**", "a.md")).collect();
+                if let Some(odd) = &self.odd {
+                    let word = WORDS[odd.index(WORDS.len())].to_owned();
+                    if !evidence.remove(&word) {
+                        evidence.insert(word);
+                    }
+                }
+                Some(Event::LaneEnded {
+                    entry,
+                    lane: lane.id.clone(),
+                    run: run.into(),
+                    evidence,
+                    cost: self.cost,
+                })
+            }
+            At::New | At::Done | At::Rejected => None,
+        }
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (at, (owned, begins)) in self.lanes.iter().enumerate() {
+            if *begins || groups.is_empty() {
+                let id = format!("g{}", groups.len());
+                groups.push(Group {
+                    id,
+                    parallel: self.parallel,
+                    worktrees: self.worktrees,
+                    lanes: Vec::new(),
+                });
+            }
+            let lane = Lane { owned: strings(&[OWNED[owned.index(5)]]), ..lane(&format!("l{at}")) };
+            groups.last_mut().unwrap().lanes.push(lane);
+        }
+        groups
+    }
+}
+
+/// The same rules once more, in other words: what each lane of an entry may lead to.
+#[derive(Default)]
+struct Watch {
+    evidence: BTreeMap<(u32, String), BTreeSet<String>>,
+    /// What a person accepted, or what was done in the round before.
+    accepted: BTreeMap<(u32, String), Option<usize>>,
+    phases: BTreeMap<u32, String>,
+    merged: Option<usize>,
+}
+
+impl Watch {
+    fn took(&self, flow: &Flow, state: &State, lane: &str) -> Option<Option<usize>> {
+        let key = (state.entry, lane.to_owned());
+        if let Some(accepted) = self.accepted.get(&key) {
+            return Some(*accepted);
+        }
+        let evidence = self.evidence.get(&key)?;
+        let one_reply = evidence.iter().filter(|word| word.starts_with("reply.")).count() == 1;
+        let holds = |need: &String| {
+            let need = need.replace("{lane}", lane).replace("**", "a.md");
+            evidence.contains(&need) && (one_reply || !need.starts_with("reply."))
+        };
+        flow.phase(&state.phase).unwrap().on.iter().position(|on| on.needs.iter().all(holds)).map(Some)
+    }
+
+    fn before(&mut self, was: &State, event: &Event) {
+        match event {
+            Event::LaneEnded { entry, lane, run, evidence, .. } => {
+                let runs = |(own, id): (&Lane, Option<&str>)| own.id == *lane && id == Some(run);
+                if !was.stopped && *entry == was.entry && was.running().any(runs) {
+                    self.evidence.insert((*entry, lane.clone()), evidence.clone());
+                }
+            }
+            Event::Decided { decision: Decision::Approve } if !was.stopped => {
+                let failed = was.lanes.iter().filter(|lane| matches!(lane.stage, Stage::Failed { .. }));
+                if matches!(was.at, At::Waiting { .. }) {
+                    self.accepted.extend(failed.map(|lane| ((was.entry, lane.lane.id.clone()), None)));
+                    self.merged = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, flow: &Flow, was: &State, event: &Event, now: &State, actions: &[Action]) {
+        if let [Action::Ignore { .. }] = actions {
+            return;
+        }
+        self.phases.insert(now.entry, now.phase.clone());
+        if let Event::Entered { .. } = event {
+            for lane in now.lanes.iter().filter(|lane| matches!(lane.stage, Stage::Done { .. })) {
+                let same_phase = |entry: &u32| self.phases.get(entry) == Some(&now.phase);
+                let mut rounds = (1..now.entry).rev().take_while(same_phase);
+                let took = rounds.find_map(|entry| {
+                    self.took(
+                        flow,
+                        &State { entry, phase: now.phase.clone(), ..State::default() },
+                        &lane.lane.id,
+                    )
+                });
+                let took = took.unwrap_or_else(|| panic!("lane {} is done by nobody", lane.lane.id));
+                self.accepted.insert((now.entry, lane.lane.id.clone()), took);
+            }
+        }
+        let went_on = now.entry != was.entry || now.at == At::Done;
+        if went_on && matches!(event, Event::LaneEnded { .. } | Event::Merged { .. }) {
+            let begun = was.groups[was.group].end;
+            let took = was.lanes.iter().enumerate().filter_map(|(at, lane)| {
+                let took = self.took(flow, was, &lane.lane.id);
+                assert!(took.is_some() || at >= begun, "{} advanced: {event:?}", lane.lane.id);
+                took
+            });
+            // A group that leads elsewhere ends the phase before the others begin.
+            let phase = flow.phase(&was.phase).unwrap();
+            let worst = took.max().unwrap();
+            let to = worst.map_or_else(
+                || phase.approve.clone().unwrap_or(phase.on[0].to.clone()),
+                |on| phase.on[on].to.clone(),
+            );
+            let reached = if now.at == At::Done { "done" } else { now.phase.as_str() };
+            let expected = if to == "back" { was.came_from.clone().unwrap() } else { to };
+            assert_eq!(reached, expected);
+        }
+        for action in actions {
+            match action {
+                Action::Merge { lane, .. } => {
+                    let took = self.took(flow, now, lane).unwrap_or_else(|| panic!("{lane} is merged"));
+                    let person = took.is_some_and(|on| flow.phase(&now.phase).unwrap().on[on].to == "person");
+                    assert!(!person, "{lane} is merged before a person decides");
+                    let at = now.lanes.iter().position(|own| own.lane.id == *lane);
+                    assert!(
+                        self.merged <= at || matches!(event, Event::Resumed),
+                        "{lane} is merged out of order"
+                    );
+                    self.merged = at;
+                }
+                Action::Enter { .. } => self.merged = None,
+                Action::Run { .. } if !matches!(event, Event::Resumed) => {
+                    assert!(now.max_cost.is_none_or(|max| now.cost < max), "more is spent than may be");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn holds_always(flow: &Flow, state: &State) {
+    for (name, rounds) in &state.rounds {
+        assert!(
+            flow.phase(name).unwrap().limit.is_none_or(|limit| *rounds <= limit),
+            "{name} has {rounds} rounds"
+        );
+    }
+    assert!(state.running.len() <= state.settings.jobs.max(1) as usize);
+    let owned: Vec<usize> = state
+        .running()
+        .map(|(lane, _)| OWNED.iter().position(|owned| *owned == lane.owned[0]).unwrap())
+        .collect();
+    for (at, one) in owned.iter().enumerate() {
+        assert!(owned[at + 1..].iter().all(|other| !OVERLAPS[*one][*other]), "{owned:?} run at once");
+    }
+    if state.at == At::Running && !state.stopped {
+        assert!(!state.running.is_empty() || state.merging, "nothing goes on and nobody was asked");
+    }
+    if let At::Waiting { why } = &state.at {
+        assert!(
+            !why.is_empty() && state.running.is_empty() && !state.merging,
+            "asked while something goes on"
+        );
+        assert!(!why.contains(&Why::Cost) || state.max_cost.is_some());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1") { 200_000 } else { 4_000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn whatever_happens_nothing_advances_without_its_evidence(
+        name in select(&["sdd", "staged"][..]),
+        jobs in 0..4_u32,
+        max_cost in proptest::option::of(1..100_u64),
+        moves in proptest::collection::vec(moves(), 0..120),
+    ) {
+        let flow = shipped(name);
+        let settings = Settings { jobs, max_cost, ..Settings::default() };
+        let mut events = vec![Event::Started { request: String::new(), settings, more: Value::Null }];
+        let mut state = fold(&flow, &events);
+        let mut watch = Watch::default();
+        for next in moves {
+            let Some(event) = next.event(&flow, &state, &events) else { continue };
+            watch.before(&state, &event);
+            let (now, actions) = step(&flow, state.clone(), &event);
+            if matches!(actions[..], [Action::Ignore { .. }]) {
+                prop_assert_eq!(&now, &state);
+            }
+            watch.after(&flow, &state, &event, &now, &actions);
+            holds_always(&flow, &now);
+            events.push(event);
+            state = now;
+        }
+        let read: Vec<Event> = serde_json::from_str(&json(&events)).unwrap();
+        prop_assert_eq!(&read, &events);
+        prop_assert_eq!(&fold(&flow, &read), &state);
+        prop_assert_eq!(serde_json::from_str::<State>(&json(&state)).unwrap(), state);
+    }
+}

@@ -1,0 +1,208 @@
+//! Flows with scripted evidence: what each entry has for lanes, how each lane ends, what the person says.
+//!
+//! ```text
+//! start jobs=3 with=PHASE single max=MILLIONTHS
+//! enter PHASE [again]
+//! group ID serial|parallel [worktrees]
+//! LANE [GLOB…]: EVIDENCE… [cost=N] [conflict=PATH]
+//! whole ID…: EVIDENCE…
+//! refuse WORDS
+//! decide approve|reject|changes WORDS
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+
+use callsheet_core::flow::{Action, Decision, Event, Flow, Group, Lane, Settings, State, step};
+use serde_json::Value;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    start: Settings,
+    entries: Vec<Entry>,
+    decisions: Vec<Decision>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    phase: String,
+    again: bool,
+    groups: Vec<Group>,
+    refused: Option<String>,
+    ends: BTreeMap<String, End>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct End {
+    evidence: Vec<String>,
+    cost: u64,
+    conflicts: Vec<String>,
+}
+
+impl Script {
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut script = Self::default();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for line in lines {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match word {
+                "start" => script.start = settings(rest),
+                "enter" => {
+                    let phase = rest.trim_end_matches(" again");
+                    let again = phase.len() < rest.len();
+                    script.entries.push(Entry { phase: phase.into(), again, ..Entry::default() });
+                }
+                "decide" => script.decisions.push(match rest.split_once(' ') {
+                    Some(("changes", words)) => Decision::Changes(words.into()),
+                    _ if rest == "approve" => Decision::Approve,
+                    _ => Decision::Reject,
+                }),
+                "refuse" => script.entries.last_mut().unwrap().refused = Some(rest.into()),
+                "group" => {
+                    let words: Vec<&str> = rest.split(' ').collect();
+                    script.entries.last_mut().unwrap().groups.push(Group {
+                        id: words[0].into(),
+                        parallel: words[1] == "parallel",
+                        worktrees: words.contains(&"worktrees"),
+                        lanes: Vec::new(),
+                    });
+                }
+                _ => script.entries.last_mut().unwrap().lane(line),
+            }
+        }
+        script
+    }
+
+    fn entry(&self, number: u32) -> &Entry {
+        &self.entries[number as usize - 1]
+    }
+}
+
+impl Entry {
+    fn lane(&mut self, line: &str) {
+        let (lane, evidence) = line.split_once(':').unwrap();
+        let mut words = lane.split(' ').map(String::from);
+        let id = words.next().unwrap();
+        let (id, of, owned) = match id.as_str() {
+            "whole" => ("all".to_owned(), words.collect(), Vec::new()),
+            _ => (id, Vec::new(), words.collect()),
+        };
+        let mut end = End::default();
+        for word in evidence.split_whitespace() {
+            match word.split_once('=') {
+                Some(("cost", cost)) => end.cost = cost.parse().unwrap(),
+                Some((_, path)) => end.conflicts.push(path.into()),
+                None => end.evidence.push(word.into()),
+            }
+        }
+        if self.groups.is_empty() {
+            self.groups.push(Group { id: "all".into(), ..Group::default() });
+        }
+        self.ends.insert(id.clone(), end);
+        let lane = Lane { id, of, owned, values: BTreeMap::new() };
+        self.groups.last_mut().unwrap().lanes.push(lane);
+    }
+}
+
+fn settings(words: &str) -> Settings {
+    let mut settings = Settings { jobs: 1, ..Settings::default() };
+    for word in words.split(' ') {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("jobs", jobs) => settings.jobs = jobs.parse().unwrap(),
+            ("with", phase) => drop(settings.with.insert(phase.into())),
+            ("max", cost) => settings.max_cost = Some(cost.parse().unwrap()),
+            ("single", _) => settings.single_coder = true,
+            (other, _) => panic!("{other}"),
+        }
+    }
+    settings
+}
+
+/// Something that happened, and what came of it.
+pub(crate) struct Moment {
+    pub(crate) event: Event,
+    pub(crate) state: State,
+    pub(crate) actions: Vec<Action>,
+}
+
+/// What carries the actions out, one after the other. Of lanes that run at once the last one ends first.
+pub(crate) struct Driver<'d> {
+    flow: &'d Flow,
+    script: &'d Script,
+    pub(crate) state: State,
+    todo: VecDeque<Action>,
+    open: Vec<Event>,
+    runs: u32,
+}
+
+impl<'d> Driver<'d> {
+    pub(crate) fn new(flow: &'d Flow, script: &'d Script, state: State) -> Self {
+        Self { flow, script, state, todo: VecDeque::new(), open: Vec::new(), runs: 0 }
+    }
+
+    pub(crate) fn started(&self) -> Event {
+        let settings = self.script.start.clone();
+        Event::Started { request: "Export as CSV".into(), settings, more: Value::Null }
+    }
+
+    pub(crate) fn take(&mut self, event: Event) -> Moment {
+        let (state, actions) = step(self.flow, std::mem::take(&mut self.state), &event);
+        self.state = state;
+        self.todo.extend(actions.iter().cloned());
+        Moment { event, state: self.state.clone(), actions }
+    }
+
+    /// What happens next; `None` once nothing is left to do. `decided` counts the decisions so far.
+    pub(crate) fn next(&mut self, decided: usize) -> Option<Event> {
+        loop {
+            let Some(action) = self.todo.pop_front() else { return self.open.pop() };
+            match action {
+                Action::Enter { entry, phase, .. } => {
+                    let script = self.script.entry(entry);
+                    assert_eq!(script.phase, phase, "entry {entry}");
+                    return Some(match &script.refused {
+                        Some(why) => Event::Refused { entry, why: vec![why.clone()] },
+                        None => Event::Entered {
+                            entry,
+                            groups: script.groups.clone(),
+                            again: script.again,
+                            aside: Vec::new(),
+                        },
+                    });
+                }
+                Action::Run { entry, lane, .. } => {
+                    self.runs += 1;
+                    let run = format!("run-{entry}-{}-{}", lane.id, self.runs);
+                    let end = &self.script.entry(entry).ends[&lane.id];
+                    assert_ne!(end.evidence, ["never"], "lane {} of entry {entry} runs", lane.id);
+                    self.open.push(Event::LaneEnded {
+                        entry,
+                        lane: lane.id.clone(),
+                        run: run.clone(),
+                        evidence: end.evidence.iter().cloned().collect(),
+                        cost: end.cost,
+                    });
+                    return Some(Event::LaneStarted { entry, lane: lane.id, run });
+                }
+                Action::Merge { entry, lane } => {
+                    let conflicts = self.script.entry(entry).ends[&lane].conflicts.clone();
+                    return Some(Event::Merged { entry, lane, conflicts });
+                }
+                Action::Ask { .. } => {
+                    return Some(Event::Decided { decision: self.script.decisions[decided].clone() });
+                }
+                Action::Write { .. } | Action::Finish { .. } | Action::Stop => {}
+                Action::Ignore { why } => panic!("{why}"),
+            }
+        }
+    }
+
+    /// All that happens from here on.
+    pub(crate) fn drive(&mut self, first: Event, mut decided: usize) -> Vec<Moment> {
+        let mut moments = vec![self.take(first)];
+        while let Some(event) = self.next(decided) {
+            decided += usize::from(matches!(event, Event::Decided { .. }));
+            moments.push(self.take(event));
+        }
+        moments
+    }
+}
