@@ -71,6 +71,7 @@ pub(crate) enum Command {
     Status(commands::status::Args),
     Recover(commands::recover::Args),
     Decide(commands::decide::Args),
+    Flow(commands::flow::Args),
     Log(commands::log::Args),
     Show(commands::show::Args),
     Diff(commands::diff::Args),

@@ -53,7 +53,7 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::TaskNotFound
         | Code::ViolationNotFound => 4,
         Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
-        Code::SecretFound | Code::RunRefused => REFUSED,
+        Code::SecretFound | Code::RunRefused | Code::FlowRefused => REFUSED,
         Code::RunNotStarted => AGENT,
         Code::TrustRequired => 10,
         Code::VerifyEngine => 11,

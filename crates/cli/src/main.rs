@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod drive;
 mod failure;
+mod flow;
 mod inputs;
 mod installed;
 mod ledger;
@@ -66,6 +67,7 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Status(args) => commands::status::run(&app, args),
         Command::Recover(args) => commands::recover::run(&app, args),
         Command::Decide(args) => commands::decide::run(&app, args),
+        Command::Flow(args) => commands::flow::run(&app, args),
         Command::Trust(args) => commands::trust::run(&app, args),
         Command::Log(args) => commands::log::run(&app, args),
         Command::Show(args) => commands::show::run(&app, args),

@@ -143,6 +143,13 @@ impl Print {
         }
     }
 
+    /// Talk for those who want to hear more.
+    pub(crate) fn note(&self, line: &str) {
+        if self.least <= Severity::Note {
+            self.say(line);
+        }
+    }
+
     pub(crate) fn talk<'d>(&self, diags: impl IntoIterator<Item = &'d Diag>) {
         for diag in diags {
             if diag.severity >= self.least && !self.json {

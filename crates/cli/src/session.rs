@@ -72,7 +72,7 @@ impl Session {
         let mut wrong = Vec::new();
         for (path, named) in files {
             match self.judge_file(tool, &path, &named) {
-                Ok(submitted) => all.push(submitted),
+                Ok((submitted, _)) => all.push(submitted),
                 Err(Failure(diags)) => wrong.extend(diags.into_iter().map(|mut diag| {
                     diag.looked.insert(0, format!("session:{path}"));
                     diag
@@ -85,13 +85,31 @@ impl Session {
         all.into_iter().map(|submitted| self.carry_out(submitted)).collect()
     }
 
+    /// Hands in those of the waiting files for the contract `tool` that `wanted` names, each if it is good; answers with
+    /// their verdicts, where they have one.
+    pub(crate) fn hand_in_waiting(
+        &self,
+        tool: &str,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Option<String>>, Failure> {
+        let mut verdicts = Vec::new();
+        for (path, named) in
+            waiting(&self.disk, &self.layout, tool)?.into_iter().filter(|(path, _)| wanted(path))
+        {
+            let (submitted, data) = self.judge_file(tool, &path, &named)?;
+            self.carry_out(submitted)?;
+            verdicts.push(data["verdict"].as_str().map(str::to_owned));
+        }
+        Ok(verdicts)
+    }
+
     /// What the name of a file says (a number, a role) holds for its data, too.
     fn judge_file(
         &self,
         tool: &str,
         path: &str,
         named: &serde_json::Map<String, Value>,
-    ) -> Result<Submitted, Failure> {
+    ) -> Result<(Submitted, Value), Failure> {
         let unreadable =
             |why: String| Diag::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
         let id = SourceId::new(Root::Session, path).map_err(|error| unreadable(error.to_string()))?;
@@ -111,7 +129,7 @@ impl Session {
                 }
             }
         }
-        submission::submit(&self.disk, &self.layout, tool, &data)
+        Ok((submission::submit(&self.disk, &self.layout, tool, &data)?, data))
     }
 
     fn carry_out(&self, submitted: Submitted) -> Result<Done, Failure> {

@@ -89,6 +89,12 @@ impl Desk {
         write_private(&self.dir.join("stop"), "")
     }
 
+    /// Whoever goes on has not been asked to stop again.
+    pub(crate) fn forget_stop(&self) {
+        // Where it cannot be removed, it stops again, and says so.
+        let _ = fs::remove_file(self.dir.join("stop"));
+    }
+
     pub(crate) fn is_asked_to_stop(&self) -> bool {
         self.dir.join("stop").exists()
     }

@@ -28,12 +28,15 @@ pub struct Git {
     dir: PathBuf,
     /// Filters that must not be run, by name.
     muted: Vec<String>,
+    /// Another index than the worktree's own.
+    #[serde(skip)]
+    index: Option<PathBuf>,
 }
 
 impl Git {
     /// The worktree that `dir` is the top of, or lies in; `None` where there is none.
     pub fn at(dir: &Path) -> Result<Option<Self>, GitError> {
-        let git = Self { dir: dir.to_owned(), muted: Vec::new() };
+        let git = Self { dir: dir.to_owned(), muted: Vec::new(), index: None };
         let top = git.run(&["rev-parse", "--show-toplevel"], "")?;
         if !top.status.success() {
             return Ok(None);
@@ -85,7 +88,17 @@ impl Git {
 
     /// Standard output of a command that has to succeed.
     pub(crate) fn done(&self, args: &[&str], input: &str) -> Result<Vec<u8>, GitError> {
-        let output = self.run(args, input)?;
+        Self::good(args, self.run(args, input)?)
+    }
+
+    /// The same with an index of our own, and in our own name.
+    pub(crate) fn done_as_us(&self, args: &[&str], index: Option<&Path>) -> Result<Vec<u8>, GitError> {
+        let mut git = self.clone();
+        git.index = index.map(Path::to_owned);
+        git.done(args, "")
+    }
+
+    fn good(args: &[&str], output: Output) -> Result<Vec<u8>, GitError> {
         if output.status.success() {
             return Ok(output.stdout);
         }
@@ -120,6 +133,15 @@ impl Git {
             "GIT_EXTERNAL_DIFF",
         ] {
             command.env_remove(name);
+        }
+        if let Some(index) = &self.index {
+            command.env("GIT_INDEX_FILE", index);
+        }
+        // Only what nobody looks at is ever committed here.
+        for who in ["AUTHOR", "COMMITTER"] {
+            command
+                .env(format!("GIT_{who}_NAME"), "callsheet")
+                .env(format!("GIT_{who}_EMAIL"), "callsheet@localhost");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;

@@ -17,6 +17,16 @@ pub struct Worktree {
 
 /// The worktree of the task, below `home`; made from the present commit where there is none.
 pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
+    worktree_from(git, home, task, || Ok("HEAD".to_owned()))
+}
+
+/// The same, made from the commit that `start` gives.
+pub(crate) fn worktree_from(
+    git: &Git,
+    home: &Path,
+    task: &str,
+    start: impl FnOnce() -> Result<String, GitError>,
+) -> Result<Worktree, GitError> {
     let name = file_name(task);
     let branch = format!("callsheet/{name}");
     let path = home.join(&name);
@@ -43,9 +53,11 @@ pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError
     let mut args = vec!["worktree", "add", "--force", "--quiet"];
     if exists {
         args.extend(["--end-of-options", shown, &branch]);
-    } else {
-        args.extend(["-b", &branch, "--end-of-options", shown, "HEAD"]);
+        git.done(&args, "")?;
+        return Ok(Worktree { path, branch, fresh: true });
     }
+    let start = start()?;
+    args.extend(["-b", &branch, "--end-of-options", shown, &start]);
     git.done(&args, "")?;
     Ok(Worktree { path, branch, fresh: true })
 }

@@ -135,6 +135,17 @@ impl Ledger {
             .ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))
     }
 
+    /// The flows that there are, the oldest first.
+    pub fn flows(&mut self) -> Result<Vec<Id>, Error> {
+        let sql = "SELECT flow, MIN(seq) FROM records WHERE flow IS NOT NULL GROUP BY flow ORDER BY 2";
+        let rows = self.db.query(sql, &[])?;
+        let id = |mut row: Row| {
+            let text = row.text("records.flow")?;
+            Id::parse(&text).ok_or_else(|| Error::damaged(format!("`{text}` is not the id of a flow")))
+        };
+        rows.into_iter().map(id).collect()
+    }
+
     pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<Record>, Error> {
         let rows = self.db.query(
             "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE flow = $1 ORDER BY seq",

@@ -10,6 +10,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod flow;
 pub(crate) mod fuzz;
 pub(crate) mod gc;
 pub(crate) mod import;

@@ -21,6 +21,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{CheckSpec, Ended};
 use callsheet_core::receipt::{Receipt, Told, Watch};
 use callsheet_core::record::{Account, Exit, Id, Launch, Run};
+use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
     Before, Event, Git, Limits, Performed, Performing, Server, Stream, found_at_paths, own_program, perform,
@@ -61,6 +62,12 @@ pub(crate) struct How {
     pub(crate) single_coder: bool,
     /// The session in which the agent hands things in, where it is attached to the server.
     pub(crate) session: Option<PathBuf>,
+    /// What may be written, instead of what the request says.
+    pub(crate) scope: Option<Scope>,
+    /// The tasks whose status the reply has to tell, instead of those that a value names.
+    pub(crate) tasks: Option<Vec<String>>,
+    /// What others of us write meanwhile.
+    pub(crate) own: Vec<PathBuf>,
     pub(crate) parent: Option<Id>,
     pub(crate) flow: BTreeMap<String, String>,
 }
@@ -129,7 +136,7 @@ impl Ready {
             model: how.model.clone(),
             session: Some(run.id.to_string()),
             mcp: if request.mcp { Some(server(app, &how, &run)?) } else { None },
-            scope: finished.composed.scope.clone(),
+            scope: how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
             permit: how.permit,
             env: environment(&how, &run, request.session.as_deref().map(|session| app.project.join(session))),
             at_paths: found_at_paths(prompt, &dir),
@@ -138,8 +145,11 @@ impl Ready {
             ..Handover::default()
         };
         let delivery = deliver(&agent, prompt, &handover)?;
-        let before = Before::look(&dir, &own_paths(app, &dir)?).map_err(|error| git_failed(&error))?;
-        let tasks = request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
+        let mut own = own_paths(app, &dir)?;
+        own.extend(how.own.iter().cloned());
+        let before = Before::look(&dir, &own).map_err(|error| git_failed(&error))?;
+        let named = || request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
+        let tasks = how.tasks.clone().unwrap_or_else(named);
         let launch = Launch {
             host: host(),
             worktree: handover.worktree.clone(),

@@ -66,6 +66,11 @@ impl Stopper {
         self.because(COST);
     }
 
+    /// Whoever drives more than this run ends it.
+    pub(crate) fn end(&self) {
+        self.because(HERE);
+    }
+
     pub(crate) fn is_by_person(&self) -> bool {
         matches!(self.why.load(Ordering::SeqCst), HERE | ELSEWHERE)
     }

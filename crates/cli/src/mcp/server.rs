@@ -58,7 +58,9 @@ impl Handing {
             return Ok(before["done"].clone());
         }
         let done = session.hand_in(tool, data)?.to_json();
-        self.desk.note_submitted(&json!({ "tool": tool, "sha256": print, "done": done }))?;
+        self.desk.note_submitted(
+            &json!({ "tool": tool, "sha256": print, "verdict": data["verdict"], "done": done }),
+        )?;
         Ok(done)
     }
 }

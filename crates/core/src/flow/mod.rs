@@ -27,7 +27,7 @@ pub use graph::graph;
 pub use lanes::{Prepared, prepare};
 pub(crate) use read::{Need, need};
 pub use read::{find_flow, read_flow};
-pub use request::{aside, may_write, request};
+pub use request::{aside, may_write, present, request};
 pub use session::{Session, collect, session_state};
 pub use state::{
     Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,

@@ -98,6 +98,22 @@ pub(super) fn matching(library: &Library<'_>, home: &str, input: &str) -> Result
     Ok(paths.filter(|path| glob.covers(path)).collect())
 }
 
+/// The files among the lane's outputs that are there now.
+pub fn present(phase: &Phase, lane: &Lane, library: &Library<'_>) -> Result<Vec<String>, Failure> {
+    let mut files = BTreeSet::new();
+    for output in phase.outputs.iter().chain(&phase.report) {
+        for id in lane.covers() {
+            for path in matching(library, "", &output.replace("{lane}", id))? {
+                let Ok(place) = SourceId::new(Root::Session, &path) else { continue };
+                if read(library.sources, &place)?.is_some() {
+                    files.insert(path);
+                }
+            }
+        }
+    }
+    Ok(files.into_iter().collect())
+}
+
 /// Globs of what a lane may write, relative to the project; none where it may write everything. `folder` is the flow's.
 pub fn may_write(phase: &Phase, lane: &Lane, folder: &str) -> Vec<String> {
     let own = format!("{}/**", folder.trim_end_matches('/'));

@@ -1,0 +1,429 @@
+//! `callsheet flow`: a whole change, phase by phase.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::Duration;
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
+use callsheet_core::record::By;
+use callsheet_core::{Library, names_in};
+use callsheet_store::{Ledger, new_id};
+use serde_json::json;
+
+use crate::app::App;
+use crate::args::PermitArg;
+use crate::commands::run::checks;
+use crate::drive::{Interrupt, is_driven};
+use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
+use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, word};
+use crate::ledger::failure;
+use crate::span::Span;
+use crate::state::Desk;
+
+/// Drive a whole change, phase by phase, with the agents that you name
+///
+/// Which phase follows which is a data file: `sdd` (plan, challenge, implement, review, archive) and `staged` (architect, planner,
+/// coders, reviewers, summary) ship with callsheet. A phase is left on a verdict and on facts, never on a claim alone; where
+/// evidence is missing, a person is asked. Everything that was decided is in the ledger, so that a flow can be resumed after
+/// whatever happened.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Start(Start),
+    /// Show where flows stand: phase, what runs, round, cost, what is waited for
+    Status {
+        #[command(flatten)]
+        which: Which,
+        /// Show it again and again until the flow has ended or waits for a person
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Go on with a flow that was stopped, or whose callsheet died
+    Resume(Which),
+    /// Decide what a flow waits for: approve the work as it is, reject it, or say what has to be changed
+    Decide {
+        #[arg(value_name = "DECISION")]
+        decision: Verdict,
+        /// What has to be changed
+        #[arg(value_name = "TEXT")]
+        text: Option<String>,
+        #[command(flatten)]
+        which: Named,
+    },
+    /// Stop a flow and what runs in it; it can be resumed
+    Stop(Which),
+    /// List the flows of this ledger, the newest first
+    List,
+    /// Print a flow as a Mermaid diagram; of one that was started, with where it is
+    Graph {
+        /// A flow by its name, or one that was started [default: the newest]
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+}
+
+/// Start a flow
+#[derive(Debug, clap::Args)]
+struct Start {
+    /// sdd, staged, or a file in .callsheet/flows/
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What is to be done, in words
+    #[arg(value_name = "REQUEST")]
+    request: String,
+    /// Who does every phase
+    #[arg(short, long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Who does one phase
+    #[arg(long, value_name = "PHASE=NAME")]
+    agent_for: Vec<String>,
+    /// An optional phase that is wanted, such as product_management
+    #[arg(long, value_name = "PHASE")]
+    with: Vec<String>,
+    /// One coder carries out the whole plan
+    #[arg(long)]
+    single_coder: bool,
+    /// A command that is run in the worktree after each run: evidence for the flow
+    #[arg(long, value_name = "NAME=CMD")]
+    check: Vec<String>,
+    /// How many lanes run at once
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    jobs: u32,
+    /// What may be spent before you are asked, in dollars, where agents tell it
+    #[arg(long, value_name = "USD")]
+    max_cost: Option<f64>,
+    /// How long each run may take
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<Span>,
+    /// What agents may do without asking [default: the configured one; else edit]
+    #[arg(long, value_name = "WHAT")]
+    permit: Option<PermitArg>,
+    /// The model that agents use [default: their own]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Agents hand things in by files, also those that could use the server
+    #[arg(long)]
+    by_file: bool,
+    /// What its folder is called [default: the first words of the request]
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+    /// A program that plays every agent: it gets each prompt on its standard input
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// A flow: the name of its folder, or the beginning of its id [default: the newest that has not ended]
+    #[arg(value_name = "FLOW")]
+    flow: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// A flow: the name of its folder, or the beginning of its id [default: the newest that has not ended]
+    #[arg(long, value_name = "FLOW")]
+    flow: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Verdict {
+    Approve,
+    Reject,
+    Changes,
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    match &args.command {
+        Command::Start(start) => begin(app, start),
+        Command::Status { which, watch } => status(app, which.flow.as_deref(), *watch),
+        Command::Resume(which) => resume(app, which.flow.as_deref()),
+        Command::Decide { decision, text, which } => {
+            decide(app, *decision, text.as_deref(), which.flow.as_deref())
+        }
+        Command::Stop(which) => stop(app, which.flow.as_deref()),
+        Command::List => list(app),
+        Command::Graph { name } => print_graph(app, name.as_deref()),
+    }
+}
+
+fn begin(app: &App<'_>, args: &Start) -> Outcome {
+    if args.request.trim().is_empty() {
+        return Err(usage("there is nothing to be done in the request").into());
+    }
+    app.need_trust()?;
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let library = Library::new(&disk);
+    let (_, definition) = find_flow(&library, &args.name, &layout)?;
+    let phases: BTreeSet<&str> = definition.phase.iter().map(|phase| phase.name.as_str()).collect();
+    let known = |name: &str| {
+        let wrong = || usage(format!("the flow `{}` has no phase `{name}`", args.name));
+        let all: Vec<&str> = phases.iter().copied().collect();
+        let told =
+            || wrong().suggest(name, all.iter().copied()).hint(format!("its phases: {}", all.join(", ")));
+        if phases.contains(name) { Ok(()) } else { Err(Failure::from(told())) }
+    };
+    let mut agents = BTreeMap::new();
+    for item in &args.agent_for {
+        let (phase, agent) = item
+            .split_once('=')
+            .ok_or_else(|| usage(format!("--agent-for takes PHASE=NAME, not `{item}`")))?;
+        known(phase)?;
+        agents.insert(phase.to_owned(), agent.to_owned());
+    }
+    args.with.iter().try_for_each(|phase| known(phase))?;
+    if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+        return Err(usage("--max-cost has to be above 0").into());
+    }
+    let folder = app.project.join(".callsheet").join(definition.folder.name());
+    let is_taken = |name: &str| folder.join(name).exists() || folder.join("archive").join(name).exists();
+    let name = match &args.id {
+        Some(id) if !callsheet_core::is_name(id) || id == "archive" => {
+            return Err(usage(format!("`{id}` cannot be the name of a folder")).into());
+        }
+        Some(id) if is_taken(id) => {
+            let message = format!("there is a flow `{id}` already");
+            return Err(Diag::error(Code::RunRefused, message)
+                .hint("`callsheet flow resume` goes on with one")
+                .into());
+        }
+        Some(id) => id.clone(),
+        None => name_for(&args.request, is_taken),
+    };
+    let plan = Plan {
+        flow: args.name.clone(),
+        definition,
+        name,
+        agent: args
+            .agent
+            .clone()
+            .or_else(|| app.config.agent.value.clone().filter(|_| args.program.is_empty())),
+        agents,
+        program: args.program.clone(),
+        checks: checks(app, &args.check)?,
+        permit: args.permit.map_or(app.config.permit.value, |permit| permit.0),
+        model: args.model.clone(),
+        timeout_ms: args.timeout.or(app.config.timeout.value).map(Span::millis),
+        by_file: args.by_file,
+    };
+    // All that is missing is told before anything is done.
+    let wanted =
+        plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
+    for phase in wanted {
+        let agent = plan.agent(phase)?;
+        callsheet_core::find_agent(&library, &agent, &layout)?;
+    }
+    let max_cost = args.max_cost.or(app.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
+    let settings = Settings {
+        jobs: args.jobs.max(1),
+        with: args.with.iter().cloned().collect(),
+        single_coder: args.single_coder,
+        max_cost,
+    };
+    let id = new_id().ok_or_else(|| Diag::error(Code::LedgerFailed, "an id could not be made"))?;
+    let more =
+        serde_json::to_value(&plan).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+    let started = Event::Started { request: args.request.clone(), settings, more };
+    let known = Known { id, plan, events: Vec::new(), state: Default::default(), times: Default::default() };
+    app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
+    let ledger = app.create_ledger()?;
+    drive(app, ledger, known, |driver| driver.happen(started, By::Person))
+}
+
+fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let known = find(&mut ledger, flow)?;
+    app.need_trust()?;
+    let events = known.events.clone();
+    drive(app, ledger, known, |driver| driver.resume(&events))
+}
+
+fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>) -> Outcome {
+    let refused = |message: String| Diag::error(Code::RunRefused, message);
+    if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
+        return Err(refused("an agent cannot decide about what it did".into()).into());
+    }
+    let decision = match (verdict, text.filter(|text| !text.trim().is_empty())) {
+        (Verdict::Approve, _) => Decision::Approve,
+        (Verdict::Reject, _) => Decision::Reject,
+        (Verdict::Changes, Some(text)) => Decision::Changes(text.to_owned()),
+        (Verdict::Changes, None) => return Err(usage("say what has to be changed").into()),
+    };
+    let mut ledger = app.open_ledger()?;
+    let known = find(&mut ledger, flow)?;
+    if word(&known.state) != "waiting" {
+        let message =
+            format!("the flow `{}` waits for no decision: it is {}", known.plan.name, word(&known.state));
+        return Err(refused(message).into());
+    }
+    app.need_trust()?;
+    drive(app, ledger, known, |driver| driver.happen(Event::Decided { decision }, By::Person))
+}
+
+/// Does what `begin` leads to, until the flow has ended or a person is needed.
+fn drive(
+    app: &App<'_>,
+    ledger: Ledger,
+    known: Known,
+    begin: impl FnOnce(&mut Driver<'_>) -> Result<Vec<Action>, Failure>,
+) -> Outcome {
+    let desk = Desk::of(&known.id)?;
+    let seat = desk.sit()?.ok_or_else(|| {
+        Diag::error(Code::RunRefused, format!("the flow `{}` is driven by another process", known.plan.name))
+    })?;
+    desk.forget_stop();
+    let id = known.id.clone();
+    let interrupt = Interrupt::listen()?;
+    let mut driver = Driver::new(app, ledger, known, interrupt.clone())?;
+    let actions = begin(&mut driver)?;
+    let lanes = driver.lanes();
+    let line = || match lanes.lock() {
+        Ok(lanes) => lanes.values().map(|lane| lane.line()).collect::<Vec<_>>().join("  |  "),
+        Err(_) => String::new(),
+    };
+    let driven = app.print.while_waiting(line, || driver.drive(actions));
+    let state = driver.state().clone();
+    drop(driver);
+    drop(seat);
+    if state.has_ended() {
+        desk.clear();
+    }
+    driven?;
+    let mut ledger = app.open_ledger()?;
+    let known = Known::read(&mut ledger, &id)?.ok_or_else(not_found)?;
+    if app.print.json {
+        app.print.stream(&status_json(&known, false))?;
+    } else {
+        app.print.data(status_page(app.print, &known, true).as_bytes())?;
+        if word(&known.state) == "waiting" {
+            app.print.say("decide with `callsheet flow decide approve|reject|changes \"…\"`");
+        }
+    }
+    Ok(match word(&state) {
+        "done" => 0,
+        _ if interrupt.is_set() => INTERRUPTED,
+        _ => FINDING,
+    })
+}
+
+fn not_found() -> Failure {
+    Diag::error(Code::TaskNotFound, "there is no such flow").hint("`callsheet flow list` lists them").into()
+}
+
+/// Every flow of the ledger, the oldest first.
+fn all(ledger: &mut Ledger) -> Result<Vec<Known>, Failure> {
+    let ids = ledger.flows().map_err(failure)?;
+    let mut all = Vec::new();
+    for id in ids {
+        all.extend(Known::read(ledger, &id)?);
+    }
+    Ok(all)
+}
+
+fn find(ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
+    let mut flows = all(ledger)?;
+    let Some(name) = name else {
+        let open = flows.iter().rposition(|known| !known.state.has_ended());
+        let newest = open.or_else(|| flows.len().checked_sub(1));
+        return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found);
+    };
+    let mut fits: Vec<Known> = flows
+        .into_iter()
+        .filter(|known| known.plan.name == name || known.id.as_str().starts_with(name))
+        .collect();
+    match fits.len() {
+        0 => Err(not_found()),
+        1 => Ok(fits.remove(0)),
+        _ => {
+            let ids = fits.iter().map(|known| known.id.to_string());
+            Err(Diag::error(Code::RunAmbiguous, format!("several flows are called `{name}`"))
+                .looked(ids)
+                .into())
+        }
+    }
+}
+
+fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let mut last = String::new();
+    loop {
+        let known = find(&mut ledger, flow)?;
+        let driven = is_driven(&known.id);
+        let page = match app.print.json {
+            true => format!("{}\n", status_json(&known, driven)),
+            false => status_page(app.print, &known, driven),
+        };
+        if page != last {
+            if app.print.json {
+                app.print.stream(&status_json(&known, driven))?;
+            } else {
+                app.print.data(page.as_bytes())?;
+            }
+            last = page;
+        }
+        if !watch || word(&known.state) != "running" {
+            return Ok(0);
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
+    let mut ledger = app.open_ledger()?;
+    let known = find(&mut ledger, flow)?;
+    let refused = |message: String| Failure::from(Diag::error(Code::RunRefused, message));
+    if !is_driven(&known.id) {
+        return Err(refused(format!(
+            "nothing of the flow `{}` runs: it is {}",
+            known.plan.name,
+            word(&known.state)
+        )));
+    }
+    Desk::of(&known.id)?.ask_to_stop()?;
+    for _ in 0..600 {
+        if !is_driven(&known.id) {
+            return status(app, Some(known.id.as_str()), false);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Err(refused(format!("the flow `{}` was told to stop, and has not yet", known.plan.name)))
+}
+
+fn list(app: &App<'_>) -> Outcome {
+    let mut flows = all(&mut app.open_ledger()?)?;
+    flows.reverse();
+    if app.print.json {
+        let all: Vec<_> = flows.iter().map(|known| status_json(known, is_driven(&known.id))).collect();
+        return app.print.value(&json!({ "flows": all }));
+    }
+    let page: String = flows
+        .iter()
+        .map(|known| {
+            let started = known.times.0.get(..19).unwrap_or_default();
+            let (name, flow) = (&known.plan.name, &known.plan.flow);
+            format!("{started}  {flow:<8} {:<10} {:<20} {name}\n", word(&known.state), known.state.phase)
+        })
+        .collect();
+    app.print.data(page.as_bytes())?;
+    Ok(0)
+}
+
+fn print_graph(app: &App<'_>, name: Option<&str>) -> Outcome {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let is_file =
+        name.is_some_and(|name| names_in(&disk, "flows", &layout).iter().any(|known| known == name));
+    let text = if let Some(name) = name.filter(|_| is_file) {
+        graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None)
+    } else {
+        let known = find(&mut app.open_ledger()?, name)?;
+        graph(&known.plan.definition, Some(&known.state))
+    };
+    app.print.data(text.as_bytes())?;
+    Ok(0)
+}

@@ -1,0 +1,207 @@
+//! The folder of a flow: its documents, what was set aside of earlier rounds, and what it shows of itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::flow::{Folder as Kind, Session, State, session_state};
+use callsheet_core::submission::Changes;
+use callsheet_run::Folder;
+use callsheet_store::now;
+use globset::GlobBuilder;
+
+use super::Plan;
+use crate::app::App;
+use crate::session::{failed, open};
+use crate::state::private_folder;
+
+#[derive(Clone, Debug)]
+pub(crate) struct FlowFolder {
+    pub(crate) path: PathBuf,
+    /// Relative to the project.
+    pub(crate) relative: String,
+    kind: Kind,
+}
+
+impl FlowFolder {
+    pub(crate) fn open(app: &App<'_>, plan: &Plan) -> Result<Self, Failure> {
+        let relative = plan.folder();
+        let path = app.project.join(&relative);
+        let archived = archived(&path);
+        if !path.exists() && archived.exists() {
+            return Ok(Self { path: archived, relative, kind: plan.definition.folder });
+        }
+        private_folder(&path)?;
+        Ok(Self { path, relative, kind: plan.definition.folder })
+    }
+
+    fn folder(&self) -> Result<Folder, Failure> {
+        open(&self.path)
+    }
+
+    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Failure> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let changes = Changes { write: files.clone(), remove: Vec::new() };
+        self.folder()?.apply(&changes).map_err(|error| failed(&error))
+    }
+
+    /// Adds what a person wants changed; the same again is not added twice.
+    pub(crate) fn note_changes(&self, file: &str, changes: &str) -> Result<(), Failure> {
+        let changes = changes.trim();
+        let add = |text: &str| match text.trim_end().ends_with(changes) {
+            true => (text.to_owned(), ()),
+            false if text.trim().is_empty() => (format!("{changes}\n"), ()),
+            false => (format!("{}\n\n{changes}\n", text.trim_end()), ()),
+        };
+        self.folder()?.update(file, u64::MAX, add).map_err(|error| failed(&error))
+    }
+
+    /// Every file below the folder, relative to it, but for what was set aside.
+    pub(crate) fn files(&self) -> Vec<String> {
+        files_below(&self.path, "earlier")
+    }
+
+    /// The files that one of `patterns` names.
+    pub(crate) fn matching(&self, patterns: &[String]) -> Vec<String> {
+        let globs: Vec<_> = patterns
+            .iter()
+            .filter_map(|pattern| GlobBuilder::new(pattern).literal_separator(true).build().ok())
+            .map(|glob| glob.compile_matcher())
+            .collect();
+        self.files().into_iter().filter(|file| globs.iter().any(|glob| glob.is_match(file))).collect()
+    }
+
+    /// Moves what `patterns` name to the folder `aside`; answers with what is there.
+    pub(crate) fn set_aside(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Failure> {
+        let to = self.path.join(aside);
+        for file in self.matching(patterns) {
+            let (from, to) = (self.path.join(&file), to.join(&file));
+            let moved = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(&from, &to));
+            moved.map_err(|error| cannot(&from, &error))?;
+        }
+        Ok(files_below(&to, ""))
+    }
+
+    /// Copies the documents to where a lane works, and says where they are there.
+    pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Failure> {
+        let there = worktree.join(&self.relative);
+        for file in self.files() {
+            copy(&self.path.join(&file), &there.join(&file))?;
+        }
+        fs::create_dir_all(&there).map_err(|error| cannot(&there, &error))?;
+        Ok(there)
+    }
+
+    /// Takes over what a lane wrote of the documents that are its own.
+    pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Failure> {
+        let there = Self { path: worktree.join(&self.relative), ..self.clone() };
+        let mut write = BTreeMap::new();
+        for file in there.matching(patterns) {
+            let path = there.path.join(&file);
+            let meta = path.symlink_metadata().map_err(|error| cannot(&path, &error))?;
+            // A link could lead anywhere.
+            if meta.is_file() {
+                let text = fs::read_to_string(&path).map_err(|error| cannot(&path, &error))?;
+                write.insert(file, text);
+            }
+        }
+        self.write(&write)
+    }
+
+    pub(crate) fn shows_state(&self) -> bool {
+        self.kind == Kind::Sessions && self.path.exists()
+    }
+
+    pub(crate) fn show(&self, plan: &Plan, state: &State, last_event: &str) -> Result<(), Failure> {
+        let updated_at = now();
+        let session = Session {
+            feature_dir: &self.relative,
+            session_name: &plan.name,
+            last_event,
+            updated_at: &updated_at,
+        };
+        let shown = session_state(&plan.definition, state, &session);
+        self.write(&BTreeMap::from([("state.json".to_owned(), format!("{shown:#}\n"))]))
+    }
+
+    /// What only we write while agents work.
+    pub(crate) fn own(&self) -> Vec<PathBuf> {
+        vec![self.path.join("state.json"), self.path.join("earlier/")]
+    }
+
+    /// The flow is done: its folder goes to the others that are.
+    pub(crate) fn archive(&mut self) -> Result<(), Failure> {
+        let to = archived(&self.path);
+        if self.path == to || !self.path.exists() {
+            return Ok(());
+        }
+        let moved = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(&self.path, &to));
+        moved.map_err(|error| cannot(&self.path, &error))?;
+        self.path = to;
+        Ok(())
+    }
+}
+
+/// Where the folder is once its flow is done.
+fn archived(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    match path.parent() {
+        Some(folder) if folder.file_name().is_some_and(|name| name == "archive") => path.to_owned(),
+        Some(folder) => folder.join("archive").join(name),
+        None => path.to_owned(),
+    }
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Diag::error(Code::OutputFailed, format!("`{}`: {error}", path.display())).into()
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    if !from.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+        return Ok(());
+    }
+    let copied = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(from, to));
+    copied.map(drop).map_err(|error| cannot(to, &error))
+}
+
+/// Files in byte order, without those in the folder `but`.
+fn files_below(root: &Path, but: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(root.join(&folder)).into_iter().flatten().flatten() {
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.extend((path != but).then_some(path)),
+                Ok(_) => files.push(path),
+                Err(_) => {}
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// A name for a folder from a person's words, that no other folder has.
+pub(crate) fn name_for(request: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut name = String::new();
+    for word in request.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        if name.len() + word.len() > 40 {
+            break;
+        }
+        if !name.is_empty() {
+            name.push('-');
+        }
+        name.push_str(&word.to_ascii_lowercase());
+    }
+    if name.is_empty() || name == "archive" {
+        name = "change".into();
+    }
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
+}

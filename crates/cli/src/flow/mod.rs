@@ -1,0 +1,370 @@
+//! Driving a flow: the machine of the core decides, and what it decides is in the ledger before it is done.
+
+mod folder;
+mod lane;
+mod plan;
+mod view;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use callsheet_core::Library;
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::flow::{Action, At, Decision, Event, Lane, State, collect, fold, prepare, step};
+use callsheet_core::record::{self, By, Decided, Id};
+use callsheet_run::Git;
+use callsheet_store::Ledger;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::drive::{Interrupt, Progress, Stopper};
+use crate::ledger::failure;
+use crate::state::Desk;
+
+pub(crate) use folder::{FlowFolder, name_for};
+pub(crate) use plan::Plan;
+pub(crate) use view::{status_json, status_page, word};
+
+use lane::LaneJob;
+
+/// A flow as the ledger has it.
+pub(crate) struct Known {
+    pub(crate) id: Id,
+    pub(crate) plan: Plan,
+    pub(crate) events: Vec<Event>,
+    pub(crate) state: State,
+    /// When it was started, and when something happened last.
+    pub(crate) times: (String, String),
+}
+
+impl Known {
+    /// Reads a flow from its records alone.
+    pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Failure> {
+        let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
+        for record in ledger.records_of_flow(id).map_err(failure)? {
+            let Some(record::Event::Decided(decided)) = record.event().map_err(failure)? else { continue };
+            if let Ok(event) = serde_json::from_value::<Event>(decided.detail) {
+                events.push(event);
+                if times.0.is_empty() {
+                    times.0.clone_from(&record.at);
+                }
+                times.1 = record.at;
+            }
+        }
+        let Some(Event::Started { more, .. }) = events.first() else { return Ok(None) };
+        let damaged = |error: serde_json::Error| {
+            Diag::error(Code::LedgerDamaged, format!("flow {id} cannot be read: {error}"))
+        };
+        let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
+        let state = fold(&plan.definition, &events);
+        Ok(Some(Self { id: id.clone(), plan, events, state, times }))
+    }
+
+    /// Every run, in order.
+    pub(crate) fn runs(&self) -> Vec<&str> {
+        let mut runs: Vec<&str> = Vec::new();
+        for event in &self.events {
+            if let Event::LaneStarted { run, .. } = event
+                && !runs.contains(&run.as_str())
+            {
+                runs.push(run);
+            }
+        }
+        runs
+    }
+}
+
+/// What a lane's thread tells the one that decides.
+enum Told {
+    /// A run is ready; it starts when the answer is given.
+    Ready { entry: u32, lane: String, run: String, go: SyncSender<()> },
+    Ended {
+        entry: u32,
+        lane: String,
+        run: String,
+        evidence: std::collections::BTreeSet<String>,
+        cost: u64,
+        talk: Vec<Diag>,
+    },
+    /// It could not be started at all.
+    Failed { lane: String, failure: Failure },
+}
+
+/// How often it is looked whether somebody wants the flow to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// What shows a session's state is not written more often than this.
+const SHOW: Duration = Duration::from_millis(200);
+
+pub(crate) struct Driver<'a> {
+    app: &'a App<'a>,
+    id: Id,
+    plan: Plan,
+    state: State,
+    ledger: Ledger,
+    folder: FlowFolder,
+    desk: Desk,
+    interrupt: Interrupt,
+    /// The last run of each lane of this entry.
+    last_runs: BTreeMap<(u32, String), String>,
+    last_event: String,
+    shown: Option<Instant>,
+    lanes: Arc<Mutex<BTreeMap<String, Arc<Progress>>>>,
+}
+
+impl<'a> Driver<'a> {
+    pub(crate) fn new(
+        app: &'a App<'a>,
+        ledger: Ledger,
+        known: Known,
+        interrupt: Interrupt,
+    ) -> Result<Self, Failure> {
+        let folder = FlowFolder::open(app, &known.plan)?;
+        let mut last_runs = BTreeMap::new();
+        for event in &known.events {
+            if let Event::LaneStarted { entry, lane, run } = event {
+                last_runs.insert((*entry, lane.clone()), run.clone());
+            }
+        }
+        Ok(Self {
+            app,
+            desk: Desk::of(&known.id)?,
+            id: known.id,
+            plan: known.plan,
+            state: known.state,
+            ledger,
+            folder,
+            interrupt,
+            last_runs,
+            last_event: String::new(),
+            shown: None,
+            lanes: Arc::default(),
+        })
+    }
+
+    /// The lanes that run now, for a person who watches.
+    pub(crate) fn lanes(&self) -> Arc<Mutex<BTreeMap<String, Arc<Progress>>>> {
+        Arc::clone(&self.lanes)
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Records what happened, and says what is to be done about it.
+    pub(crate) fn happen(&mut self, event: Event, by: By) -> Result<Vec<Action>, Failure> {
+        let detail = json!(event);
+        let name = detail["event"].as_str().unwrap_or_default().to_owned();
+        let what = if self.state.phase.is_empty() { "flow".into() } else { self.state.phase.clone() };
+        let decided = Decided { by, what, decision: name.clone(), detail: detail.clone() };
+        let seq =
+            self.ledger.append(None, Some(&self.id), &record::Event::Decided(decided)).map_err(failure)?;
+        let (state, actions) = step(&self.plan.definition, std::mem::take(&mut self.state), &event);
+        self.state = state;
+        if let Event::LaneStarted { entry, lane, run } = event {
+            self.last_runs.insert((entry, lane), run);
+        }
+        self.last_event = name;
+        self.tell(seq, detail)?;
+        Ok(actions)
+    }
+
+    /// One line per event, for programs.
+    fn tell(&self, seq: u64, mut event: Value) -> Result<(), Failure> {
+        if self.app.print.json {
+            // What it was started with is in the ledger; here it would hide the rest.
+            if let Some(event) = event.as_object_mut() {
+                event.remove("more");
+            }
+            let line = json!({ "seq": seq, "flow": self.id, "phase": self.state.phase, "event": event["event"], "data": event });
+            self.app.print.stream(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out `actions`, and what follows from them, until nothing is left to do without a person.
+    pub(crate) fn drive(&mut self, actions: Vec<Action>) -> Result<(), Failure> {
+        thread::scope(|scope| {
+            let (send, receive) = mpsc::channel();
+            let mut running: BTreeMap<String, Arc<Stopper>> = BTreeMap::new();
+            let result = self.work(scope, actions, &send, &receive, &mut running);
+            if result.is_err() {
+                // Nothing works on while nobody decides.
+                running.values().for_each(|stopper| stopper.end());
+            }
+            result
+        })
+    }
+
+    fn work<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        actions: Vec<Action>,
+        send: &Sender<Told>,
+        receive: &Receiver<Told>,
+        running: &mut BTreeMap<String, Arc<Stopper>>,
+    ) -> Result<(), Failure>
+    where
+        'a: 'scope,
+    {
+        let mut queue: VecDeque<Action> = actions.into();
+        let mut failed: Option<Failure> = None;
+        loop {
+            while let Some(action) = queue.pop_front() {
+                match action {
+                    Action::Enter { entry, keep, .. } => queue.extend(self.enter(entry, keep)?),
+                    Action::Run { entry, phase, lane, worktree } => {
+                        let stopper = Arc::new(Stopper::new(&Interrupt::default()));
+                        running.insert(lane.id.clone(), Arc::clone(&stopper));
+                        let job = self.job(entry, &phase, lane, worktree)?;
+                        let (app, send) = (self.app, send.clone());
+                        scope.spawn(move || job.run(app, &send, &stopper));
+                    }
+                    Action::Merge { entry, lane } => queue.extend(self.merge(entry, lane)?),
+                    Action::Write { changes } => {
+                        self.folder.note_changes(&self.plan.definition.changes, &changes)?
+                    }
+                    Action::Stop => running.values().for_each(|stopper| stopper.end()),
+                    Action::Finish { done } => self.finish(done)?,
+                    Action::Ask { .. } => {}
+                    Action::Ignore { why } => self.app.print.note(&why),
+                }
+            }
+            self.show(running.is_empty())?;
+            if running.is_empty() {
+                return failed.map_or(Ok(()), Err);
+            }
+            match receive.recv_timeout(LOOK) {
+                Ok(Told::Ready { entry, lane, run, go }) => {
+                    queue.extend(self.happen(Event::LaneStarted { entry, lane, run }, By::Flow)?);
+                    // A thread that is gone says so itself.
+                    let _ = go.send(());
+                }
+                Ok(Told::Ended { entry, lane, run, evidence, cost, talk }) => {
+                    running.remove(&lane);
+                    self.forget(&lane);
+                    self.app.print.talk(&talk);
+                    // What was ended because the flow was stopped is run again when it is resumed.
+                    if !self.state.stopped && failed.is_none() {
+                        let event = Event::LaneEnded { entry, lane, run, evidence, cost };
+                        queue.extend(self.happen(event, By::Flow)?);
+                    }
+                }
+                Ok(Told::Failed { lane, failure }) => {
+                    running.remove(&lane);
+                    self.forget(&lane);
+                    failed.get_or_insert(failure);
+                    running.values().for_each(|stopper| stopper.end());
+                }
+                Err(_) => {}
+            }
+            if !self.state.stopped && (self.interrupt.is_set() || self.desk.is_asked_to_stop()) {
+                queue.extend(self.happen(Event::Stopped, By::Person)?);
+            }
+        }
+    }
+
+    fn forget(&self, lane: &str) {
+        if let Ok(mut lanes) = self.lanes.lock() {
+            lanes.remove(lane);
+        }
+    }
+
+    /// Reads what the phase consists of now, and sets aside what an earlier round left.
+    fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<Action>, Failure> {
+        let disk = self.app.disk(Some(self.folder.path.clone()));
+        let library = Library::new(&disk);
+        let layout = self.app.config.layout();
+        self.folder.write(&collect(&self.plan.definition, &library)?)?;
+        // What was written is not what was listed before.
+        let disk = self.app.disk(Some(self.folder.path.clone()));
+        let library = Library::new(&disk);
+        let prepared = match prepare(&self.plan.definition, &self.state, &library, &layout) {
+            Ok(prepared) => prepared,
+            Err(Failure(diags)) => {
+                let why = diags.iter().map(ToString::to_string).collect();
+                return self.happen(Event::Refused { entry, why }, By::Flow);
+            }
+        };
+        let phase = self.plan.definition.phase(&self.state.phase);
+        let stale: Vec<String> = match phase {
+            Some(phase) if !keep => phase.stale().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let aside = self.folder.set_aside(&stale, &callsheet_core::flow::aside(entry))?;
+        let mut groups = prepared.groups;
+        if !Git::at(&self.app.project).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
+            // Without git there are no worktrees; lanes that own different files can share one.
+            groups.iter_mut().for_each(|group| group.worktrees = false);
+        }
+        self.happen(Event::Entered { entry, groups, again: prepared.again, aside }, By::Flow)
+    }
+
+    fn job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob, Failure> {
+        let phase = self.plan.definition.phase(phase).cloned();
+        let phase = phase.ok_or_else(|| Diag::error(Code::FlowBad, "the flow has no such phase"))?;
+        let progress = Arc::new(Progress::new(format!("{} {}", phase.name, lane.id)));
+        if let Ok(mut lanes) = self.lanes.lock() {
+            lanes.insert(lane.id.clone(), Arc::clone(&progress));
+        }
+        let spent = self.state.cost;
+        let left = self.state.max_cost.map(|most| most.saturating_sub(spent) as f64 / 1e6);
+        Ok(LaneJob {
+            flow: self.id.clone(),
+            before: self.last_runs.get(&(entry, lane.id.clone())).and_then(|run| Id::parse(run)),
+            // All that a request is made from; the lanes of a large phase are not copied for each of them.
+            state: State {
+                request: self.state.request.clone(),
+                phase: self.state.phase.clone(),
+                again: self.state.again,
+                entry,
+                ..State::default()
+            },
+            plan: self.plan.clone(),
+            folder: self.folder.clone(),
+            max_cost_usd: left,
+            single_coder: self.state.settings.single_coder,
+            phase,
+            lane,
+            worktree,
+            progress,
+        })
+    }
+
+    fn merge(&mut self, entry: u32, lane: String) -> Result<Vec<Action>, Failure> {
+        let conflicts = lane::merge(self.app, &self.folder, entry, &lane)?;
+        self.happen(Event::Merged { entry, lane, conflicts }, By::Flow)
+    }
+
+    fn finish(&mut self, done: bool) -> Result<(), Failure> {
+        self.show(true)?;
+        if done && self.plan.definition.archive {
+            self.folder.archive()?;
+        }
+        Ok(())
+    }
+
+    /// A session shows its state to those who look into its folder.
+    fn show(&mut self, now: bool) -> Result<(), Failure> {
+        let late = self.shown.is_none_or(|shown| shown.elapsed() >= SHOW);
+        if self.folder.shows_state() && (now || late) {
+            self.shown = Some(Instant::now());
+            self.folder.show(&self.plan, &self.state, &self.last_event)?;
+        }
+        Ok(())
+    }
+
+    /// What has to be done again after a crash: what was decided, and perhaps not done.
+    pub(crate) fn resume(&mut self, events: &[Event]) -> Result<Vec<Action>, Failure> {
+        if let Some(Event::Decided { decision: Decision::Changes(changes) }) = events.last() {
+            self.folder.note_changes(&self.plan.definition.changes, changes)?;
+        }
+        if self.state.has_ended() {
+            self.finish(self.state.at == At::Done)?;
+            return Ok(Vec::new());
+        }
+        self.happen(Event::Resumed, By::Person)
+    }
+}

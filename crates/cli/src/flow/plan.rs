@@ -1,0 +1,59 @@
+//! What a flow was started with: in its first record, so that whoever resumes it needs nothing else.
+
+use std::collections::BTreeMap;
+
+use callsheet_core::agent::Permit;
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::fact::CheckSpec;
+use callsheet_core::flow::{Flow, Phase};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Plan {
+    /// The flow's name.
+    pub(crate) flow: String,
+    /// What it was when it was started: a file that changes later changes nothing.
+    pub(crate) definition: Flow,
+    /// What its folder is called.
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<String>,
+    /// Agents for single phases.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) agents: BTreeMap<String, String>,
+    /// A program that plays every agent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) program: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) checks: Vec<CheckSpec>,
+    pub(crate) permit: Permit,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+    /// Agents that can be attached to the server are not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) by_file: bool,
+}
+
+impl Plan {
+    /// Who is asked in a phase.
+    pub(crate) fn agent(&self, phase: &Phase) -> Result<String, Failure> {
+        let named = self.agents.get(&phase.name).or(self.agent.as_ref()).or(phase.agent.as_ref()).cloned();
+        let named = named.or_else(|| (!self.program.is_empty()).then(|| "command".to_owned()));
+        named.ok_or_else(|| {
+            let message = format!("it is not said which agent does `{}`", phase.name);
+            let hint = format!(
+                "name one with --agent or --agent-for {}=NAME, or give a program after `--`",
+                phase.name
+            );
+            Diag::error(Code::UsageBad, message).hint(hint).into()
+        })
+    }
+
+    /// The flow's folder, relative to the project.
+    pub(crate) fn folder(&self) -> String {
+        format!(".callsheet/{}/{}", self.definition.folder.name(), self.name)
+    }
+}

@@ -1,0 +1,90 @@
+//! What a flow looks like from outside.
+
+use callsheet_core::diag::visible;
+use callsheet_core::flow::{At, State, Why};
+use serde_json::{Value, json};
+
+use super::Known;
+use crate::print::{Paint, Print};
+
+/// Where a flow is, in one word.
+pub(crate) fn word(state: &State) -> &'static str {
+    match &state.at {
+        _ if state.stopped => "stopped",
+        At::New => "new",
+        At::Entering | At::Running => "running",
+        At::Waiting { .. } => "waiting",
+        At::Done => "done",
+        At::Rejected => "rejected",
+    }
+}
+
+/// Why a person is asked, in words.
+pub(crate) fn reasons(state: &State) -> Vec<String> {
+    let At::Waiting { why } = &state.at else { return Vec::new() };
+    let reason = |why: &Why| match why {
+        Why::Decision => format!("`{}` is for a person to decide", state.phase),
+        Why::Evidence { lane, lacks } => format!("`{lane}` has no evidence for {}", lacks.join(", ")),
+        Why::Conflicts { lane, paths } => format!("`{lane}` cannot be merged: {}", paths.join(", ")),
+        Why::Limit { phase } => format!("`{phase}` was entered as often as it may be"),
+        Why::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
+        Why::Cost => "as much was spent as may be".to_owned(),
+    };
+    why.iter().map(reason).collect()
+}
+
+pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
+    let state = &known.state;
+    let running: Vec<Value> =
+        state.running().map(|(lane, run)| json!({ "lane": lane.id, "run": run })).collect();
+    json!({
+        "flow": known.id,
+        "name": known.plan.flow,
+        "folder": known.plan.folder(),
+        "request": state.request,
+        "state": word(state),
+        "phase": state.phase,
+        "round": state.round(),
+        "running": running,
+        "driven": driven,
+        "waits_for": reasons(state),
+        "cost_usd": state.cost as f64 / 1e6,
+        "runs": known.runs(),
+        "started": known.times.0,
+        "last": known.times.1,
+    })
+}
+
+pub(crate) fn status_page(print: &Print, known: &Known, driven: bool) -> String {
+    let state = &known.state;
+    let word = match word(state) {
+        "running" if !driven => "left alone: `callsheet flow resume`",
+        word => word,
+    };
+    let paint = match &state.at {
+        At::Done => Paint::Green,
+        At::Rejected => Paint::Red,
+        _ => Paint::Yellow,
+    };
+    let mut page = format!(
+        "{} {}  {}\n",
+        visible(&known.plan.flow),
+        visible(&known.plan.name),
+        print.paint(paint, word)
+    );
+    let mut row = |name: &str, text: String| page += &format!("  {name:<10} {}\n", visible(&text));
+    row("request", state.request.lines().next().unwrap_or_default().to_owned());
+    row("phase", format!("{}, round {}", state.phase, state.round()));
+    for (lane, run) in state.running() {
+        row("runs", format!("{} {}", lane.id, run.unwrap_or_default()));
+    }
+    for reason in reasons(state) {
+        row("waits for", reason);
+    }
+    if state.cost > 0 {
+        row("cost", format!("${:.2}", state.cost as f64 / 1e6));
+    }
+    row("folder", known.plan.folder());
+    row("flow", known.id.to_string());
+    page
+}

@@ -1,0 +1,178 @@
+//! Lanes that work at once: each in a worktree of its own, made from the project as it is, and put together in order.
+//!
+//! Nothing is committed to a branch that a person uses, and their index is left alone. What a lane changed is copied to
+//! the project only where the project is still as the lane found it: anything else is a conflict, and then nothing is.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::git::{Git, GitError, text};
+use crate::worktree::{Worktree, worktree_from};
+
+/// A path that a lane changed, with what git calls the contents before and after.
+struct Moved {
+    path: String,
+    before: Option<String>,
+    after: Option<String>,
+    /// It is something that cannot be copied, such as another repository.
+    odd: bool,
+}
+
+/// A worktree for a lane, from the project as it is now, uncommitted work included. One that is there already is used
+/// again.
+pub fn lane_worktree(git: &Git, home: &Path, name: &str) -> Result<Worktree, GitError> {
+    worktree_from(git, home, name, || {
+        let start = snapshot(git, home, name)?;
+        fs::write(start_of(home, name), &start).map_err(|error| failed(&error))?;
+        Ok(start)
+    })
+}
+
+/// Where it is kept what a lane started from. The lane itself could change what git remembers of it.
+fn start_of(home: &Path, name: &str) -> PathBuf {
+    home.join(format!("{name}.start"))
+}
+
+fn failed(error: &io::Error) -> GitError {
+    GitError { what: "worktree".into(), why: error.to_string() }
+}
+
+/// A commit of everything that git follows or would, but for what is ours.
+fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
+    let tree = tree_of(git, &home.join(format!("{name}.index")))?;
+    let head = git.head()?;
+    let mut args = vec!["commit-tree", "-m", "callsheet: what a lane starts from"];
+    if let Some(head) = &head {
+        args.extend(["-p", head]);
+    }
+    args.push(&tree);
+    Ok(text(&git.done_as_us(&args, None)?).trim().to_owned())
+}
+
+/// The files of a worktree as a tree, by way of an index that nobody else uses.
+fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
+    if let Some(folder) = index.parent() {
+        fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    }
+    // From the person's index, so that only what changed is read again.
+    let theirs = text(&git.done(&["rev-parse", "--path-format=absolute", "--git-path", "index"], "")?);
+    match fs::copy(theirs.trim_end_matches('\n'), index) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
+        Err(error) => return Err(failed(&error)),
+    }
+    git.done_as_us(&["add", "--all", "--", "."], Some(index))?;
+    // What is ours travels by itself.
+    git.done_as_us(
+        &["rm", "-r", "--cached", "--quiet", "--ignore-unmatch", "--", ".callsheet"],
+        Some(index),
+    )?;
+    let tree = git.done_as_us(&["write-tree"], Some(index))?;
+    // It would only be copied again.
+    let _ = fs::remove_file(index);
+    Ok(text(&tree).trim().to_owned())
+}
+
+/// Brings what was done in the lane's worktree into the project. Answers with the paths that were changed there as
+/// well; where there are any, nothing is brought. Doing it again changes nothing.
+pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec<String>, GitError> {
+    let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
+    let theirs = Git::at(lane)?.ok_or_else(gone)?;
+    let start = fs::read_to_string(start_of(home, name)).map_err(|error| failed(&error))?;
+    let tree = tree_of(&theirs, &home.join(format!("{name}.index")))?;
+    let raw = theirs.done(
+        &["diff-tree", "-r", "-z", "--no-renames", "--abbrev=40", "--end-of-options", &start, &tree],
+        "",
+    )?;
+    let moved = moved(&raw);
+    let mut conflicts = Vec::new();
+    let mut todo = Vec::new();
+    for file in &moved {
+        let now = now(git, &file.path);
+        if file.odd || now.is_err() {
+            conflicts.push(file.path.clone());
+        } else if now.as_ref().ok() == Some(&file.after) {
+            // It was brought before.
+        } else if now.as_ref().ok() == Some(&file.before) {
+            todo.push(file);
+        } else {
+            conflicts.push(file.path.clone());
+        }
+    }
+    if !conflicts.is_empty() {
+        return Ok(conflicts);
+    }
+    for file in todo {
+        let (from, to) = (theirs.top().join(&file.path), git.top().join(&file.path));
+        let brought = if file.after.is_some() { bring(&from, &to) } else { fs::remove_file(&to) };
+        brought
+            .map_err(|error| GitError { what: "merge".into(), why: format!("`{}`: {error}", file.path) })?;
+    }
+    Ok(Vec::new())
+}
+
+/// Reads `:MODE MODE HASH HASH LETTER\0PATH\0`.
+fn moved(raw: &[u8]) -> Vec<Moved> {
+    let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+    let mut all = Vec::new();
+    while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+        let head = text(head);
+        let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        let [old_mode, new_mode, old, new, _] = words.as_slice() else { continue };
+        let at = |mode: &str, hash: &str| (mode != "000000").then(|| format!("{mode} {hash}"));
+        let path_text = std::str::from_utf8(path).map(str::to_owned);
+        all.push(Moved {
+            odd: path_text.is_err() || [old_mode, new_mode].contains(&&"160000"),
+            path: path_text.unwrap_or_else(|_| text(path)),
+            before: at(old_mode, old),
+            after: at(new_mode, new),
+        });
+    }
+    all
+}
+
+/// What the project has at a path now, as git would call it. Nothing is looked at through a link.
+fn now(git: &Git, path: &str) -> Result<Option<String>, GitError> {
+    let odd = || GitError { what: "merge".into(), why: format!("`{path}` is not reached by folders alone") };
+    let mut place = PathBuf::from(git.top());
+    let parts: Vec<&str> = path.split('/').collect();
+    let (name, folders) = parts.split_last().ok_or_else(odd)?;
+    for folder in folders {
+        place.push(folder);
+        match place.symlink_metadata() {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => return Err(odd()),
+            Err(_) => return Ok(None),
+        }
+    }
+    place.push(name);
+    let Ok(meta) = place.symlink_metadata() else { return Ok(None) };
+    if meta.is_symlink() {
+        let target = fs::read_link(&place).map_err(|_| odd())?;
+        let hash = git.done(&["hash-object", "--stdin"], target.to_str().ok_or_else(odd)?)?;
+        return Ok(Some(format!("120000 {}", text(&hash).trim())));
+    }
+    if !meta.is_file() {
+        return Err(odd());
+    }
+    let mode = if meta.permissions().mode() & 0o111 == 0 { "100644" } else { "100755" };
+    let hash = git.done(&["hash-object", "--", path], "")?;
+    Ok(Some(format!("{mode} {}", text(&hash).trim())))
+}
+
+/// Copies a file or a link, in the place of what is there.
+fn bring(from: &Path, to: &Path) -> io::Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let fresh = to.with_file_name(format!(".callsheet-{}", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    if from.symlink_metadata()?.is_symlink() {
+        symlink(fs::read_link(from)?, &fresh)?;
+    } else {
+        fs::copy(from, &fresh)?;
+    }
+    fs::rename(&fresh, to)
+}
