@@ -41,6 +41,8 @@ pub(super) struct LaneJob {
     pub(super) before: Option<Id>,
     pub(super) max_cost_usd: Option<f64>,
     pub(super) single_coder: bool,
+    /// The phase has no other lane.
+    pub(super) alone: bool,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -234,7 +236,7 @@ impl LaneJob {
             return Ok((submissions, talk));
         }
         let session = Session::open(app, Some(&self.folder.path))?;
-        let own = self.phase.ask.each.map(|_| self.phase.stale_of(&self.lane));
+        let own = (!self.alone).then(|| self.phase.stale_of(&self.lane));
         let is_own = |path: &str| own.as_ref().is_none_or(|own| own.iter().any(|own| own == path));
         let role = account.run.role.as_deref();
         let all = if role.is_some() {

@@ -277,7 +277,13 @@ impl<'a> Driver<'a> {
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
         let layout = self.app.config.layout();
-        self.folder.write(&collect(&self.plan.definition, &library)?)?;
+        let mut files = collect(&self.plan.definition, &library)?;
+        if let Some(file) =
+            self.plan.definition.request.as_ref().filter(|file| !self.folder.path.join(file).exists())
+        {
+            files.insert(file.clone(), format!("{}\n", self.state.request.trim_end()));
+        }
+        self.folder.write(&files)?;
         // What was written is not what was listed before.
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
@@ -326,6 +332,7 @@ impl<'a> Driver<'a> {
             folder: self.folder.clone(),
             max_cost_usd: left,
             single_coder: self.state.settings.single_coder,
+            alone: self.state.lanes.len() == 1,
             phase,
             lane,
             worktree,

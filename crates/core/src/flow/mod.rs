@@ -42,6 +42,9 @@ pub struct Flow {
     pub description: String,
     /// Where its documents are: `.callsheet/FOLDER/ID/`.
     pub folder: Folder,
+    /// The file of that folder which holds what a person asks for, where phases read it there.
+    #[serde(default)]
+    pub request: Option<String>,
     /// The file of that folder which holds what a person wants changed.
     pub changes: String,
     /// Whether the folder is moved to `.callsheet/FOLDER/archive/` when the flow is done.

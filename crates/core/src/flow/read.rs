@@ -79,6 +79,7 @@ impl Problems<'_> {
             self.bad("it has no phase", "a flow has at least one `[[phase]]`");
         }
         self.path("changes", &flow.changes);
+        flow.request.iter().for_each(|file| self.path("request", file));
         let mut names = BTreeSet::new();
         for phase in &flow.phase {
             let name = &phase.name;
