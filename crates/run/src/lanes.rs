@@ -66,7 +66,7 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
     git.done_as_us(&["add", "--all", "--", "."], Some(index))?;
     // What is ours travels by itself.
     git.done_as_us(
-        &["rm", "-r", "--cached", "--quiet", "--ignore-unmatch", "--", ".callsheet"],
+        &["rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", ".callsheet"],
         Some(index),
     )?;
     let tree = git.done_as_us(&["write-tree"], Some(index))?;

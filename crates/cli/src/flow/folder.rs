@@ -17,6 +17,9 @@ use crate::app::App;
 use crate::session::{failed, open};
 use crate::state::private_folder;
 
+/// What a session shows of itself.
+const STATE: &str = "state.json";
+
 #[derive(Clone, Debug)]
 pub(crate) struct FlowFolder {
     pub(crate) path: PathBuf,
@@ -89,7 +92,9 @@ impl FlowFolder {
     /// Copies the documents to where a lane works, and says where they are there.
     pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Failure> {
         let there = worktree.join(&self.relative);
-        for file in self.files() {
+        // What we write meanwhile is nothing for an agent.
+        let is_ours = |file: &String| file.starts_with('.') || file == STATE;
+        for file in self.files().into_iter().filter(|file| !is_ours(file)) {
             copy(&self.path.join(&file), &there.join(&file))?;
         }
         fs::create_dir_all(&there).map_err(|error| cannot(&there, &error))?;
@@ -125,12 +130,12 @@ impl FlowFolder {
             updated_at: &updated_at,
         };
         let shown = session_state(&plan.definition, state, &session);
-        self.write(&BTreeMap::from([("state.json".to_owned(), format!("{shown:#}\n"))]))
+        self.write(&BTreeMap::from([(STATE.to_owned(), format!("{shown:#}\n"))]))
     }
 
     /// What only we write while agents work.
     pub(crate) fn own(&self) -> Vec<PathBuf> {
-        vec![self.path.join("state.json"), self.path.join("earlier/")]
+        vec![self.path.join(STATE), self.path.join("earlier/")]
     }
 
     /// The flow is done: its folder goes to the others that are.

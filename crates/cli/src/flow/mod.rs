@@ -305,7 +305,11 @@ impl<'a> Driver<'a> {
             // Without git there are no worktrees; lanes that own different files can share one.
             groups.iter_mut().for_each(|group| group.worktrees = false);
         }
-        self.happen(Event::Entered { entry, groups, again: prepared.again, aside }, By::Flow)
+        let actions =
+            self.happen(Event::Entered { entry, groups, again: prepared.again, aside }, By::Flow)?;
+        // Prompts tell the round that it shows.
+        self.show(true)?;
+        Ok(actions)
     }
 
     fn job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob, Failure> {

@@ -62,8 +62,13 @@ impl State {
         state.others(git.top(), &untracked, Kind::Untracked);
         let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
         state.others(git.top(), &git.done(&ignored, "")?, Kind::Ignored);
-        state.files.retain(|path, _| !own.iter().any(|own| path.starts_with(own.as_str())));
         Ok(state)
+    }
+
+    /// Whether callsheet itself writes there. Such a file must not even be opened: a process that closes a database
+    /// which it has open elsewhere loses its locks.
+    fn is_own(&self, path: &str) -> bool {
+        self.own.iter().any(|own| path.starts_with(own.as_str()))
     }
 
     /// Whether there is something that no commit has.
@@ -87,6 +92,9 @@ impl State {
                 from = letter.starts_with('R').then_some(path);
                 path = to;
             }
+            if self.is_own(&path) {
+                continue;
+            }
             let is_submodule = [old_mode, new_mode].iter().any(|mode| **mode == "160000");
             let print = print_of(&git.top().join(&path)).unwrap_or_default();
             let kind = match letter.chars().next() {
@@ -108,6 +116,9 @@ impl State {
     /// Reads `PATH\0`. A path that ends in a slash is a folder that git does not look into.
     fn others(&mut self, top: &Path, raw: &[u8], kind: Kind) {
         for path in raw.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(text) {
+            if self.is_own(&path) {
+                continue;
+            }
             if path.ends_with('/') && kind == Kind::Untracked {
                 self.nested(top, &path);
                 continue;
@@ -132,6 +143,9 @@ impl State {
                     continue;
                 };
                 let path = format!("{dir}/{name}");
+                if self.is_own(&path) {
+                    continue;
+                }
                 count += 1;
                 if count > MOST_FILES {
                     self.unseen.push(format!("`{folder}` holds more than {MOST_FILES} files"));

@@ -1,0 +1,1 @@
+//! Flows with the real CLIs on the mock model.

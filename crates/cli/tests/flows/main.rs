@@ -1,0 +1,7 @@
+//! Whole flows with the built program: scripted agents, real processes, real git.
+
+mod agents;
+mod kills;
+mod people;
+mod traces;
+mod world;

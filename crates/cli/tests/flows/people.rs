@@ -1,0 +1,105 @@
+//! Where a flow does not go on by itself.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// What a flow waits for, and in which phase.
+fn waits(world: &World) -> (Value, Value, Value) {
+    let status = world.status();
+    (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
+}
+
+#[test]
+fn t6_a_pass_with_red_tests_never_advances() {
+    let world = World::new("sdd.sh");
+    let stopped = world.run(&world.start("sdd", &["--check", "tests=false"]));
+    assert_eq!(stopped.code, Some(1));
+    let reason = "`1.1` has no evidence for checks-or-none";
+    assert_eq!(waits(&world), (json!("waiting"), json!("implement"), json!([reason])));
+}
+
+#[test]
+fn t6_no_verdict_never_advances() {
+    let world = World::new("sdd.sh");
+    let stopped =
+        world.run(&["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", "true"]);
+    assert_eq!(stopped.code, Some(1));
+    let (state, phase, _) = waits(&world);
+    assert_eq!((state, phase), (json!("waiting"), json!("plan")));
+}
+
+#[test]
+fn u4_a_limit_asks_a_person_and_a_person_decides_once() {
+    let world = World::new("sdd.sh");
+    let agent = world.project().join("../revise");
+    fs::write(&agent, "#!/bin/sh\ncat > /dev/null\necho '<review>NEEDS_REVISION</review>'\n").unwrap();
+    fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let start =
+        ["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", agent.to_str().unwrap()];
+    assert_eq!(world.run(&start).code, Some(1));
+    let reason = "`plan` was entered as often as it may be";
+    assert_eq!(waits(&world), (json!("waiting"), json!("plan"), json!([reason])));
+    let mut by_agent = world.command(&["flow", "decide", "approve"]);
+    assert_eq!(crate::world::said(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
+    let rejected = world.run(&["--json", "-q", "flow", "decide", "reject"]);
+    assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
+    assert_eq!(world.run(&["flow", "decide", "approve"]).code, Some(9));
+}
+
+#[test]
+fn m16_a_lane_that_strays_is_not_merged_and_the_others_are() {
+    let world = World::new("staged.sh");
+    let start = world.start("staged", &["--jobs", "3"]);
+    let stopped = crate::world::said(world.command(&start).env("STRAYS", "2"));
+    assert_eq!(stopped.code, Some(1), "{}", stopped.err);
+    let (state, phase, why) = waits(&world);
+    assert_eq!(
+        (state, phase, why),
+        (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]))
+    );
+    let merged: Vec<bool> =
+        (1..=3).map(|number| world.project().join(format!("src/p{number}/part.txt")).exists()).collect();
+    assert_eq!((merged, world.project().join("stray.txt").exists()), (vec![true, false, true], false));
+}
+
+#[test]
+fn m14_one_coder_does_the_whole_plan() {
+    let world = World::new("staged.sh");
+    assert_eq!(world.run(&world.start("staged", &["--single-coder"])).code, Some(1));
+    let coders = world.events().into_iter().filter(|event| {
+        event["data"]["what"] == "implementing" && event["data"]["detail"]["event"] == "lane_started"
+    });
+    assert_eq!(coders.count(), 1);
+    assert_eq!(world.status()["phase"], "completing");
+}
+
+#[test]
+fn c8_a_flow_that_was_stopped_goes_on_where_it_was() {
+    let world = World::new("sdd.sh");
+    let reference = World::new("sdd.sh");
+    assert_eq!(reference.run(&reference.start("sdd", &[])).code, Some(0));
+    let slow = world.project().join("../slow");
+    fs::write(&slow, "#!/bin/sh\nsleep 0.4\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let agent = world.start("sdd", &[]);
+    let start = [
+        &["--json", "-q", "flow", "start", "sdd", "Add a login to the site", "--", slow.to_str().unwrap()],
+        &agent[agent.len() - 1..],
+    ]
+    .concat();
+    let mut driving = world.command(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
+    while world.head() < 12 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    // A second one does not drive what is driven.
+    assert_eq!(world.run(&["flow", "resume"]).code, Some(9));
+    let stopped = world.run(&["--json", "flow", "stop"]);
+    assert_eq!((stopped.code, &stopped.lines[0]["state"]), (Some(0), &json!("stopped")));
+    assert_eq!(driving.wait().unwrap().code(), Some(1));
+    let resumed = world.run(&["--json", "-q", "flow", "resume"]);
+    assert_eq!((resumed.code, resumed.err.as_str()), (Some(0), ""));
+    assert_eq!(world.end(), reference.end());
+}

@@ -1,0 +1,121 @@
+//! Both flows from start to end, as whole traces.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::world::{World, sha256};
+
+/// The trace of a flow: every event, what each run was asked, and which records it left. Ids are numbered as they come.
+fn trace(world: &World) -> String {
+    let mut runs: Vec<String> = Vec::new();
+    let mut trace = String::new();
+    let events = world.events();
+    let mut of_flow: Vec<&Value> = events.iter().filter(|event| !event["flow"].is_null()).collect();
+    // What lanes do at once comes in any order: here, lane by lane.
+    let detail = |event: &&Value, key: &str| event["data"]["detail"][key].clone();
+    of_flow
+        .chunk_by_mut(|a, b| {
+            detail(a, "entry") == detail(b, "entry")
+                && !detail(a, "lane").is_null()
+                && !detail(b, "lane").is_null()
+        })
+        .for_each(|lanes| {
+            lanes.sort_by_key(|event| event["data"]["detail"]["lane"].as_str().map(str::to_owned))
+        });
+    for event in of_flow {
+        let mut detail = event["data"]["detail"].clone();
+        if let Some(detail) = detail.as_object_mut() {
+            detail.remove("more");
+            if let Some(Value::String(run)) = detail.get_mut("run") {
+                if !runs.contains(run) {
+                    runs.push(run.clone());
+                }
+                *run = format!("run {}", runs.iter().position(|known| known == run).unwrap() + 1);
+            }
+        }
+        trace += &format!("{}: {detail}\n", event["data"]["what"].as_str().unwrap());
+    }
+    for (at, run) in runs.iter().enumerate() {
+        let of_run = |event: &&Value| event["run"].as_str() == Some(run);
+        let mut kinds: Vec<&str> =
+            events.iter().filter(of_run).map(|event| event["event"].as_str().unwrap()).collect();
+        // How many records it takes to keep an output depends on when it comes.
+        kinds.dedup();
+        trace += &format!("run {}: {} {}\n", at + 1, sha256(&world.prompt(run)), kinds.join(" "));
+    }
+    trace
+}
+
+fn is_expected(name: &str, trace: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&file, trace).unwrap();
+    }
+    assert_eq!(trace, fs::read_to_string(file).unwrap_or_default());
+}
+
+#[test]
+fn t6_u5_a_change_with_two_revisions_and_a_fix() {
+    let world = World::new("sdd.sh");
+    let done = world.run(&world.start("sdd", &["--check", "form=test -e src/lib.txt"]));
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    assert_eq!(done.lines.last().unwrap()["state"], "done");
+    is_expected("sdd.expect", &trace(&world));
+    let folder = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site");
+    for file in [
+        "proposal.md",
+        "specs/login.md",
+        "tasks.md",
+        "CHALLENGE.md",
+        "IMPLEMENTATION.md",
+        "REVIEW.md",
+        "ARCHIVE.md",
+    ] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+    assert_eq!(fs::read_to_string(folder.join("REVIEW.md")).unwrap(), "Fixed.\n<review>PASS</review>\n");
+}
+
+#[test]
+fn m12_m13_m15_a_session_with_three_lanes_a_fix_and_a_replanning() {
+    let world = World::new("staged.sh");
+    let start = world.start("staged", &["--jobs", "3"]);
+    let mut command = world.command(&start);
+    // Each of the three coders goes on only when all of them are there.
+    let waits = crate::world::said(command.env("MEET", world.meet()));
+    assert_eq!((waits.code, waits.err.as_str()), (Some(1), ""));
+    let last = waits.lines.last().unwrap();
+    assert_eq!((&last["state"], &last["phase"]), (&"waiting".into(), &"completing".into()));
+    let state: Value = serde_json::from_str(
+        &fs::read_to_string(world.project().join(".callsheet/sessions/add-a-login-to-the-site/state.json"))
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!((&state["phase"], &state["subplan_count"]), (&"completing".into(), &3.into()));
+    let again = world.run(&["--json", "-q", "flow", "decide", "changes", "Export the times as well"]);
+    assert_eq!((again.code, again.err.as_str()), (Some(1), ""));
+    assert_eq!(again.lines.last().unwrap()["phase"], "completing");
+    let done = world.run(&["--json", "-q", "flow", "decide", "approve"]);
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    for number in 1..=4 {
+        let part = fs::read_to_string(world.project().join(format!("src/p{number}/part.txt"))).unwrap();
+        assert_eq!(part, format!("part {number}\n"));
+    }
+    is_expected("staged.expect", &trace(&world));
+}
+
+#[test]
+fn m15_a_reviewer_of_round_two_sees_the_findings_of_round_one() {
+    let world = World::new("sdd.sh");
+    assert_eq!(world.run(&world.start("sdd", &[])).code, Some(0));
+    let ended = world.events().into_iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended");
+    let reviews: Vec<String> = ended
+        .filter(|event| event["data"]["what"] == "review")
+        .map(|event| world.prompt(event["data"]["detail"]["run"].as_str().unwrap()))
+        .collect();
+    let findings = "<artifact name=\"REVIEW.md\"><![CDATA[Finding: the form has no label.\n<review>NEEDS_CHANGES</review>\n]]></artifact>";
+    let shown: Vec<bool> = reviews.iter().map(|prompt| prompt.contains(findings)).collect();
+    assert_eq!(shown, [false, true]);
+}

@@ -1,0 +1,193 @@
+//! A repository with a flow in it, and what came of the flow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+    agent: PathBuf,
+}
+
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) lines: Vec<Value>,
+    pub(crate) err: String,
+}
+
+/// What does not depend on when, where and how often a flow was interrupted.
+#[derive(Debug, PartialEq)]
+pub(crate) struct End {
+    pub(crate) state: String,
+    pub(crate) phase: String,
+    /// For each lane that counted: its phase, its id, and the SHA-256 of its prompt.
+    pub(crate) prompts: Vec<(String, String, String)>,
+    /// Every file of the project that is not ours.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+impl World {
+    pub(crate) fn new(agent: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["project/src", "home", "meet"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows").join(agent);
+        let program = dir.path().join("agent");
+        fs::copy(from, &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let world = Self { agent: program, dir };
+        fs::write(world.project().join("src/lib.txt"), "lib\n").unwrap();
+        for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
+            world.git(args);
+        }
+        world
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    pub(crate) fn git(&self, args: &[&str]) {
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+        let mut git = Command::new("git");
+        git.current_dir(self.project()).args(identity).args(args).env("HOME", self.dir.path().join("home"));
+        assert!(git.status().unwrap().success());
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
+        command.current_dir(self.project()).env_clear().env("PATH", std::env::var("PATH").unwrap());
+        command.env("HOME", self.dir.path().join("home")).args(args).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn meet(&self) -> PathBuf {
+        self.dir.path().join("meet")
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        said(&mut self.command(args))
+    }
+
+    /// The arguments that start the flow `name` with the scripted agent.
+    pub(crate) fn start<'a>(&'a self, name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        let mut args = vec!["--json", "-q", "flow", "start", name, "Add a login to the site"];
+        args.extend(more);
+        args.extend(["--", self.agent.to_str().unwrap()]);
+        args
+    }
+
+    pub(crate) fn prompt(&self, run: &str) -> String {
+        let output = self.command(&["show", run, "--prompt"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        self.run(&["--json", "flow", "status"]).lines.remove(0)
+    }
+
+    /// Everything that happened, from the ledger, without numbers, times and ids.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let mut watch = self.command(&["watch", "--since", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let head = self.head();
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
+        let mut events = Vec::new();
+        for line in lines {
+            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            let last = line["seq"].as_u64() == Some(head);
+            events.push(line);
+            // A record can stand for several events, and flows end with one that does not.
+            if last {
+                break;
+            }
+        }
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+        events
+    }
+
+    /// The number of the last record.
+    pub(crate) fn head(&self) -> u64 {
+        let file = self.project().join(".callsheet/ledger.db");
+        let Ok(db) = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+        else {
+            return 0;
+        };
+        db.query_row("SELECT seq FROM head", [], |row| row.get::<_, i64>(0)).unwrap_or(0).unsigned_abs()
+    }
+
+    pub(crate) fn end(&self) -> End {
+        let status = self.status();
+        let mut prompts = Vec::new();
+        for event in self.events().iter().filter(|event| !event["flow"].is_null()) {
+            let (phase, detail) = (&event["data"]["what"], &event["data"]["detail"]);
+            if detail["event"] == "lane_ended" {
+                let prompt = self.prompt(detail["run"].as_str().unwrap());
+                let lane = detail["lane"].as_str().unwrap().to_owned();
+                let entry = detail["entry"].as_u64().unwrap();
+                prompts.push((entry, lane, phase.as_str().unwrap().to_owned(), sha256(&prompt)));
+            }
+        }
+        // Lanes that run at once end in any order.
+        prompts.sort();
+        let prompts = prompts.into_iter().map(|(_, lane, phase, prompt)| (phase, lane, prompt)).collect();
+        let text = |key: &str| status[key].as_str().unwrap().to_owned();
+        End { state: text("state"), phase: text("phase"), prompts, files: files(&self.project()) }
+    }
+
+    /// Starts, and ends it at once by SIGKILL when the ledger has so many records. Whether there was time to.
+    pub(crate) fn kill_at(&self, mut child: Child, seq: u64) -> bool {
+        let begun = Instant::now();
+        loop {
+            if child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if self.head() >= seq {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                return true;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(120), "it does not come to record {seq}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+pub(crate) fn said(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let lines = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    Said { code: output.status.code(), lines, err: String::from_utf8(output.stderr).unwrap() }
+}
+
+pub(crate) fn sha256(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn files(root: &Path) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            if name == ".git" || name == ".callsheet" {
+                continue;
+            }
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                files.insert(name, fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    files
+}
