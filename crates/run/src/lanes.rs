@@ -23,6 +23,10 @@ struct Moved {
 /// A worktree for a lane, from the project as it is now, uncommitted work included. One that is there already is used
 /// again.
 pub fn lane_worktree(git: &Git, home: &Path, name: &str) -> Result<Worktree, GitError> {
+    fs::create_dir_all(home).map_err(|error| failed(&error))?;
+    // Git stumbles over worktrees that others are just making.
+    let alone = fs::File::create(home.join("lock")).and_then(|lock| lock.lock().map(|()| lock));
+    let _alone = alone.map_err(|error| failed(&error))?;
     worktree_from(git, home, name, || {
         let start = snapshot(git, home, name)?;
         fs::write(start_of(home, name), &start).map_err(|error| failed(&error))?;

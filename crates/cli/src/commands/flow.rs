@@ -78,10 +78,10 @@ struct Start {
     #[arg(value_name = "REQUEST")]
     request: String,
     /// Who does every phase
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME[:MODEL]")]
     agent: Option<String>,
     /// Who does one phase
-    #[arg(long, value_name = "PHASE=NAME")]
+    #[arg(long, value_name = "PHASE=NAME[:MODEL]")]
     agent_for: Vec<String>,
     /// An optional phase that is wanted, such as product_management
     #[arg(long, value_name = "PHASE")]

@@ -9,11 +9,11 @@ use std::time::Duration;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::Ended;
 use callsheet_core::flow::{Each, Lane, Phase, Seen, State, evidence, may_write, present, request};
-use callsheet_core::record::{Account, Id};
+use callsheet_core::record::{Account, Id, request_of};
 use callsheet_core::reply::Outcome;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
-use callsheet_core::{Library, find_agent, find_contract};
+use callsheet_core::{Library, Request, find_agent, find_contract};
 use callsheet_run::{Git, lane_worktree, merge_lane};
 use callsheet_store::{Error, Ledger};
 
@@ -79,7 +79,7 @@ impl LaneJob {
         if !self.folder.matching(&stale).is_empty() {
             self.folder.set_aside(&stale, &self.aside())?;
         }
-        let ready = self.ready(app, place.as_ref())?;
+        let ready = self.ready(app, &mut ledger, place.as_ref())?;
         self.announce(told, ready.id());
         let (account, _) = ready.go(app, ledger, stopper, &self.progress)?;
         self.done(app, &account, place.as_ref())
@@ -119,11 +119,24 @@ impl LaneJob {
         Ok(counts.then_some(account))
     }
 
-    fn ready(&self, app: &App<'_>, place: Option<&PathBuf>) -> Result<Ready, Failure> {
+    /// What a run was asked that did not come to its end: the next one is asked the same, whatever is left of it.
+    fn asked_before(&self, ledger: &mut Ledger) -> Result<Option<Request>, Failure> {
+        let Some(run) = &self.before else { return Ok(None) };
+        if matches!(ledger.find(run.as_str()), Err(Error::NoRun(_))) {
+            return Ok(None);
+        }
+        let composed = ledger.composed(run).map_err(failure)?;
+        ledger.with_blobs(|blob| request_of(&composed, blob)).map(Some).map_err(failure)
+    }
+
+    fn ready(&self, app: &App<'_>, ledger: &mut Ledger, place: Option<&PathBuf>) -> Result<Ready, Failure> {
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let agent = self.plan.agent(&self.phase)?;
-        let mut request = request(&self.phase, &self.state, &self.lane, &library)?;
+        let mut request = match self.asked_before(ledger)? {
+            Some(request) => request,
+            None => request(&self.phase, &self.state, &self.lane, &library)?,
+        };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
         let by_tool = attached.tools.mcp.is_some() && self.plan.program.is_empty() && !self.plan.by_file;
         request.mcp = by_tool && self.hands_in(&library, &layout)?;
@@ -150,7 +163,7 @@ impl LaneJob {
         ];
         let how = How {
             program: self.plan.program.clone(),
-            model: self.plan.model.clone(),
+            model: self.plan.model(&self.phase),
             permit: self.plan.permit,
             checks: self.plan.checks.clone(),
             env: app.config.env.value.clone(),

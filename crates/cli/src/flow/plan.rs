@@ -17,9 +17,10 @@ pub(crate) struct Plan {
     pub(crate) definition: Flow,
     /// What its folder is called.
     pub(crate) name: String,
+    /// Who does every phase: `NAME` or `NAME:MODEL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<String>,
-    /// Agents for single phases.
+    /// The same for single phases.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) agents: BTreeMap<String, String>,
     /// A program that plays every agent.
@@ -38,9 +39,21 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Who was named for a phase, perhaps with a model.
+    fn named<'p>(&'p self, phase: &'p Phase) -> Option<(&'p str, Option<&'p str>)> {
+        let named = self.agents.get(&phase.name).or(self.agent.as_ref()).or(phase.agent.as_ref())?;
+        Some(named.split_once(':').map_or((named, None), |(agent, model)| (agent, Some(model))))
+    }
+
+    /// The model that is used in a phase; none is the agent's own.
+    pub(crate) fn model(&self, phase: &Phase) -> Option<String> {
+        let named = self.named(phase).and_then(|(_, model)| model).map(str::to_owned);
+        named.or_else(|| self.model.clone())
+    }
+
     /// Who is asked in a phase.
     pub(crate) fn agent(&self, phase: &Phase) -> Result<String, Failure> {
-        let named = self.agents.get(&phase.name).or(self.agent.as_ref()).or(phase.agent.as_ref()).cloned();
+        let named = self.named(phase).map(|(agent, _)| agent.to_owned());
         let named = named.or_else(|| (!self.program.is_empty()).then(|| "command".to_owned()));
         named.ok_or_else(|| {
             let message = format!("it is not said which agent does `{}`", phase.name);
