@@ -196,6 +196,7 @@ pub(crate) fn finish(
     let rules = secrets::rules(app)?;
     let gate = Gate::new(&rules, secrets::mode(app, ask, then)?);
     gate.request(&mut order.request);
+    gate.clean(secrets::clean(&rules, &order.texts));
     let disk = gate.sources(Prefetched {
         inner: app.disk(order.session),
         texts: order.texts,
