@@ -3,6 +3,7 @@
 //! A table of bits says whether a word can begin with three bytes. It takes no time to set up, which matters to whoever
 //! composes one short prompt, and passes over most of a text; an automaton takes longer to build than to use.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,71 +15,92 @@ const MOST_LITERALS: usize = 64 * 1024;
 /// Words of two bytes or more, in letters of either case.
 #[derive(Clone)]
 pub(super) struct Literals {
-    /// In order, in small letters.
+    /// In small letters.
     words: Vec<String>,
-    /// What words begin with, as bits: see [`place`].
-    starts: Vec<u64>,
+    /// The first three bytes of each word that has so many, in order, with the word's number.
+    long: Vec<(u32, usize)>,
+    /// The words of two bytes.
+    short: Vec<(u32, usize)>,
+    /// Which three bytes words begin with, as bits: see [`place`].
+    starts: Box<[u64; 1 << 10]>,
 }
 
-/// Where the bit of three bytes is, in letters of either case. Others may share it.
-fn place(first: u8, second: u8, third: u8) -> (usize, u64) {
-    let small = u32::from_be_bytes([0, first, second, third].map(|byte| byte.to_ascii_lowercase()));
-    let bit = small.wrapping_mul(0x9e37_79b1) >> 16;
+/// Where the bit of three bytes is. Others may share it.
+fn place(three: u32) -> (usize, u64) {
+    let bit = three.wrapping_mul(0x9e37_79b1) >> 16;
     ((bit / 64) as usize, 1 << (bit % 64))
 }
 
+fn joined(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+}
+
 impl Literals {
-    /// Words in order, in small letters.
+    /// Words in small letters.
     pub(super) fn new(words: Vec<String>) -> Result<Self, Failure> {
         if words.iter().map(String::len).sum::<usize>() > MOST_LITERALS {
             let message = "the literals of all rules are too much together";
             return Err(Diag::error(Code::SecretsBad, message).into());
         }
-        let mut starts = alloc::vec![0; (1 << 16) / 64];
-        for word in &words {
-            let thirds = match word.as_bytes() {
-                [_, _, third, ..] => *third..=*third,
-                _ => u8::MIN..=u8::MAX,
-            };
-            if let [first, second, ..] = word.as_bytes() {
-                for third in thirds {
-                    let (at, bit) = place(*first, *second, third);
-                    starts[at] |= bit;
+        let (mut long, mut short) = (Vec::with_capacity(words.len()), Vec::new());
+        let mut starts = Box::new([0; 1 << 10]);
+        let mut mark = |three: u32| {
+            let (at, bit) = place(three);
+            starts[at] |= bit;
+        };
+        for (number, word) in words.iter().enumerate() {
+            match word.as_bytes() {
+                [first, second] => {
+                    let two = joined(&[*first, *second]);
+                    (0..=0xff).for_each(|third| mark(two << 8 | third));
+                    short.push((two, number));
                 }
+                [first, second, third, ..] => {
+                    let three = joined(&[*first, *second, *third]);
+                    mark(three);
+                    long.push((three, number));
+                }
+                _ => {}
             }
         }
-        Ok(Self { words, starts })
+        long.sort_unstable();
+        Ok(Self { words, long, short, starts })
     }
 
     /// Calls `found` with every place where a word begins, and with the word's number.
     pub(super) fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
-        for (at, three) in text.array_windows().enumerate() {
-            self.look(text, at, *three, &mut found);
-        }
-        if let [.., first, second] = text {
-            self.look(text, text.len() - 2, [*first, *second, 0], &mut found);
-        }
-    }
-
-    fn look(&self, text: &[u8], at: usize, three: [u8; 3], found: &mut impl FnMut(usize, usize)) {
-        let [first, second, third] = three;
-        let (word, bit) = place(first, second, third);
-        if self.starts[word] & bit != 0 {
-            self.find_at(text, at, found);
-        }
-    }
-
-    /// The words that begin at `at`, of those that begin with the same two bytes.
-    fn find_at(&self, text: &[u8], at: usize, found: &mut impl FnMut(usize, usize)) {
-        let rest = &text[at..];
-        let small = [rest[0].to_ascii_lowercase(), rest[1].to_ascii_lowercase()];
-        let first = self.words.partition_point(|word| word.as_bytes() < &small[..]);
-        for (number, word) in self.words.iter().enumerate().skip(first) {
-            if !word.as_bytes().starts_with(&small) {
-                return;
+        let mut three = 0;
+        let can_start = |three: u32| {
+            let (at, bit) = place(three);
+            self.starts[at] & bit != 0
+        };
+        for (end, byte) in text.iter().enumerate() {
+            three = (three << 8 | u32::from(byte.to_ascii_lowercase())) & 0xff_ffff;
+            if can_start(three)
+                && let Some(at) = end.checked_sub(2)
+            {
+                self.find_at(text, at, three, &mut found);
             }
-            if rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes())) {
-                found(at, number);
+        }
+        // A word of two bytes at the very end has no third one behind it.
+        let two = (three & 0xffff) << 8;
+        if can_start(two)
+            && let Some(at) = text.len().checked_sub(2)
+        {
+            self.find_at(text, at, two, &mut found);
+        }
+    }
+
+    /// The words that begin at `at`, which is where these three bytes stand.
+    fn find_at(&self, text: &[u8], at: usize, three: u32, found: &mut impl FnMut(usize, usize)) {
+        for (_, number) in self.short.iter().filter(|(two, _)| *two == three >> 8) {
+            found(at, *number);
+        }
+        let first = self.long.partition_point(|(start, _)| *start < three);
+        for (_, number) in self.long[first..].iter().take_while(|(start, _)| *start == three) {
+            let word = self.words[*number].as_bytes();
+            if text.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)) {
+                found(at, *number);
             }
         }
     }
