@@ -1,8 +1,12 @@
 //! Secrets at the edge: which mode holds, and from where values come that are marked as secret.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::secrets::{Mode, Rules};
-use callsheet_core::{SourceError, Text, Values};
+use callsheet_core::{SourceError, SourceId, Text, Values};
 
 use crate::app::App;
 use crate::commands::compose::Then;
@@ -37,6 +41,39 @@ pub(crate) fn configured(app: &App<'_>) -> Result<Option<Mode>, Failure> {
 /// The rules of the project, the user and the shipped ones.
 pub(crate) fn rules(app: &App<'_>) -> Result<Rules, Failure> {
     Rules::load(&app.disk(None), &app.config.layout())
+}
+
+/// From so many bytes on several threads look through them faster than one.
+const MUCH: usize = 1 << 20;
+
+/// Those of many texts in which the rules find nothing, by as many threads as the machine runs at once.
+pub(crate) fn clean(rules: &Rules, texts: &BTreeMap<SourceId, Text>) -> Vec<(SourceId, Text)> {
+    if texts.values().map(|text| text.len()).sum::<usize>() < MUCH {
+        return Vec::new();
+    }
+    let all: Vec<(&SourceId, &Text)> = texts.iter().collect();
+    let next = AtomicUsize::new(0);
+    let look = |rules: &Rules| {
+        let mut clean = Vec::new();
+        while let Some((id, text)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if rules.scan(text).is_empty() {
+                clean.push(((*id).clone(), (*text).clone()));
+            }
+        }
+        clean
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, Into::into);
+        let spawn = |_| {
+            let (rules, look) = (rules.clone(), &look);
+            thread::Builder::new().spawn_scoped(scope, move || look(&rules)).ok()
+        };
+        let others: Vec<_> = (1..threads).map_while(spawn).collect();
+        let mut clean = look(rules);
+        // What a thread that failed has not found out, the gate will.
+        clean.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+        clean
+    })
 }
 
 /// The value of an environment variable. Its name may stand on a command line, which others can see; its value may not.

@@ -67,7 +67,7 @@ proptest! {
             let (whole, placed) = spans_of(&kept.composed, &mut blob).unwrap();
             prop_assert_eq!(whole, text);
             prop_assert!(placed.windows(2).all(|two| two[0].end == two[1].start));
-            let needed = blobs_of(&kept.composed, &mut blob).unwrap();
+            let needed = blobs_of(&kept.composed).unwrap();
             prop_assert_eq!(needed, kept.blobs.keys().copied().collect());
             let event = Event::Composed(kept.composed);
             prop_assert_eq!(Event::read("composed", &event.payload().unwrap()), Ok(event));

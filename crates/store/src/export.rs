@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 
 use callsheet_core::Text;
-use callsheet_core::record::{Composed, Digest, Event, Id, blobs_of, sha256, source_versions};
+use callsheet_core::record::{Composed, Digest, Event, Id, blobs_of, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -133,7 +133,7 @@ fn blobs(ledger: &mut Ledger, scope: &Scope) -> Result<BTreeSet<Digest>, Error> 
     match scope {
         Scope::Run(run) => {
             let composed = ledger.composed(run)?;
-            ledger.with_blobs(|blob| blobs_of(&composed, blob))
+            blobs_of(&composed).map_err(|lost| Error::damaged(format!("run {run}: {lost}")))
         }
         Scope::All => {
             let rows = ledger.db.query("SELECT sha256 FROM blobs", &[])?;
@@ -313,8 +313,9 @@ fn add(db: &mut Db, zip: &mut zstd::bulk::Compressor<'static>, record: &RecordLi
 /// The prompt of a run as an in-toto statement: its digest, and what it was made of.
 pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, Error> {
     let composed = ledger.composed(run)?;
-    let sources = ledger.with_blobs(|blob| source_versions(&composed, blob))?;
-    let materials = sources
+    let materials = composed
+        .snapshot
+        .texts
         .iter()
         .filter_map(|(id, digest)| Some(json!({ "name": id, "digest": { "sha256": (*digest)? } })));
     let materials: Vec<Value> = materials.collect();
@@ -325,7 +326,7 @@ pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, Error> {
             json!({ "seq": record.seq, "kind": record.kind, "at": record.at, "payload_sha256": record.payload_sha256, "chain": record.chain })
         })
         .collect();
-    let Composed { run, engine, request, snapshot, api, output, .. } = &composed;
+    let Composed { run, engine, api, output, .. } = &composed;
     Ok(json!({
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{ "name": format!("prompt of run {}", run.id), "digest": { "sha256": output.sha256 } }],
@@ -333,8 +334,6 @@ pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, Error> {
         "predicate": {
             "run": run,
             "engine": engine,
-            "request": { "digest": { "sha256": request } },
-            "snapshot": { "digest": { "sha256": snapshot } },
             "format": output.format,
             "api": api,
             "bytes": output.bytes,

@@ -7,7 +7,7 @@ use callsheet_core::record::{Digest, Event, Id, Removed, blobs_of, sha256};
 use crate::clock::{days_ago, now};
 use crate::db::Db;
 use crate::error::Error;
-use crate::ledger::{Draft, Ledger, append, blob};
+use crate::ledger::{Draft, Ledger, append};
 use crate::read::{Filter, RunRow, runs};
 use crate::row::Param;
 
@@ -118,7 +118,7 @@ fn needed(db: &mut Db) -> Result<BTreeSet<Digest>, Error> {
         last = newest.seq;
         for record in page {
             if let Some(Event::Composed(composed)) = record.event()? {
-                let blobs = blobs_of(&composed, &mut |digest| blob(db, digest).ok().flatten());
+                let blobs = blobs_of(&composed);
                 needed
                     .extend(blobs.map_err(|lost| Error::damaged(format!("record {}: {lost}", record.seq)))?);
             }

@@ -66,8 +66,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) sha256: Digest,
 }
 
-/// Higher levels take many times as long for a few percent.
-const LEVEL: i32 = 3;
+/// The next levels take a third longer for two percent, and those above many times as long.
+const LEVEL: i32 = 1;
 
 /// No text is longer than this: a file of this size could not be read in the first place.
 const MOST_BYTES: u64 = 1 << 32;
@@ -239,7 +239,8 @@ pub(crate) fn unzip(bytes: &[u8], check: i64, most: u64) -> Result<String, Strin
     String::from_utf8(text).map_err(|_| "it is not UTF-8".into())
 }
 
-/// Blobs that are not there yet. `zipped` may lack one that retention took in the meantime.
+/// Blobs that are not there yet. `ready` may lack one that retention took in the meantime, and hold one that another
+/// writer was faster with.
 pub(crate) fn put_blobs(
     db: &mut Db,
     zip: &mut zstd::bulk::Compressor<'static>,
@@ -249,7 +250,8 @@ pub(crate) fn put_blobs(
     if blobs.is_empty() {
         return Ok(());
     }
-    let known = db.known_blobs(&blobs.keys().copied().collect::<Vec<_>>())?;
+    let others: Vec<Digest> = blobs.keys().copied().filter(|digest| !ready.contains_key(digest)).collect();
+    let known = db.known_blobs(&others)?;
     for (digest, text) in blobs.iter().filter(|(digest, _)| !known.contains(digest)) {
         let bytes = match ready.remove(digest) {
             Some(bytes) => bytes,
@@ -257,7 +259,10 @@ pub(crate) fn put_blobs(
         };
         let (size, packed) = (Param::Int(text.len() as i64), Param::Int(packed(&bytes)));
         let row = [Param::Bytes(&digest.0), size, Param::Bytes(&bytes), packed];
-        db.execute("INSERT INTO blobs (sha256, size, zstd, packed) VALUES ($1, $2, $3, $4)", &row)?;
+        db.execute(
+            "INSERT INTO blobs (sha256, size, zstd, packed) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+            &row,
+        )?;
     }
     Ok(())
 }

@@ -226,6 +226,7 @@ pub(crate) fn finish_order(
     let rules = secrets::rules(app)?;
     let gate = Gate::new(&rules, form.mode);
     gate.request(&mut order.request);
+    gate.clean(secrets::clean(&rules, &order.texts));
     let disk = gate.sources(Prefetched {
         inner: app.disk(order.session),
         texts: order.texts,

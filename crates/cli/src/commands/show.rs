@@ -1,7 +1,7 @@
 //! `callsheet show`: one recorded run.
 
 use callsheet_core::diag::{Failure, visible};
-use callsheet_core::record::{Composed, Stream, request_of, source_versions, spans_of};
+use callsheet_core::record::{Composed, Stream, request_of, spans_of};
 use callsheet_store::{Ledger, RunRow};
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 }
 
 fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed) -> Outcome {
-    let sources = ledger.with_blobs(|blob| source_versions(composed, blob)).map_err(failure)?;
+    let sources = &composed.snapshot.texts;
     let records = ledger.records_of(&row.run.id).map_err(failure)?;
     if app.print.json {
         let request = ledger.with_blobs(|blob| request_of(composed, blob)).map_err(failure)?;

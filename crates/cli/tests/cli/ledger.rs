@@ -210,7 +210,7 @@ fn a_project_cannot_name_the_ledger_and_a_person_can() {
 fn again(ledger: &mut Ledger, change: impl FnOnce(&mut Kept)) -> String {
     let run = ledger.find("last").unwrap().run.id;
     let composed = ledger.composed(&run).unwrap();
-    let digests = ledger.with_blobs(|blob| blobs_of(&composed, blob)).unwrap();
+    let digests = blobs_of(&composed).unwrap();
     let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
     let mut kept = Kept { composed, blobs };
     kept.composed.run.id = new_id().unwrap();

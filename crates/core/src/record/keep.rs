@@ -29,12 +29,12 @@ pub struct Kept {
 /// From this many bytes on a text is kept by itself, so that the next prompt that holds it can point at it too.
 pub(super) const LONG: usize = 512;
 
-/// A snapshot with digests in place of texts.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// A snapshot with digests in place of texts: every source that was looked at, present or absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
-    pub(super) texts: BTreeMap<SourceId, Option<Digest>>,
-    pub(super) lists: Vec<(SourceId, Limits, Option<Digest>)>,
+pub struct Manifest {
+    pub texts: BTreeMap<SourceId, Option<Digest>>,
+    pub lists: Vec<(SourceId, Limits, Option<Digest>)>,
 }
 
 /// What is to be recorded of `rendered`, which was made of `request` and `snapshot` by way of `composed`.
@@ -59,12 +59,11 @@ pub fn keep(
     let told = talk.iter().filter(|diag| diag.severity > Severity::Note);
     let warnings =
         told.map(|diag| Warning { code: diag.code.to_string(), message: diag.message.clone() }).collect();
-    let snapshot = keeper.text(&json(&manifest)?.into());
     let composed = Composed {
         run,
         engine: ENGINE_VERSION,
         request,
-        snapshot,
+        snapshot: manifest,
         api,
         output,
         warnings,
@@ -86,10 +85,10 @@ impl Keeper {
         digest
     }
 
-    fn request(&mut self, request: &Request) -> Result<Digest, String> {
+    fn request(&mut self, request: &Request) -> Result<Value, String> {
         let mut value = serde_json::to_value(request).map_err(|error| error.to_string())?;
         self.lift(&mut value);
-        Ok(self.text(&json(&value)?.into()))
+        Ok(value)
     }
 
     /// Puts `{"$blob": DIGEST}` in the place of long strings. What looks like that already is wrapped.

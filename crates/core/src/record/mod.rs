@@ -1,8 +1,8 @@
 //! Records: what the ledger keeps of a run, as data.
 //!
-//! A record is never changed. What belongs to a prompt is in its `composed` record: digests of the request and of the
-//! snapshot, and the finished text as ranges of texts that are kept once ([`Assembly`]). Where records are kept, and
-//! when one was made, is the business of `callsheet-store`.
+//! A record is never changed. What belongs to a prompt is in its `composed` record: the request, the snapshot, and the
+//! finished text as ranges of texts ([`Assembly`]). Long texts are kept once, by their digests. Where records are kept,
+//! and when one was made, is the business of `callsheet-store`.
 
 mod account;
 mod chain;
@@ -24,11 +24,9 @@ use serde_json::Value;
 pub use account::{Account, Checked, RunStatus};
 pub use chain::Link;
 pub use digest::{Digest, sha256};
-pub use keep::{Kept, keep};
+pub use keep::{Kept, Manifest, keep};
 pub use launch::Launch;
-pub use replay::{
-    Finding, Lost, Placed, blobs_of, request_of, source_versions, spans_of, text_of, verify, verify_sealed,
-};
+pub use replay::{Finding, Lost, Placed, blobs_of, request_of, spans_of, text_of, verify, verify_sealed};
 pub use told::told;
 
 use crate::fact::{self, CheckRun, Ended};
@@ -150,8 +148,9 @@ pub struct Composed {
     pub run: Run,
     /// [`ENGINE_VERSION`](crate::ENGINE_VERSION) of the engine that composed it.
     pub engine: u32,
-    pub request: Digest,
-    pub snapshot: Digest,
+    /// With digests in the place of long strings: see [`request_of`].
+    pub request: Value,
+    pub snapshot: Manifest,
     /// The body of a request to this API was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,

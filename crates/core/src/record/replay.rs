@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::digest::{Digest, sha256};
 use super::keep::{Manifest, unlift};
@@ -20,7 +19,7 @@ use crate::diag::Failure;
 use crate::render::render;
 use crate::request::Request;
 use crate::secrets::{Keyed, needs, unseal};
-use crate::source::{Snapshot, SourceId};
+use crate::source::Snapshot;
 use crate::text::Text;
 use crate::values::Values;
 
@@ -65,10 +64,9 @@ fn differs(input: Option<String>, why: impl Into<String>) -> Finding {
 
 /// Composes again from the request and the snapshot of `record`, and compares the bytes.
 pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
-    let manifest = manifest(record, blob)?;
     for origin in &record.output.origins {
         let digest = match &origin.source {
-            Some(source) => manifest.texts.get(source).copied().flatten(),
+            Some(source) => record.snapshot.texts.get(source).copied().flatten(),
             None => origin.text,
         };
         let agrees = digest.is_none_or(|digest| digest.short() == origin.version);
@@ -77,7 +75,7 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
             return Ok(differs(Some(origin.label()), why));
         }
     }
-    let recorded = assemble(record, &manifest, blob)?;
+    let recorded = assemble(record, blob)?;
     if sha256(&[recorded.as_bytes()]) != record.output.sha256 || recorded.len() != record.output.bytes {
         let why = format!("its parts do not make the text with the SHA-256 {}", record.output.sha256);
         return Ok(differs(None, why));
@@ -86,7 +84,7 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
     if let Some(field) = other_run(record, &request) {
         return Ok(differs(Some(field), "the request says something else"));
     }
-    let snapshot = snapshot(&manifest, blob)?;
+    let snapshot = snapshot(&record.snapshot, blob)?;
     if record.engine != ENGINE_VERSION {
         return Ok(Finding::OtherEngine(record.engine));
     }
@@ -104,7 +102,7 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
         }
         Ok((_, text)) if text != recorded => {
             let at = text.bytes().zip(recorded.bytes()).take_while(|(a, b)| a == b).count();
-            let input = origin_at(record, at, &manifest, blob)?;
+            let input = origin_at(record, at, blob)?;
             differs(input, format!("composed again, the text differs from byte {at} on"))
         }
         Ok(_) => Finding::Same,
@@ -128,7 +126,7 @@ pub fn verify_sealed(record: &Composed, given: &Values, blob: Blobs<'_>) -> Resu
             return Ok(differs(Some(input), "it is not the value that was delivered"));
         }
     };
-    let snapshot = snapshot(&manifest(record, blob)?, blob)?;
+    let snapshot = snapshot(&record.snapshot, blob)?;
     let again = compose(&request, &snapshot)
         .and_then(|composed| render(&composed.prompt, record.output.format, record.api));
     Ok(match again {
@@ -151,38 +149,28 @@ fn other_run(record: &Composed, request: &Request) -> Option<String> {
 
 /// The finished text, put together without composing. Whether it is the right one, its digest says.
 pub fn text_of(record: &Composed, blob: Blobs<'_>) -> Result<String, Lost> {
-    let manifest = manifest(record, blob)?;
-    assemble(record, &manifest, blob)
+    assemble(record, blob)
 }
 
 pub fn request_of(record: &Composed, blob: Blobs<'_>) -> Result<Request, Lost> {
     let lost = |digest| Lost { what: "the request".into(), digest };
-    let mut value: Value = read(record.request, "the request", blob)?;
+    let mut value = record.request.clone();
     unlift(&mut value, blob).map_err(lost)?;
     serde_json::from_value(value).map_err(|_| lost(None))
 }
 
-/// Every source that was looked at, present or absent, with the digest of its text.
-pub fn source_versions(
-    record: &Composed,
-    blob: Blobs<'_>,
-) -> Result<BTreeMap<SourceId, Option<Digest>>, Lost> {
-    Ok(manifest(record, blob)?.texts)
-}
-
 /// Every blob that `record` needs.
-pub fn blobs_of(record: &Composed, blob: Blobs<'_>) -> Result<BTreeSet<Digest>, Lost> {
-    let manifest = manifest(record, blob)?;
-    let mut needed = BTreeSet::from([record.request, record.snapshot]);
-    needed.extend(record.output.origins.iter().filter_map(|origin| origin.text));
-    needed.extend(manifest.texts.values().flatten());
-    needed.extend(manifest.lists.iter().filter_map(|(_, _, listing)| *listing));
-    let mut request: Value = read(record.request, "the request", blob)?;
+pub fn blobs_of(record: &Composed) -> Result<BTreeSet<Digest>, Lost> {
+    let mut needed: BTreeSet<Digest> =
+        record.output.origins.iter().filter_map(|origin| origin.text).collect();
+    needed.extend(record.snapshot.texts.values().flatten());
+    needed.extend(record.snapshot.lists.iter().filter_map(|(_, _, listing)| *listing));
     let mut noted = |digest| {
         needed.insert(digest);
         Some(Text::default())
     };
-    unlift(&mut request, &mut noted).map_err(|_| Lost { what: "the request".into(), digest: None })?;
+    unlift(&mut record.request.clone(), &mut noted)
+        .map_err(|_| Lost { what: "the request".into(), digest: None })?;
     Ok(needed)
 }
 
@@ -190,10 +178,6 @@ fn read<T: DeserializeOwned>(digest: Digest, what: &str, blob: Blobs<'_>) -> Res
     let lost = |digest| Lost { what: what.into(), digest };
     let text = blob(digest).ok_or_else(|| lost(Some(digest)))?;
     serde_json::from_str(&text).map_err(|_| lost(None))
-}
-
-fn manifest(record: &Composed, blob: Blobs<'_>) -> Result<Manifest, Lost> {
-    read(record.snapshot, "the snapshot", blob)
 }
 
 fn snapshot(manifest: &Manifest, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
@@ -214,7 +198,6 @@ fn snapshot(manifest: &Manifest, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
 /// The texts of the origins, each read once and only if a part points into it.
 struct Pieces<'r> {
     record: &'r Composed,
-    manifest: &'r Manifest,
     texts: BTreeMap<u32, Text>,
 }
 
@@ -236,7 +219,7 @@ impl Pieces<'_> {
         let nameless = || lost(format!("origin {number}"), None);
         let origin = self.record.output.origins.get(number as usize).ok_or_else(nameless)?;
         if !self.texts.contains_key(&number) {
-            let of_source = |source| self.manifest.texts.get(source).copied().flatten();
+            let of_source = |source| self.record.snapshot.texts.get(source).copied().flatten();
             let digest = origin.text.or_else(|| origin.source.as_ref().and_then(of_source));
             let digest = digest.ok_or_else(|| lost(origin.label(), None))?;
             let text = blob(digest).ok_or_else(|| lost(origin.label(), Some(digest)))?;
@@ -247,8 +230,8 @@ impl Pieces<'_> {
     }
 }
 
-fn assemble(record: &Composed, manifest: &Manifest, blob: Blobs<'_>) -> Result<String, Lost> {
-    let mut pieces = Pieces { record, manifest, texts: BTreeMap::new() };
+fn assemble(record: &Composed, blob: Blobs<'_>) -> Result<String, Lost> {
+    let mut pieces = Pieces { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
         pieces.write(part, blob, &mut text)?;
@@ -257,13 +240,8 @@ fn assemble(record: &Composed, manifest: &Manifest, blob: Blobs<'_>) -> Result<S
 }
 
 /// What the text at byte `at` was taken from.
-fn origin_at(
-    record: &Composed,
-    at: usize,
-    manifest: &Manifest,
-    blob: Blobs<'_>,
-) -> Result<Option<String>, Lost> {
-    let mut pieces = Pieces { record, manifest, texts: BTreeMap::new() };
+fn origin_at(record: &Composed, at: usize, blob: Blobs<'_>) -> Result<Option<String>, Lost> {
+    let mut pieces = Pieces { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
         pieces.write(part, blob, &mut text)?;
@@ -277,8 +255,7 @@ fn origin_at(
 
 /// Where each part of the finished text stands, with the number of its origin and where it begins in that one's text.
 pub fn spans_of(record: &Composed, blob: Blobs<'_>) -> Result<(String, Vec<Placed>), Lost> {
-    let manifest = manifest(record, blob)?;
-    let mut pieces = Pieces { record, manifest: &manifest, texts: BTreeMap::new() };
+    let mut pieces = Pieces { record, texts: BTreeMap::new() };
     let mut text = String::new();
     let mut placed = Vec::with_capacity(record.output.parts.len());
     for part in &record.output.parts {

@@ -84,6 +84,8 @@ struct Catch {
 struct State<'r> {
     redactor: Redactor<'r>,
     catches: Vec<Catch>,
+    /// Texts in which the rules find nothing, as others have found out.
+    clean: BTreeMap<SourceId, Text>,
     /// Sources that passed, as they passed.
     passed: BTreeMap<SourceId, Option<Text>>,
     /// Values that the request marks as secret.
@@ -115,7 +117,8 @@ const SEAM: usize = 512;
 impl<'r> Gate<'r> {
     pub fn new(rules: &'r Rules, mode: Mode) -> Self {
         let redactor = Redactor::new(rules);
-        let state = State { redactor, catches: Vec::new(), passed: BTreeMap::new(), marked: Vec::new() };
+        let (clean, passed) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { redactor, catches: Vec::new(), clean, passed, marked: Vec::new() };
         Self { rules, mode, state: RefCell::new(state) }
     }
 
@@ -147,6 +150,11 @@ impl<'r> Gate<'r> {
 
     fn hits(&self, text: &str) -> Vec<(String, Range<usize>)> {
         self.rules.scan(text).into_iter().map(|hit| (hit.rule.to_string(), hit.range)).collect()
+    }
+
+    /// Takes note of texts in which these rules find nothing, so that nobody has to look again.
+    pub fn clean(&self, texts: Vec<(SourceId, Text)>) {
+        self.state.borrow_mut().clean.extend(texts);
     }
 
     /// Sources as they may be seen.
@@ -417,7 +425,8 @@ impl<S: Sources> Sources for Gated<'_, '_, S> {
             return Ok(known.clone());
         }
         let text = self.inner.text(id)?.map(|text| {
-            let hits = self.gate.hits(&text);
+            let is_clean = self.gate.state.borrow().clean.get(id) == Some(&text);
+            let hits = if is_clean { Vec::new() } else { self.gate.hits(&text) };
             self.gate.caught(&|| id.to_string(), &text, hits, false).map_or(text, Text::from)
         });
         self.gate.state.borrow_mut().passed.insert(id.clone(), text.clone());

@@ -7,6 +7,7 @@
 
 mod fields;
 mod gate;
+mod literals;
 mod mask;
 mod redact;
 mod rules;

@@ -7,15 +7,15 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::cell::{Cell, OnceCell};
+use core::cell::OnceCell;
 use core::fmt;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::literals::Literals;
 use crate::builtin::Builtin;
 use crate::data::{self, Codes, Notation};
 use crate::diag::{Code, Diag, Failure};
@@ -126,52 +126,6 @@ pub(super) struct Compiled {
     pub(super) inside: bool,
     pub(super) window: usize,
     pub(super) lines: Option<(Pattern, Pattern)>,
-}
-
-/// Finds every literal of all rules in one pass.
-#[derive(Clone)]
-pub(super) struct Literals {
-    words: Vec<String>,
-    /// Built fast, when the first text is scanned; `None` where there is no literal.
-    small: OnceCell<Option<AhoCorasick>>,
-    /// Finds three times as fast and is built five times as slowly: for those who have much to scan.
-    large: OnceCell<Option<AhoCorasick>>,
-    scanned: Cell<usize>,
-}
-
-/// Bytes of all literals together; far more than people write by hand.
-const MOST_LITERALS: usize = 64 * 1024;
-
-/// From so many bytes on it pays to build the large automaton.
-const MUCH: usize = 2 * 1024 * 1024;
-
-impl Literals {
-    fn new(words: Vec<String>) -> Result<Self, Failure> {
-        if words.iter().map(String::len).sum::<usize>() > MOST_LITERALS {
-            let message = "the literals of all rules are too much together";
-            return Err(Diag::error(Code::SecretsBad, message).into());
-        }
-        Ok(Self { words, small: OnceCell::new(), large: OnceCell::new(), scanned: Cell::new(0) })
-    }
-
-    /// What finds the literals in one more text of this length.
-    pub(super) fn automaton(&self, length: usize) -> Option<&AhoCorasick> {
-        let scanned = self.scanned.get().saturating_add(length);
-        self.scanned.set(scanned);
-        if self.words.is_empty() {
-            return None;
-        }
-        let small =
-            || self.small.get_or_init(|| build(&self.words, AhoCorasickKind::ContiguousNFA).ok()).as_ref();
-        if scanned < MUCH {
-            return small();
-        }
-        self.large.get_or_init(|| build(&self.words, AhoCorasickKind::DFA).ok()).as_ref().or_else(small)
-    }
-}
-
-fn build(words: &[String], kind: AhoCorasickKind) -> Result<AhoCorasick, aho_corasick::BuildError> {
-    AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(words)
 }
 
 /// All rules that hold, and what is excepted from them.

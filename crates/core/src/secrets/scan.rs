@@ -43,15 +43,13 @@ impl Rules {
         if !has_long_word(text) {
             return Vec::new();
         }
-        let Some(literals) = self.literals.automaton(text.len()) else { return Vec::new() };
         let bytes = text.as_bytes();
         let mut found = Vec::new();
         // How far each rule has come.
         let mut done = alloc::vec![0; self.rules.len()];
-        for literal in literals.find_overlapping_iter(bytes) {
-            for number in &self.of_literal[literal.pattern().as_usize()] {
+        self.literals.find(bytes, |at, literal| {
+            for number in &self.of_literal[literal] {
                 let rule = &self.rules[*number];
-                let at = literal.start();
                 if at < done[*number] || !(rule.inside || begins_word(bytes, at)) {
                     continue;
                 }
@@ -64,7 +62,7 @@ impl Rules {
                     found.push(Candidate { rule: *number, secret, whole });
                 }
             }
-        }
+        });
         self.one_by_one(found)
     }
 

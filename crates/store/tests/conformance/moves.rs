@@ -46,13 +46,13 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
     let rule = Retention { days: None, last: Some(1) };
     assert_eq!(ledger.expired(rule).unwrap(), vec![first.composed.run.id.clone()]);
     let swept = ledger.sweep(rule).unwrap();
-    // Its own file, its request and its snapshot.
+    // Its own file.
     assert_eq!(
         (&swept.runs, swept.records, swept.blobs, swept.seq),
-        (&vec![first.composed.run.id.clone()], 3, 3, Some(12))
+        (&vec![first.composed.run.id.clone()], 3, 1, Some(12))
     );
     let checked = ledger.verify_all(true).unwrap();
-    assert_eq!((checked.blobs, checked.runs, checked.records, checked.problems), (blobs - 3, 3, 12, vec![]));
+    assert_eq!((checked.blobs, checked.runs, checked.records, checked.problems), (blobs - 1, 3, 12, vec![]));
     let left = [&running, &parent, &last].map(|kept| kept.composed.run.id.clone());
     assert_eq!(ids(&mut ledger), left);
     let text = text("T-2", &[("shared.md", &shared)]);
@@ -62,7 +62,7 @@ pub(crate) fn retention_removes_what_nothing_needs(world: &World) {
         why: "not among the last 1".into(),
         runs: vec![first.composed.run.id.clone()],
         records: 3,
-        blobs: 3,
+        blobs: 1,
         bytes: swept.bytes,
     };
     assert_eq!(said, Event::Removed(removed));
