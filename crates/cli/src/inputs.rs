@@ -11,8 +11,8 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::recipe::Files;
 use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Request, Task};
 use callsheet_core::{
-    DataNotation, Format, Listing, SourceError, SourceId, Sources, Text, candidates, is_name, read_recipe,
-    read_request,
+    DataNotation, Format, Listing, Snapshot, SourceError, SourceId, Sources, Text, candidates, is_name,
+    read_recipe, read_request,
 };
 use callsheet_run::read_file;
 use clap::ArgMatches;
@@ -32,6 +32,8 @@ pub(crate) struct Order {
     /// Texts of the project that were read on the way, and directories that were walked.
     pub(crate) texts: BTreeMap<SourceId, Text>,
     pub(crate) listings: BTreeMap<SourceId, Listing>,
+    /// What an earlier prompt was made from, where this one has to be the same.
+    pub(crate) replay: Option<Snapshot>,
     pub(crate) talk: Vec<Diag>,
 }
 
@@ -93,7 +95,7 @@ impl Order {
         request.layout = layout(request.layout, config.layout());
         let Gathered { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
-        Ok(Self { request, session, texts, listings, talk: inputs.talk })
+        Ok(Self { request, session, texts, listings, replay: None, talk: inputs.talk })
     }
 }
 

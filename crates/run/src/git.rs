@@ -113,7 +113,9 @@ impl Git {
             why: error.to_string(),
         };
         let mut command = Command::new("git");
-        command.arg("-C").arg(&self.dir).args(["--no-optional-locks", "--no-pager", "--literal-pathspecs"]);
+        command.arg("-C").arg(&self.dir).args(["--no-optional-locks", "--no-pager"]);
+        // With an index of our own, paths are ours too.
+        command.args(self.index.is_none().then_some("--literal-pathspecs"));
         for setting in HARDENED {
             command.args(["-c", setting]);
         }

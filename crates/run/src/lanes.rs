@@ -67,10 +67,10 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
         Err(error) => return Err(failed(&error)),
     }
-    git.done_as_us(&["add", "--all", "--", "."], Some(index))?;
+    git.done_as_us(&["add", "--all", "--", ".", ":(exclude,glob)**/.callsheet/**"], Some(index))?;
     // What is ours travels by itself.
     git.done_as_us(
-        &["rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", ".callsheet"],
+        &["rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", ":(glob)**/.callsheet/**"],
         Some(index),
     )?;
     let tree = git.done_as_us(&["write-tree"], Some(index))?;

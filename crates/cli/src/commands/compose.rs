@@ -99,7 +99,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
 /// Composes a prompt and writes it to standard output part by part: it is never held as a whole, and what there is
 /// to say about it comes after it. Only for those who do not want to know of secrets in it.
 fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFile) -> Outcome {
-    let Order { mut request, session, texts, listings, mut talk } = Order::new(app, ask, given, file)?;
+    let Order { mut request, session, texts, listings, mut talk, .. } = Order::new(app, ask, given, file)?;
     let sources = Prefetched { inner: app.disk(session), texts, listings };
     let masked = |request: &mut Request, failure: Failure| -> Failure {
         if request.secret.is_empty() {
@@ -227,11 +227,12 @@ pub(crate) fn finish_order(
     let gate = Gate::new(&rules, form.mode);
     gate.request(&mut order.request);
     gate.clean(secrets::clean(&rules, &order.texts));
-    let disk = gate.sources(Prefetched {
-        inner: app.disk(order.session),
-        texts: order.texts,
-        listings: order.listings,
-    });
+    let disk = app.disk(order.session);
+    let inner: &dyn Sources = match &order.replay {
+        Some(snapshot) => snapshot,
+        None => &disk,
+    };
+    let disk = gate.sources(Prefetched { inner, texts: order.texts, listings: order.listings });
     // What is kept is what was composed: the gate stands before the recorder.
     let recorder = (then == Then::Record).then(|| Recorder::new(&disk));
     let sources: &dyn Sources = match &recorder {

@@ -186,8 +186,14 @@ fn compose(app: &App<'_>, request: Request, args: &Again) -> Result<Finished, Fa
         .as_ref()
         .map(|dir| named_directory(&app.project.join(dir), dir.as_ref()))
         .transpose()?;
-    let order =
-        Order { request, session, texts: BTreeMap::new(), listings: BTreeMap::new(), talk: Vec::new() };
+    let order = Order {
+        request,
+        session,
+        texts: BTreeMap::new(),
+        listings: BTreeMap::new(),
+        replay: None,
+        talk: Vec::new(),
+    };
     let mode = secrets::mode(app, args.secrets.map(|mode| mode.0), Then::Record)?;
     finish_order(app, order, Form { mode, budget: None, api: None }, Then::Record)
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::Ended;
 use callsheet_core::flow::{Each, Lane, Phase, Seen, State, evidence, may_write, present, request};
-use callsheet_core::record::{Account, Id, request_of};
+use callsheet_core::record::{Account, Digest, Id, request_of, snapshot_of};
 use callsheet_core::reply::Outcome;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
-use callsheet_core::{Library, Request, find_agent, find_contract};
+use callsheet_core::{Library, Request, Snapshot, Text, find_agent, find_contract};
 use callsheet_run::{Git, lane_worktree, merge_lane};
 use callsheet_store::{Error, Ledger};
 
@@ -120,22 +120,25 @@ impl LaneJob {
     }
 
     /// What a run was asked that did not come to its end: the next one is asked the same, whatever is left of it.
-    fn asked_before(&self, ledger: &mut Ledger) -> Result<Option<Request>, Failure> {
+    fn asked_before(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Failure> {
         let Some(run) = &self.before else { return Ok(None) };
         if matches!(ledger.find(run.as_str()), Err(Error::NoRun(_))) {
             return Ok(None);
         }
         let composed = ledger.composed(run).map_err(failure)?;
-        ledger.with_blobs(|blob| request_of(&composed, blob)).map(Some).map_err(failure)
+        let both = |blob: &mut dyn FnMut(Digest) -> Option<Text>| {
+            Ok((request_of(&composed, blob)?, snapshot_of(&composed, blob)?))
+        };
+        ledger.with_blobs(both).map(Some).map_err(failure)
     }
 
     fn ready(&self, app: &App<'_>, ledger: &mut Ledger, place: Option<&PathBuf>) -> Result<Ready, Failure> {
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let agent = self.plan.agent(&self.phase)?;
-        let mut request = match self.asked_before(ledger)? {
-            Some(request) => request,
-            None => request(&self.phase, &self.state, &self.lane, &library)?,
+        let (mut request, replay) = match self.asked_before(ledger)? {
+            Some((request, snapshot)) => (request, Some(snapshot)),
+            None => (request(&self.phase, &self.state, &self.lane, &library)?, None),
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
         let by_tool = attached.tools.mcp.is_some() && self.plan.program.is_empty() && !self.plan.by_file;
@@ -148,6 +151,7 @@ impl LaneJob {
             session: Some(self.folder.path.clone()),
             texts: BTreeMap::new(),
             listings: BTreeMap::new(),
+            replay,
             talk: Vec::new(),
         };
         let mode = secrets::mode(app, None, Then::Record)?;

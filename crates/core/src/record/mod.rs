@@ -26,7 +26,9 @@ pub use chain::Link;
 pub use digest::{Digest, sha256};
 pub use keep::{Kept, Manifest, keep};
 pub use launch::Launch;
-pub use replay::{Finding, Lost, Placed, blobs_of, request_of, spans_of, text_of, verify, verify_sealed};
+pub use replay::{
+    Finding, Lost, Placed, blobs_of, request_of, snapshot_of, spans_of, text_of, verify, verify_sealed,
+};
 pub use told::told;
 
 use crate::fact::{self, CheckRun, Ended};

@@ -159,6 +159,11 @@ pub fn request_of(record: &Composed, blob: Blobs<'_>) -> Result<Request, Lost> {
     serde_json::from_value(value).map_err(|_| lost(None))
 }
 
+/// Everything that the prompt was made from, present or absent.
+pub fn snapshot_of(record: &Composed, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
+    snapshot(&record.snapshot, blob)
+}
+
 /// Every blob that `record` needs.
 pub fn blobs_of(record: &Composed) -> Result<BTreeSet<Digest>, Lost> {
     let mut needed: BTreeSet<Digest> =
