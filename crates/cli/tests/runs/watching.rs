@@ -1,0 +1,124 @@
+//! `watch` in another process: every event of several runs at once, in order, none missing.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::{World, ended};
+
+/// A watcher that is already there, and what it will have told.
+struct Watcher {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Watcher {
+    fn new(world: &World, flags: &[&str]) -> Self {
+        let mut command = world.command();
+        command.arg("watch").args(flags).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Everything up to the event with this number that is the last of its record.
+    fn up_to(mut self, seq: u64, events: usize) -> Vec<Value> {
+        let mut told: Vec<Value> = Vec::new();
+        let last = |told: &[Value]| told.iter().filter(|event| event["seq"] == seq).count();
+        while last(&told) < events {
+            told.push(serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap());
+        }
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        told
+    }
+}
+
+fn head(world: &World) -> u64 {
+    let ledger = rusqlite::Connection::open(world.project.join(".callsheet/ledger.db")).unwrap();
+    let head: i64 = ledger.query_row("select max(seq) from records", [], |row| row.get(0)).unwrap();
+    u64::try_from(head).unwrap()
+}
+
+/// The events of one run as names, each with what there is to say of it.
+fn names(told: &[Value], run: &str) -> Vec<String> {
+    let of_run = told.iter().filter(|event| event["run"] == run);
+    of_run
+        .map(|event| {
+            let data = &event["data"];
+            let detail = ["stage", "receipt", "text", "status", "check", "path", "decision"]
+                .iter()
+                .filter_map(|key| data[key].as_str())
+                .collect::<Vec<_>>()
+                .join(" ");
+            format!("{} {detail}", event["event"].as_str().unwrap()).trim_end().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn c7_every_event_of_several_runs_in_order() {
+    let world = World::new();
+    // There before the ledger is.
+    let watcher = Watcher::new(&world, &[]);
+    let flags = ["--write", "src/**", "--check", "c=true"];
+    let runs: Vec<Child> = (0..4)
+        .map(|number| {
+            let line = format!("line of {number}");
+            world.start(&flags, &["say", &line, "sleep", "300", "say", "and another", "write", "out.txt"])
+        })
+        .collect();
+    let runs: Vec<String> = runs.into_iter().map(|run| ended(run).run()).collect();
+    world.run(&["-q", "decide", &runs[0], "out.txt", "--reject"]);
+    let last = head(&world);
+    let told = watcher.up_to(last, 1);
+    let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted());
+    numbers.dedup();
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "none is missing");
+    for (number, run) in runs.iter().enumerate() {
+        let names = names(&told, run);
+        let (head, rest) = names.split_at(3);
+        assert_eq!(
+            head,
+            ["run.started composed", "run.status_changed running", "run.started delivered spawned"]
+        );
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        assert_eq!(
+            rest[..4],
+            [
+                &*format!("run.output line of {number}\n").trim_end().to_owned(),
+                "run.output and another",
+                "run.status_changed completed",
+                "record.replied"
+            ]
+        );
+        assert_eq!(rest[4], "check.status_changed passed c");
+        assert!(rest.contains(&"run.finished"), "{rest:?}");
+    }
+    // Whoever comes later is told the same from the beginning.
+    assert_eq!(Watcher::new(&world, &["--since", "0"]).up_to(last, 1), told);
+}
+
+#[test]
+fn c7_what_a_violation_and_a_decision_tell() {
+    let world = World::new();
+    let run = world
+        .go(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
+        .expect(5)
+        .run();
+    world.run(&["-q", "decide", &run, "out.txt", "--approve"]).expect(0);
+    let told = Watcher::new(&world, &["--since", "0"]).up_to(head(&world), 1);
+    let of = |name: &str| -> Vec<&Value> {
+        told.iter().filter(|event| event["event"] == name).map(|event| &event["data"]).collect()
+    };
+    assert_eq!(
+        of("scope_violation.created"),
+        [&json!({ "path": "out.txt", "reason": "outside_write", "decision": "pending" })]
+    );
+    assert_eq!(of("scope_violation.decided"), [&json!({ "path": "out.txt", "decision": "approve" })]);
+    assert_eq!(of("run.finished"), [&json!({ "changed": [{ "path": "out.txt", "change": "untracked" }] })]);
+    assert_eq!(of("run.output").iter().map(|data| data["cut"].clone()).collect::<Vec<_>>(), [json!(true)]);
+    assert_eq!(of("check.status_changed")[0]["status"], "failed");
+}
