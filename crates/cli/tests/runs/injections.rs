@@ -85,6 +85,35 @@ fn hostile() -> Vec<String> {
         "-1",
         "null",
         "true",
+        "--continue",
+        "--resume=x",
+        "--mcp-config=/etc/passwd",
+        "--add-dir=/",
+        "-C/",
+        "--git-dir=/tmp",
+        "--exec=sh",
+        "--output=pwned",
+        "-o pwned",
+        "--config-env=a=b",
+        "%(refname)",
+        "$((1+1))",
+        "<(touch pwned)",
+        ">(touch pwned)",
+        "a&b",
+        "a|b",
+        "\\",
+        "'",
+        "\"",
+        "`",
+        "--help",
+        "--version",
+        "-h",
+        "!!",
+        "^a^b",
+        "--no-verify",
+        "-rf",
+        "\u{202e}x",
+        "\u{feff}x",
     ];
     words.iter().map(ToString::to_string).chain([format!("a{}", "x".repeat(300)), "-".repeat(300)]).collect()
 }
@@ -122,17 +151,14 @@ fn shape(world: &World, told: &Value, value: &str) -> Vec<String> {
     told["argv"].as_array().unwrap().iter().map(mask).collect()
 }
 
-/// The fields, each as the flags that set it.
-fn fields(value: &str) -> Vec<(&'static str, Vec<String>)> {
-    let flag = |name: &str| vec![format!("{name}={value}")];
-    vec![
-        ("title", flag("--title")),
-        ("task id", flag("--task-id")),
-        ("role", flag("--role")),
-        ("write", flag("--write")),
-        ("exclude", flag("--exclude")),
-        ("read first", flag("--read-first")),
-        ("instructions", vec![format!("--instructions={value}")]),
+/// The fields, in groups whose parts are refused for the same reasons, each as the flags that set it.
+fn fields(value: &str) -> [(&'static str, Vec<String>); 4] {
+    let flag = |name: &str| format!("{name}={value}");
+    [
+        ("texts", vec![flag("--title"), flag("--task-id"), flag("--instructions")]),
+        ("role", vec![flag("--role")]),
+        ("scope", vec![flag("--write"), flag("--exclude")]),
+        ("path", vec![flag("--read-first")]),
     ]
 }
 
@@ -147,14 +173,14 @@ fn no_field_changes_the_arguments() {
         for (field, flags) in fields(&value) {
             let mut command = world.command();
             command.args(["--json", "-q", "run", "-a", "claude", "--secrets", "allow"]).args(&flags);
-            if field != "instructions" {
+            if field != "texts" {
                 command.arg("Do it.");
             }
             let (code, told) = seen(&world, &mut command);
             tried += 1;
             let Some(told) = told else {
                 // Refused before anything was started.
-                assert!(matches!(code, Some(2 | 3 | 4)), "{field} {value:?}: {code:?}");
+                assert!(matches!(code, Some(2..=4)), "{field} {value:?}: {code:?}");
                 continue;
             };
             let argv = shape(&world, &told, "no value of its own");
@@ -174,7 +200,7 @@ fn no_field_changes_the_arguments() {
             assert!(rest == with_settings || rest == without, "{field} {value:?}: {rest:?}");
         }
     }
-    assert!(tried >= 500, "{tried}");
+    assert!(tried >= 400, "{tried}");
 }
 
 #[test]
