@@ -218,3 +218,93 @@ fn the_terminal_of_a_program_that_ended_is_told() {
     assert!(ran["why"].as_str().unwrap().contains("no licence"), "{ran}");
     world.assert_nothing_is_open();
 }
+
+/// A pane that a person opened stays a person's: a line is typed, and nothing is closed.
+#[test]
+fn m7_a_pane_of_yours_gets_a_line_and_stays() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new();
+    looks_like_copilot(&world);
+    let tmux = |args: &[&str]| {
+        let mut command = Command::new("tmux");
+        command.args(args).env("TMUX_TMPDIR", world.at("")).env_remove("TMUX").env("LANG", "C.UTF-8");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?} {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let program = world.at("bin/copilot").display().to_string();
+    let pane = tmux(&[
+        "-f",
+        "/dev/null",
+        "new-session",
+        "-d",
+        "-x",
+        "200",
+        "-y",
+        "20",
+        "-P",
+        "-F",
+        "#{pane_id}",
+        &program,
+    ]);
+    let run = |target: &str| {
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "-a", "copilot", "--pane", target, "Do it."]);
+        said(command.env("LANG", "C.UTF-8"), b"")
+    };
+    for wrong in ["%99", "-x", "; kill-server", "no-such:pane"] {
+        let ran = said(
+            world
+                .command()
+                .args(["--json", "-q", "run", "-a", "copilot", "Do it."])
+                .arg(format!("--pane={wrong}")),
+            b"",
+        );
+        assert_eq!((ran.code, &ran.json()["ended"]), (Some(6), &json!("unstarted")), "{wrong}");
+    }
+    let ran = run(pane.trim()).expect(0);
+    let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+    let line = format!("Read and follow the instructions in {}\n", file.display());
+    until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
+    assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
+    assert_eq!(world.run(&["recover"]).expect(0).out, format!("run {}  running\n", ran.run()));
+    assert_eq!(tmux(&["display-message", "-p", "-t", pane.trim(), "#{pane_dead}"]), "0\n");
+    tmux(&["kill-server"]);
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(
+        (&told["recovered"][0]["ended"], &told["recovered"][0]["why"]),
+        (&json!("lost"), &json!("its terminal is closed"))
+    );
+    world.assert_nothing_is_open();
+}
+
+/// The real Copilot takes the typed command for a command: the model is told the line alone.
+#[test]
+fn m14_the_real_copilot_becomes_a_fleet() {
+    if has_tmux() {
+        on_loopback(&[Cli::Copilot], || {
+            let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
+            let world = World::new();
+            let env = room.env(Cli::Copilot).unwrap();
+            let trusted = json!({ "trusted_folders": [world.project], "trustedFolders": [world.project] });
+            fs::create_dir_all(room.home().join(".copilot")).unwrap();
+            fs::write(room.home().join(".copilot/config.json"), trusted.to_string()).unwrap();
+            let path =
+                format!("{}:{}", Cli::Copilot.program().unwrap().parent().unwrap().display(), env["PATH"]);
+            let mut command = world.command();
+            command.envs(&env).env("PATH", path).args(["--json", "-q", "run", "-a", "copilot", "--terminal"]);
+            let ran = said(command.args(["--single-coder", "Do it."]), b"").expect(0);
+            let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+            let line = format!("Read and follow the instructions in {}", file.display());
+            let texts = || -> Vec<String> {
+                room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).collect()
+            };
+            until("it arrives", || texts().iter().any(|text| text.contains(&line)));
+            assert!(texts().iter().all(|text| !text.contains("/fleet")), "{:#?}", texts());
+            world.run(&["stop", "last"]).expect(0);
+            world.assert_nothing_is_open();
+        });
+    }
+}
