@@ -1,11 +1,11 @@
 //! `watch` in another process: every event of several runs at once, in order, none missing.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, ended};
+use crate::world::{World, ended, said};
 
 /// A watcher that is already there, and what it will have told.
 struct Watcher {
@@ -16,7 +16,12 @@ struct Watcher {
 impl Watcher {
     fn new(world: &World, flags: &[&str]) -> Self {
         let mut command = world.command();
-        command.arg("watch").args(flags).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.arg("watch").args(flags);
+        Self::from(command)
+    }
+
+    fn from(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
@@ -88,7 +93,7 @@ fn c7_every_event_of_several_runs_in_order() {
         assert_eq!(
             rest[..4],
             [
-                &*format!("run.output line of {number}\n").trim_end().to_owned(),
+                &*format!("run.output line of {number}"),
                 "run.output and another",
                 "run.status_changed completed",
                 "record.replied"
@@ -121,4 +126,63 @@ fn c7_what_a_violation_and_a_decision_tell() {
     assert_eq!(of("run.finished"), [&json!({ "changed": [{ "path": "out.txt", "change": "untracked" }] })]);
     assert_eq!(of("run.output").iter().map(|data| data["cut"].clone()).collect::<Vec<_>>(), [json!(true)]);
     assert_eq!(of("check.status_changed")[0]["status"], "failed");
+}
+
+/// The same on a ledger that machines share: a run, a crash, what `recover` says of it, and every event of both.
+#[test]
+fn c7_a_ledger_on_postgresql_tells_the_same() {
+    let server = match callsheet_mock::Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return callsheet_mock::not_tested(&format!("runs on PostgreSQL: {why}")),
+    };
+    let world = World::new();
+    let url = server.database("runs").unwrap();
+    let on = |mut command: Command| {
+        command.env("CALLSHEET_LEDGER", &url);
+        command
+    };
+    let run = |args: &[&str]| {
+        let mut command = on(world.command());
+        said(command.args(["--json", "-q"]).args(args), b"")
+    };
+    let flags = ["--write", "src/**", "--check", "c=true"];
+    let first =
+        said(&mut on(world.going(&flags, &["say", "one", "write", "out.txt"])), b"Do it.").expect(5).run();
+    let crashed = said(
+        &mut on(world.going(&flags, &["say", "two", "sleep", "400", "kill-ours", "sleep", "60000"])),
+        b"Do it.",
+    );
+    assert_eq!(crashed.code, None);
+    world.assert_nothing_is_left();
+    let told = run(&["recover"]).expect(0).json();
+    assert_eq!(
+        (told["recovered"].as_array().unwrap().len(), &told["recovered"][0]["ended"]),
+        (1, &json!("lost"))
+    );
+    assert_eq!(run(&["recover"]).expect(0).json(), json!({ "recovered": [], "running": [] }));
+    run(&["verify", "--all", "--read-data"]).expect(0);
+    let second = told["recovered"][0]["run"].as_str().unwrap();
+    let records =
+        |id: &str| run(&["show", id, "--records"]).expect(0).json()["records"].as_array().unwrap().len();
+    let last = u64::try_from(records(&first) + records(second)).unwrap();
+    let mut command = on(world.command());
+    command.args(["watch", "--since", "0"]);
+    let told = Watcher::from(command).up_to(last, 2);
+    let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    numbers.dedup();
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+    assert_eq!(
+        names(&told, second),
+        [
+            "run.started composed",
+            "run.status_changed running",
+            "run.started delivered spawned",
+            "run.output two",
+            "run.status_changed failed",
+            "record.replied",
+            "check.status_changed pending c",
+            "run.finished",
+        ]
+    );
+    assert!(!world.project.join(".callsheet/ledger.db").exists());
 }
