@@ -11,7 +11,7 @@ use callsheet_core::secrets::Redactor;
 use callsheet_core::{Library, find_agent, find_contract};
 use callsheet_run::{Before, Stop, own_program, run_check};
 use callsheet_store::Ledger;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::terminal::close_server;
 use super::{Progress, Stopper, folder_of, pane_lives};
@@ -83,6 +83,9 @@ fn checks(launch: &Launch, stop: &Stop, progress: &Progress) -> Vec<CheckRun> {
     done
 }
 
+/// So much of a reply's text is kept with it, its end; all that was printed is in the ledger as output.
+const MOST_REPLY: usize = 1 << 20;
+
 /// Claims, kept beside the facts.
 fn reply(
     app: &App<'_>,
@@ -110,6 +113,12 @@ fn reply(
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
     let mut value =
         serde_json::to_value(&reply).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+    if let Value::String(text) = &mut value["text"]
+        && text.len() > MOST_REPLY
+    {
+        *text = text.split_off(text.ceil_char_boundary(text.len() - MOST_REPLY));
+        value["text_cut"] = json!(true);
+    }
     let submitted = Desk::of(&account.run.id)?.submitted();
     if !submitted.is_empty() {
         value["submitted"] = json!(submitted);

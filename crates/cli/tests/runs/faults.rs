@@ -136,6 +136,9 @@ fn output_of_any_kind_and_size_is_kept_or_counted() {
     let world = World::new();
     let said = world.go(&[], &["line-of", "100000000", "say", "the end"]);
     assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
+    let reply = said.json()["reply"].clone();
+    assert_eq!((&reply["text_cut"], reply["text"].as_str().unwrap().len()), (&Value::Bool(true), 1 << 20));
+    assert!(reply["text"].as_str().unwrap().ends_with("\nthe end\n"));
     let lines = stream(&world, "stdout");
     let texts: Vec<&str> =
         lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
