@@ -45,6 +45,19 @@ pub(crate) fn name_of(dir: &Path) -> String {
     bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// For as long as the answer lives, nobody else on this machine decides whether a task is run again.
+pub(crate) fn hold_task(project: &Path, task: &str) -> Result<File, Failure> {
+    let folder = state_dir()?.join("tasks");
+    private_folder(&folder)?;
+    let path = folder.join(name_of(&project.join(task)));
+    let hold = || {
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        lock.lock()?;
+        Ok(lock)
+    };
+    hold().map_err(|error| failed(&path, &error))
+}
+
 /// The runs of this machine that are not recorded to their end, of whatever project.
 pub(crate) fn unfinished() -> Result<Vec<Id>, Failure> {
     let desks = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
@@ -61,7 +74,12 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn of(run: &Id) -> Result<Self, Failure> {
-        Ok(Self { dir: state_dir()?.join("runs").join(run.as_str()) })
+        Ok(Self::below(&state_dir()?, run))
+    }
+
+    /// The same for who is told where the state is, and may not have our environment.
+    pub(crate) fn below(state: &Path, run: &Id) -> Self {
+        Self { dir: state.join("runs").join(run.as_str()) }
     }
 
     /// Sits down: for as long as the answer lives, the run is driven by this process. `None` where another one sits

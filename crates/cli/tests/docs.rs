@@ -74,6 +74,7 @@ fn run(command: &str, dir: &Path) -> String {
         .env_clear()
         .envs([("PATH", path.as_str()), ("HOME", dir.to_str().unwrap()), ("LC_ALL", "C.UTF-8")])
         .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")])
+        .env("XDG_STATE_HOME", dir.with_file_name("state"))
         .output()
         .unwrap();
     let mut text = String::from_utf8(output.stdout).unwrap();

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::fact::Decision;
+use crate::fact::{Change, Changed, Decision};
 use crate::record::{Account, Checked, RunStatus};
 
 /// In the order in which they count.
@@ -52,6 +52,8 @@ pub enum TaskReason {
     RunFailed,
     /// There is work in the worktree that no commit has.
     Uncommitted,
+    /// No run of it has changed anything.
+    NothingChanged,
 }
 
 impl TaskReason {
@@ -64,6 +66,7 @@ impl TaskReason {
             Self::MergePending => "merge_pending",
             Self::RunFailed => "run_failed",
             Self::Uncommitted => "uncommitted",
+            Self::NothingChanged => "nothing_changed",
         }
     }
 }
@@ -89,7 +92,13 @@ pub fn standing(runs: &[Account], in_base: &mut dyn FnMut(&str) -> bool) -> (Tas
     };
     let is_merged = merged(last);
     let made_something = seen(last).is_some_and(|seen| seen.head_before != seen.head_after);
-    let done = runs.iter().any(|run| is_evidence(run) && merged(run));
+    // Where no run has changed anything, that the checks pass says nothing about the task.
+    let changed = |run: &Account| {
+        let real = |file: &Changed| file.change != Change::Ignored;
+        seen(run).is_some_and(|seen| seen.head_before != seen.head_after || seen.changed.iter().any(real))
+    };
+    let untouched = !runs.iter().any(|run| changed(run));
+    let done = !untouched && runs.iter().any(|run| is_evidence(run) && merged(run));
     let failed = matches!(last.status(), RunStatus::Failed) || last.says_it_failed();
     let dirty = seen(last).is_some_and(|seen| seen.dirty_after);
     for (holds, reason) in [
@@ -100,12 +109,13 @@ pub fn standing(runs: &[Account], in_base: &mut dyn FnMut(&str) -> bool) -> (Tas
         (!is_merged && made_something, TaskReason::MergePending),
         (failed, TaskReason::RunFailed),
         (dirty, TaskReason::Uncommitted),
+        (untouched && runs.iter().all(|run| run.is_whole()), TaskReason::NothingChanged),
     ] {
         reasons.extend(holds.then_some(reason));
     }
     let status = if last.status() == RunStatus::Cancelled {
         TaskStatus::Cancelled
-    } else if runs.iter().any(|run| run.status() == RunStatus::Running) {
+    } else if runs.iter().any(|run| !run.is_whole()) {
         TaskStatus::Running
     } else if pending || rejected {
         TaskStatus::NeedsReview

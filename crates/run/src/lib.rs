@@ -44,4 +44,4 @@ pub use process::{
 pub use read::read_file;
 pub use tmux::{Pane, Server, TerminalError, Tmux};
 pub use transcript::{found_at_paths, transcript_has_prompt};
-pub use worktree::{Worktree, worktree};
+pub use worktree::{Worktree, worktree, worktree_place};

@@ -235,6 +235,17 @@ impl Tmux {
         Ok(())
     }
 
+    /// Ends all programs of a server of our own, and the server.
+    pub fn close_all(&self, grace: Duration) -> Result<(), TerminalError> {
+        for raw in self.run(&["list-panes", "-a", "-F", "#{pane_pid}"], "")?.lines() {
+            if let Some(root) = raw.parse().ok().and_then(|raw| tree::pid(raw).ok()) {
+                tree::end_below(root, grace);
+            }
+        }
+        let _ = self.run(&["kill-server"], "");
+        Ok(())
+    }
+
     /// Whether the program in the pane is still there.
     pub fn lives(&self, pane: &Pane) -> bool {
         let state = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead}"], "");
@@ -265,11 +276,14 @@ impl Tmux {
     fn look(&self, pane: &Pane) -> Result<Screen, TerminalError> {
         let state =
             self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead} #{pane_in_mode}"], "")?;
-        let screen = Screen::new(&self.run(&["capture-pane", "-p", "-t", &pane.0], "")?);
         match state.trim() {
-            "0 0" => Ok(screen),
+            "0 0" => Ok(Screen::new(&self.run(&["capture-pane", "-p", "-t", &pane.0], "")?)),
             state if state.starts_with("0 ") => Err(TerminalError::Scrolled),
-            _ => Err(TerminalError::Dead { screen: screen.shown() }),
+            _ => {
+                // That it is dead is written below, which moves what it said out of sight.
+                let all = self.run(&["capture-pane", "-p", "-S", "-50", "-t", &pane.0], "")?;
+                Err(TerminalError::Dead { screen: Screen::new(&all).shown() })
+            }
         }
     }
 

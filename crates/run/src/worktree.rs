@@ -15,6 +15,18 @@ pub struct Worktree {
     pub fresh: bool,
 }
 
+/// Where the worktree of the task is, or would be made.
+pub fn worktree_place(git: &Git, home: &Path, task: &str) -> Result<PathBuf, GitError> {
+    let name = file_name(task);
+    Ok(there(git, &format!("callsheet/{name}"))?.unwrap_or_else(|| home.join(name)))
+}
+
+/// The worktree in which the branch is checked out, where that is still a folder.
+fn there(git: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
+    let of_branch = listed(git)?.into_iter().find(|(_, of)| of.as_deref() == Some(branch));
+    Ok(of_branch.map(|(path, _)| path).filter(|path| path.is_dir()))
+}
+
 /// The worktree of the task, below `home`; made from the present commit where there is none.
 pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
     worktree_from(git, home, task, || Ok("HEAD".to_owned()))
@@ -33,9 +45,7 @@ pub(crate) fn worktree_from(
     let shown = path
         .to_str()
         .ok_or_else(|| GitError { what: "worktree".into(), why: "a path is not UTF-8".into() })?;
-    let known = listed(git)?;
-    let of_task = known.into_iter().find(|(_, of)| of.as_deref() == Some(branch.as_str()));
-    if let Some((path, _)) = of_task.filter(|(path, _)| path.is_dir()) {
+    if let Some(path) = there(git, &branch)? {
         return Ok(Worktree { path, branch, fresh: false });
     }
     if path.symlink_metadata().is_ok() {

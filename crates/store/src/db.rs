@@ -61,6 +61,11 @@ pub(crate) fn new_enough(version: i32) -> Result<(), Error> {
     Err(Error::Failed(format!("SQLite {found} can corrupt a write-ahead log; {oldest} or newer is needed")))
 }
 
+/// Which SQLite is built in.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
 impl Db {
     pub(crate) fn memory() -> Result<Self, Error> {
         new_enough(rusqlite::version_number())?;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use callsheet_core::Root;
 use callsheet_core::diag::visible;
 use callsheet_run::own_program;
+use callsheet_store::{Ledger, Place};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -78,6 +79,7 @@ fn findings(app: &App<'_>) -> Result<Vec<Finding>, callsheet_core::diag::Failure
         program("git", "--version", State::Bad, "install git: what a run changed is read from it"),
         program("tmux", "-V", State::Absent, "install tmux to have agents work in a terminal"),
         folder(app),
+        sqlite(),
         mcp(app),
     ];
     let wanted = app.config.agent.value.as_deref();
@@ -139,6 +141,22 @@ fn folder(app: &App<'_>) -> Finding {
         ),
         Ok(_) => finding(State::Good, format!("{shown} is written by its owner alone"), ""),
     }
+}
+
+/// The database that ledgers are kept in, tried out where temporary files are.
+fn sqlite() -> Finding {
+    let tried = tempfile::tempdir().map_err(|error| error.to_string()).and_then(|dir| {
+        let ledger = Ledger::create(&Place::Sqlite(dir.path().join("ledger.db")));
+        ledger.and_then(|mut ledger| ledger.head()).map_err(|error| error.to_string())
+    });
+    let version = callsheet_store::sqlite_version();
+    let (state, detail, todo) = match tried {
+        Ok(_) => (State::Good, format!("{version}, a ledger can be made and read"), ""),
+        Err(why) => {
+            (State::Bad, format!("{version}: {why}"), "see whether TMPDIR can be written and has room")
+        }
+    };
+    Finding { name: "sqlite".into(), state, detail, todo: todo.into() }
 }
 
 /// Our own server, as an agent would start it.

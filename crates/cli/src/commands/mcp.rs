@@ -1,6 +1,6 @@
 //! `callsheet mcp`: the submission tools, templates and artifacts of a session for agents that speak MCP.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::Failure;
 use callsheet_core::record::Id;
@@ -33,6 +33,9 @@ struct Serve {
     /// The run whose agent hands things in: nothing is taken from it once it is over
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
+    /// The state directory of whoever drives the run: some agents start servers without their own environment
+    #[arg(long, value_name = "DIR", requires = "run", hide = true)]
+    state: Option<PathBuf>,
     /// Only the tools that this role may use
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -60,7 +63,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
             let secrets = configured(app)?.unwrap_or_default();
-            let run = args.serve.run.as_deref().map(handing_in).transpose()?;
+            let run = args.serve.run.as_deref();
+            let run = run.map(|run| handing_in(run, args.serve.state.as_deref())).transpose()?;
             serve(Server { session, tools, agent, secrets, run })
         }
         Some(Command::Install { client, write, serve }) => {
@@ -72,9 +76,10 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 }
 
 /// The run that hands things in, by its whole id.
-fn handing_in(run: &str) -> Result<Handing, Failure> {
+fn handing_in(run: &str, state: Option<&Path>) -> Result<Handing, Failure> {
     let id = Id::parse(run).ok_or_else(|| usage(format!("`{run}` is not the whole id of a run")))?;
-    Ok(Handing { desk: Desk::of(&id)?, id })
+    let desk = state.map_or_else(|| Desk::of(&id), |state| Ok(Desk::below(state, &id)))?;
+    Ok(Handing { desk, id })
 }
 
 fn check_role(session: &Session, role: Option<&str>) -> Result<(), Failure> {

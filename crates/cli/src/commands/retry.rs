@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Account, RunStatus, request_of};
+use callsheet_core::record::{Account, request_of};
 use callsheet_core::secrets::needs;
 use callsheet_core::{Facts, Request};
 use callsheet_store::Ledger;
@@ -19,6 +19,7 @@ use crate::failure::{Outcome, usage};
 use crate::inputs::Order;
 use crate::ledger::{failure, find};
 use crate::secrets;
+use crate::state::hold_task;
 use crate::tasks::{Task, task_of};
 
 /// Run again, with the facts of an earlier run in the prompt
@@ -89,13 +90,14 @@ pub(crate) fn go_on(app: &App<'_>, args: &ContinueArgs) -> Outcome {
 fn again(app: &App<'_>, args: &Again, program: &[String], text: Option<&str>, force: bool) -> Outcome {
     let mut ledger = app.open_ledger()?;
     let row = find(&mut ledger, &args.run)?;
+    let held = hold_task(&app.project, &task_of(&mut ledger, &row.run)?.name)?;
     let task = task_of(&mut ledger, &row.run)?;
     let parent = task.run(&row.run.id)?;
     if parent.launch.is_none() {
         let message = format!("run {} was composed and never started", row.run.id);
         return Err(refused(message).hint("`callsheet run` starts one").into());
     }
-    if let Some(running) = task.runs.iter().find(|run| run.status() == RunStatus::Running) {
+    if let Some(running) = task.runs.iter().find(|run| !run.is_whole()) {
         let message = format!("run {} of this task is running", running.run.id);
         return Err(refused(message)
             .hint("wait, `callsheet stop` it, or `callsheet recover` if its callsheet died")
@@ -118,7 +120,8 @@ fn again(app: &App<'_>, args: &Again, program: &[String], text: Option<&str>, fo
     }
     let how = how(app, args, program, parent)?;
     let finished = compose(app, request, args)?;
-    let ready = Ready::new(app, finished, how)?;
+    let mut ready = Ready::new(app, finished, how)?;
+    ready.held = Some(held);
     if args.dry_run { super::run::dry(app, &ready) } else { drive(app, ready) }
 }
 
@@ -204,6 +207,7 @@ fn how(app: &App<'_>, args: &Again, program: &[String], parent: &Account) -> Res
     let mut how = args.way.how(app)?;
     let way = &args.way;
     how.parent = Some(parent.run.id.clone());
+    how.dry = args.dry_run;
     how.program = if program.is_empty() && args.agent.is_none() { launch.program } else { program.to_vec() };
     if way.model.is_none() && args.agent.is_none() {
         how.model = launch.model;

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::args::{Ask, PermitArg};
 use crate::commands::compose::{Then, finish};
 use crate::drive::{How, Interrupt, Progress, Ready, Stopper, WorkIn, code_of, result_json, result_page};
-use crate::failure::{Outcome, usage};
+use crate::failure::{INTERRUPTED, Outcome, usage};
 use crate::inputs::RequestFile;
 use crate::print::diag_json;
 use crate::span::Span;
@@ -139,6 +139,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     }
     let mut how = args.way.how(app)?;
     how.program.clone_from(&args.program);
+    how.dry = args.dry_run;
     how.session = ask.session.as_ref().map(|session| app.here.join(session));
     let file = if args.way.mcp { file.with_server() } else { file };
     let finished = finish(app, &ask, given, file, Then::Record)?;
@@ -166,7 +167,7 @@ pub(crate) fn drive(app: &App<'_>, ready: Ready) -> Outcome {
     } else {
         app.print.data(result_page(app.print, &account).as_bytes())?;
     }
-    Ok(code_of(&account))
+    Ok(if stopper.is_by_person() { INTERRUPTED } else { code_of(&account) })
 }
 
 pub(crate) fn dry(app: &App<'_>, ready: &Ready) -> Outcome {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::log::row_json;
+use crate::drive::{result_json, result_page};
 use crate::failure::Outcome;
 use crate::ledger::{failure, find};
 use crate::print::{Paint, Print};
@@ -81,6 +82,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed) -> Outcome {
     let sources = &composed.snapshot.texts;
     let records = ledger.records_of(&row.run.id).map_err(failure)?;
+    let account = ledger.account(&row.run.id).map_err(failure)?;
     if app.print.json {
         let request = ledger.with_blobs(|blob| request_of(composed, blob)).map_err(failure)?;
         let mut object = row_json(row);
@@ -95,6 +97,10 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
         });
         object["warnings"] = json!(composed.warnings);
         object["records"] = records.len().into();
+        if account.launch.is_some() {
+            object["launch"] = json!(account.launch);
+            object["result"] = result_json(&account);
+        }
         return app.print.value(&object);
     }
     let print = app.print;
@@ -123,6 +129,9 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
     field("prompt", &format!("{} bytes, SHA-256 {}", composed.output.bytes, composed.output.sha256));
     field("engine", &composed.engine.to_string());
     field("records", &records.len().to_string());
+    if account.launch.is_some() {
+        page.push_str(&format!("\n{}", result_page(print, &account)));
+    }
     page.push_str(&format!("\n{}\n", print.paint(Paint::Bold, "Made of")));
     for origin in &composed.output.origins {
         page.push_str(&format!(

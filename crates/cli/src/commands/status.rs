@@ -1,16 +1,17 @@
 //! `callsheet status`: where tasks stand by the facts of their runs.
 
 use callsheet_core::diag::{Code, Diag, Failure, visible};
-use callsheet_core::record::{Account, RunStatus};
+use callsheet_core::record::Account;
 use callsheet_core::task::{TaskReason, TaskStatus};
 use callsheet_store::{Filter, Ledger};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::drive::{host, is_driven};
+use crate::drive::{host, is_driven, pane_lives};
 use crate::failure::Outcome;
 use crate::ledger::{failure, find};
 use crate::print::Paint;
+use crate::state::Desk;
 use crate::tasks::{Task, newest, task_of};
 
 /// Show where a task stands by the facts of its runs, and why
@@ -73,10 +74,10 @@ fn named(ledger: &mut Ledger, name: &str) -> Result<Task, Failure> {
 /// A run in one line.
 fn line(run: &Account) -> String {
     let started = run.run.started.get(..19).unwrap_or_default();
-    let how = match (&run.exit, run.status()) {
-        (Some(exit), _) => exit.ended.name().to_owned(),
-        (None, RunStatus::Running) if is_lost(run) => "its callsheet died: `callsheet recover`".into(),
-        _ => String::new(),
+    let how = match &run.exit {
+        _ if is_lost(run) => "its callsheet died: `callsheet recover`".into(),
+        Some(exit) => exit.ended.name().to_owned(),
+        None => String::new(),
     };
     let line = format!("  {}  {started}  {}  {how}", run.run.id, run.status().name());
     format!("{}\n", line.trim_end())
@@ -85,7 +86,8 @@ fn line(run: &Account) -> String {
 /// Whether nobody drives it any more, as far as this machine can tell.
 fn is_lost(run: &Account) -> bool {
     let here = run.launch.as_ref().is_some_and(|launch| launch.host == host());
-    run.status() == RunStatus::Running && here && !is_driven(&run.run.id)
+    let in_terminal = || Desk::of(&run.run.id).ok().and_then(|desk| desk.pane());
+    !run.is_whole() && here && !is_driven(&run.run.id) && !in_terminal().as_ref().is_some_and(pane_lives)
 }
 
 fn task_json(task: &Task, (status, reasons): &(TaskStatus, Vec<TaskReason>)) -> Value {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diag};
 use callsheet_core::fact::Ended;
-use callsheet_core::record::RunStatus;
 
 use crate::app::App;
 use crate::drive::{close_pane, host, is_driven, recover, result_json, result_page};
@@ -29,7 +28,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let id = find(&mut ledger, &args.run)?.run.id;
     let refused = |message: String| Diag::error(Code::RunRefused, message);
     let account = ledger.account(&id).map_err(failure)?;
-    let launch = account.launch.clone().filter(|_| account.status() == RunStatus::Running);
+    let launch = account.launch.clone().filter(|_| !account.is_whole());
     let launch = launch.ok_or_else(|| refused(format!("run {id} is not running")))?;
     if launch.host != host() {
         return Err(refused(format!("run {id} runs on another machine: {}", launch.host)).into());

@@ -1,18 +1,20 @@
 //! After an agent: how it ended, what it says, what really changed, and what the checks say. Also for runs whose
 //! callsheet died.
 
-use callsheet_core::agent::Agent;
+use callsheet_core::agent::{Agent, By};
 use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
 use callsheet_core::record::{Account, Event, Exit, Id, Launch, Observed, Replied, Stream};
 use callsheet_core::reply::{Asked, read};
+use callsheet_core::secrets::Redactor;
 use callsheet_core::{Library, find_agent, find_contract};
 use callsheet_run::{Before, Stop, own_program, run_check};
 use callsheet_store::Ledger;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Progress, Stopper};
+use super::terminal::close_server;
+use super::{Progress, Stopper, folder_of, pane_lives};
 use crate::app::App;
 use crate::ledger::failure;
 use crate::state::Desk;
@@ -28,6 +30,7 @@ pub(super) fn finish(
     output: String,
     before: Option<&Before>,
     stopper: &Stopper,
+    redactor: &mut Redactor<'_>,
     progress: &Progress,
 ) -> Result<(), Failure> {
     let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(failure);
@@ -36,18 +39,20 @@ pub(super) fn finish(
     let Some(launch) = account.launch.clone() else { return Ok(()) };
     reply(app, ledger, &account, &launch, agent, &output)?;
     let worktree = before.map(|before| before.observe(&launch.scope));
-    let interrupted = stopper.is_by_person() || exit.ended == Ended::Unstarted;
-    let checks = if interrupted {
-        pending(&launch, "the run was ended")
+    let mut checks = if exit.ended == Ended::Unstarted {
+        pending(&launch.checks, "nothing was started")
     } else {
-        checks(&launch, &stopper.stop(), progress)
+        checks(&launch, &stopper.stop_by_person(), progress)
     };
+    for check in &mut checks {
+        check.output = redactor.text(&check.output).into_owned();
+    }
     let event = Event::Observed(Observed { worktree, checks });
     ledger.append(Some(run), None, &event).map(drop).map_err(failure)
 }
 
 /// Checks that nobody ran are pending, whatever the reason.
-fn pending(launch: &Launch, why: &str) -> Vec<CheckRun> {
+fn pending(checks: &[CheckSpec], why: &str) -> Vec<CheckRun> {
     let pending = |check: &CheckSpec| CheckRun {
         name: check.name.clone(),
         argv: check.argv.clone(),
@@ -57,20 +62,29 @@ fn pending(launch: &Launch, why: &str) -> Vec<CheckRun> {
         duration_ms: 0,
         output: format!("not run: {why}"),
     };
-    launch.checks.iter().map(pending).collect()
+    checks.iter().map(pending).collect()
 }
 
+/// What an agent leaves behind that a limit has ended can still be checked; a person who ended it wants nothing more.
 fn checks(launch: &Launch, stop: &Stop, progress: &Progress) -> Vec<CheckRun> {
-    let Ok(guard) = own_program() else { return pending(launch, "our own program is not found") };
+    let Ok(guard) = own_program() else { return pending(&launch.checks, "our own program is not found") };
     let worktree = std::path::Path::new(&launch.worktree);
-    // One that a limit has stopped was stopped; what it left behind can still be checked.
-    let stop = if stop.is_stopped() { Stop::default() } else { stop.clone() };
-    let run = |check: &CheckSpec| {
+    let mut done = Vec::new();
+    for (index, check) in launch.checks.iter().enumerate() {
+        if stop.is_stopped() {
+            done.extend(pending(&launch.checks[index..], "the run was ended"));
+            break;
+        }
         progress.does(format!("check {}", check.name));
-        run_check(check, worktree, guard.clone(), &stop, &mut |_| {})
-    };
-    launch.checks.iter().map(run).collect()
+        // One that is not told how long it may take gets no more time than the agent.
+        let check = CheckSpec { timeout_ms: check.timeout_ms.or(launch.timeout_ms), ..check.clone() };
+        done.push(run_check(&check, worktree, guard.clone(), stop, &mut |_| {}));
+    }
+    done
 }
+
+/// So much of a reply's text is kept with it, its end; all that was printed is in the ledger as output.
+const MOST_REPLY: usize = 1 << 20;
 
 /// Claims, kept beside the facts.
 fn reply(
@@ -99,6 +113,12 @@ fn reply(
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
     let mut value =
         serde_json::to_value(&reply).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+    if let Value::String(text) = &mut value["text"]
+        && text.len() > MOST_REPLY
+    {
+        *text = text.split_off(text.ceil_char_boundary(text.len() - MOST_REPLY));
+        value["text_cut"] = json!(true);
+    }
     let submitted = Desk::of(&account.run.id)?.submitted();
     if !submitted.is_empty() {
         value["submitted"] = json!(submitted);
@@ -120,7 +140,14 @@ pub(crate) fn recover(
     let Some(seat) = desk.sit()? else { return Ok(None) };
     // Read behind the lock: somebody may have been faster.
     let known = ledger.account(run).map_err(failure)?;
-    let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else { return Ok(None) };
+    let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else {
+        desk.clear();
+        return Ok(None);
+    };
+    if launch.by == Some(By::Terminal) && desk.pane().is_none() {
+        // Nothing was typed yet, so that nobody knows of the terminal but its server's name.
+        close_server(run);
+    }
     let (disk, layout) = (app.disk(None), app.config.layout());
     let name =
         if launch.program.is_empty() { known.run.agent.as_deref().unwrap_or("command") } else { "command" };
@@ -135,8 +162,12 @@ pub(crate) fn recover(
         reply(app, ledger, &known, &launch, &agent, &output)?;
     }
     let worktree = desk.before().map(|before| before.observe(&launch.scope));
-    let checks = pending(&launch, why);
+    let checks = pending(&launch.checks, why);
     ledger.append(Some(run), None, &Event::Observed(Observed { worktree, checks })).map_err(failure)?;
+    if !desk.pane().as_ref().is_some_and(pane_lives) {
+        // What was written for the agent is in the ledger too.
+        let _ = std::fs::remove_dir_all(folder_of(launch.worktree.as_ref(), run));
+    }
     let whole = ledger.account(run).map_err(failure)?;
     drop(seat);
     desk.clear();

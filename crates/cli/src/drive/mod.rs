@@ -11,6 +11,7 @@ mod stop;
 mod terminal;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
     Before, Event, Git, Limits, Performed, Performing, Server, Stream, found_at_paths, own_program, perform,
-    told_by, transcript_has_prompt, worktree,
+    told_by, transcript_has_prompt, worktree, worktree_place,
 };
 use callsheet_store::{Ledger, Place};
 
@@ -42,7 +43,7 @@ pub(crate) use stop::{Interrupt, Stopper};
 pub(crate) use terminal::{close_pane, is_driven, pane_lives};
 
 use finish::finish;
-use notes::{Note, Notes};
+use notes::{Clean, Note, Notes};
 
 /// How a prompt is to be handed over: what a person, an earlier run or a flow asks for.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +58,8 @@ pub(crate) struct How {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_cost_usd: Option<f64>,
     pub(crate) place: WorkIn,
+    /// It is only told what would be done.
+    pub(crate) dry: bool,
     /// A pane of tmux that is there already.
     pub(crate) pane: Option<String>,
     pub(crate) single_coder: bool,
@@ -88,6 +91,11 @@ fn server_of(run: &Id) -> String {
     format!("callsheet-{run}")
 }
 
+/// Where files for the agent of a run are written.
+fn folder_of(worktree: &Path, run: &Id) -> PathBuf {
+    worktree.join(".callsheet/runs").join(run.as_str())
+}
+
 /// How long an agent in a terminal may take until it takes a line.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -103,6 +111,8 @@ pub(crate) struct Ready {
     /// Where files for the agent are written.
     folder: PathBuf,
     limits: Limits,
+    /// What is held until the run is recorded.
+    pub(crate) held: Option<File>,
 }
 
 impl Ready {
@@ -123,8 +133,8 @@ impl Ready {
             (true, _) => return Err(no_agent().into()),
         };
         let (_, agent) = find_agent(&library, name, &layout)?;
-        let (dir, own_worktree) = work_in(app, &how.place)?;
-        let folder = dir.join(".callsheet/runs").join(run.id.as_str());
+        let (dir, own_worktree) = work_in(app, &how.place, how.dry)?;
+        let folder = folder_of(&dir, &run.id);
         let prompt = &finished.rendered.text;
         let (shown, folder_shown) = (utf8(&dir)?, utf8(&folder)?);
         let handover = Handover {
@@ -171,7 +181,7 @@ impl Ready {
             flow: how.flow,
         };
         let limits = Limits { deadline: how.timeout, ..Limits::default() };
-        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits })
+        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits, held: None })
     }
 
     /// What the agent is called.
@@ -201,7 +211,7 @@ impl Ready {
 
     /// Records, starts, watches, and records again. `progress` is told what there is to see.
     pub(crate) fn go(
-        self,
+        mut self,
         app: &App<'_>,
         mut ledger: Ledger,
         stopper: &Stopper,
@@ -214,13 +224,14 @@ impl Ready {
         }
         let id = self.run.id.clone();
         self.record(&mut ledger)?;
-        let rules = secrets::rules(app)?;
+        drop(self.held.take());
         let values = self.finished.made.as_ref().map(|made| {
             let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
             made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
         });
         let stop = stopper.stop();
-        let notes = Notes::start(ledger, &id, rules, values.unwrap_or_default(), stop.clone());
+        let clean = Clean { rules: secrets::rules(app)?, values: values.unwrap_or_default() };
+        let notes = Notes::start(ledger, &id, clean.clone(), stop.clone());
         if self.acts().iter().any(|act| matches!(act, Act::Write { .. })) {
             keep_out_of_git(&self.folder)?;
         }
@@ -279,17 +290,20 @@ impl Ready {
             let exit = exit(performed, stopper, told);
             // What was written for the agent is in the ledger too.
             let _ = std::fs::remove_dir_all(&self.folder);
-            finish(
-                app,
-                &mut ledger,
-                &id,
-                &self.agent,
-                exit,
-                output,
-                self.before.as_ref(),
-                stopper,
-                progress,
-            )?;
+            stopper.during(&desk, || {
+                finish(
+                    app,
+                    &mut ledger,
+                    &id,
+                    &self.agent,
+                    exit,
+                    output,
+                    self.before.as_ref(),
+                    stopper,
+                    &mut clean.redactor(),
+                    progress,
+                )
+            })?;
             drop(seat);
             desk.clear();
         }
@@ -319,6 +333,10 @@ fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Sto
             Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none }
         }
         Ok(Performed::Typed { .. }) => none,
+        Err(_) if stopper.is_by_person() => {
+            let (ended, why) = stopper.why();
+            Exit { ended, why, ..none }
+        }
         Err(error) => Exit { why: Some(error.to_string()), ..none },
     }
 }
@@ -354,7 +372,7 @@ pub(crate) fn host() -> String {
 }
 
 /// The folder in which the agent works, and whether it is a worktree of its own.
-fn work_in(app: &App<'_>, place: &WorkIn) -> Result<(PathBuf, bool), Failure> {
+fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), Failure> {
     match place {
         WorkIn::Project => Ok((app.project.clone(), false)),
         WorkIn::At(dir) => Ok((dir.clone(), true)),
@@ -367,13 +385,18 @@ fn work_in(app: &App<'_>, place: &WorkIn) -> Result<(PathBuf, bool), Failure> {
             let project =
                 app.project.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let home = state_dir()?.join("worktrees").join(format!("{project}-{}", name_of(&app.project)));
-            private_folder(&home)?;
-            let made = worktree(&git, &home, task).map_err(|error| git_failed(&error))?;
+            let made = if dry {
+                worktree_place(&git, &home, task)
+            } else {
+                private_folder(&home)?;
+                worktree(&git, &home, task).map(|made| made.path)
+            };
+            let made = made.map_err(|error| git_failed(&error))?;
             // The project may be a folder of the repository.
             let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
             let below =
                 app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
-            Ok((made.path.join(below.unwrap_or_default()), true))
+            Ok((made.join(below.unwrap_or_default()), true))
         }
     }
 }
@@ -418,6 +441,7 @@ fn server(app: &App<'_>, how: &How, run: &Run) -> Result<Mcp, Failure> {
     let program = own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?;
     let mut args: Vec<String> =
         vec!["-C".into(), utf8(&app.project)?, "mcp".into(), "--run".into(), run.id.to_string()];
+    args.extend(["--state".into(), utf8(&state_dir()?)?]);
     if let Some(session) = &how.session {
         args.extend(["--session".into(), utf8(session)?]);
     }

@@ -24,6 +24,27 @@ pub(super) enum Note {
     LeftOut { stream: Stream, bytes: u64 },
 }
 
+/// What nothing that is recorded may show.
+#[derive(Clone)]
+pub(super) struct Clean {
+    pub(super) rules: Rules,
+    /// Values that were marked as secret, by key.
+    pub(super) values: Vec<(String, String)>,
+}
+
+impl Clean {
+    pub(super) fn redactor(&self) -> Redactor<'_> {
+        let mut redactor = Redactor::new(&self.rules);
+        for (key, value) in &self.values {
+            redactor.add_value(key, value);
+            // As an agent that prints JSON writes it.
+            let json = serde_json::Value::from(value.as_str()).to_string();
+            redactor.add_value(key, json.trim_matches('"'));
+        }
+        redactor
+    }
+}
+
 /// Writes notes into the ledger, on a thread of its own: the agent does not wait for a disk.
 pub(super) struct Notes {
     send: Option<SyncSender<Note>>,
@@ -38,25 +59,12 @@ const SOON: Duration = Duration::from_millis(100);
 const MOST_LINE: usize = 4 << 20;
 
 impl Notes {
-    pub(super) fn start(
-        mut ledger: Ledger,
-        run: &Id,
-        rules: Rules,
-        secrets: Vec<(String, String)>,
-        stop: Stop,
-    ) -> Self {
+    pub(super) fn start(mut ledger: Ledger, run: &Id, clean: Clean, stop: Stop) -> Self {
         let (send, receive) = mpsc::sync_channel(256);
         let run = run.clone();
         let writer = thread::spawn(move || {
-            let mut redactor = Redactor::new(&rules);
-            for (key, value) in &secrets {
-                redactor.add_value(key, value);
-                // As an agent that prints JSON writes it.
-                let json = serde_json::Value::from(value.as_str()).to_string();
-                redactor.add_value(key, json.trim_matches('"'));
-            }
             let mut writer = Writer::new(run, stop);
-            writer.listen(&receive, &mut ledger, &mut redactor);
+            writer.listen(&receive, &mut ledger, &mut clean.redactor());
             (ledger, writer)
         });
         Self { send: Some(send), writer: Some(writer), proven: Mutex::default() }

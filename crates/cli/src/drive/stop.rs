@@ -42,6 +42,8 @@ const COST: u8 = 3;
 pub(crate) struct Stopper {
     interrupt: Interrupt,
     stop: Stop,
+    /// What a person ends: the checks too, which no limit of the agent ends.
+    person: Stop,
     why: AtomicU8,
 }
 
@@ -56,10 +58,20 @@ impl Stopper {
         self.stop.clone()
     }
 
+    /// Ends what is run after the agent.
+    pub(crate) fn stop_by_person(&self) -> Stop {
+        self.person.clone()
+    }
+
     /// The first reason counts.
     fn because(&self, why: u8) {
         let _ = self.why.compare_exchange(0, why, Ordering::SeqCst, Ordering::SeqCst);
         self.stop.stop();
+    }
+
+    fn by_person(&self, why: u8) {
+        self.person.stop();
+        self.because(why);
     }
 
     pub(crate) fn cost(&self) {
@@ -72,7 +84,7 @@ impl Stopper {
     }
 
     pub(crate) fn is_by_person(&self) -> bool {
-        matches!(self.why.load(Ordering::SeqCst), HERE | ELSEWHERE)
+        self.person.is_stopped()
     }
 
     pub(crate) fn why(&self) -> (Ended, Option<String>) {
@@ -91,9 +103,9 @@ impl Stopper {
             scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
                     if self.interrupt.is_set() {
-                        self.because(HERE);
+                        self.by_person(HERE);
                     } else if desk.is_asked_to_stop() {
-                        self.because(ELSEWHERE);
+                        self.by_person(ELSEWHERE);
                     }
                     thread::sleep(LOOK);
                 }

@@ -6,6 +6,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::Id;
 use callsheet_run::{Server, Tmux};
 
+use super::server_of;
 use crate::state::Desk;
 
 const GRACE: Duration = Duration::from_secs(5);
@@ -33,6 +34,12 @@ pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failur
         // It is closed already.
         Err(_) => Ok(()),
     }
+}
+
+/// Ends whatever a run has in a terminal of its own.
+pub(super) fn close_server(run: &Id) {
+    // There is none, or it has not come so far.
+    let _ = Tmux::new(Server::Own(server_of(run))).close_all(GRACE);
 }
 
 /// Whether a process of callsheet drives the run.

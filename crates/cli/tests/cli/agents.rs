@@ -83,13 +83,14 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
             out: "good    git         git version 2.47.3\n\
                   good    tmux        tmux 3.3a\n\
                   absent  folder      there is no .callsheet\n                    `callsheet init` makes it\n\
+                  good    sqlite      SQLITE, a ledger can be made and read\n\
                   good    mcp         `callsheet` answers\n\
                   good    claude      2.1.197 (Claude Code) (BIN/claude)\n\
                   absent  codex       `codex` is not installed\n\
                   absent  copilot     `copilot` is not installed\n\
                   absent  gemini      `gemini` is not installed\n\
                   absent  opencode    `opencode` is not installed\n"
-                .into(),
+                .replace("SQLITE", rusqlite::version()),
             err: String::new(),
         }
     );
@@ -102,6 +103,7 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
         row("git", "bad", "`git` is not installed", "install git: what a run changed is read from it"),
         row("tmux", "absent", "`tmux` is not installed", "install tmux to have agents work in a terminal"),
         row("folder", "bad", "others can write .callsheet", "take that from them: chmod go-w .callsheet"),
+        row("sqlite", "good", &format!("{}, a ledger can be made and read", rusqlite::version()), ""),
         row("mcp", "good", "`callsheet` answers", ""),
         row(
             "claude",
@@ -116,5 +118,16 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
             "install Codex, or name another agent in the configuration",
         ),
     ];
-    assert_eq!(found.json().as_array().unwrap()[..6], rows);
+    assert_eq!(found.json().as_array().unwrap()[..7], rows);
+}
+
+#[test]
+fn the_doctor_tries_the_database_out() {
+    let world = World::new();
+    let nowhere = world.project.join("nowhere");
+    let mut doctor = world.command();
+    let said = crate::world::said(doctor.args(["--json", "doctor"]).env("TMPDIR", &nowhere), b"");
+    let sqlite = said.json().as_array().unwrap().iter().find(|row| row["name"] == "sqlite").unwrap().clone();
+    assert_eq!((said.code, &sqlite["state"]), (1, &json!("bad")), "{sqlite}");
+    assert_eq!(sqlite["todo"], "see whether TMPDIR can be written and has room");
 }

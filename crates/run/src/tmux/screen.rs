@@ -49,7 +49,7 @@ impl Screen {
 
     /// For a person who reads an error.
     pub(super) fn shown(&self) -> String {
-        self.rows.join("\n")
+        self.rows.iter().filter(|row| !row.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -16,6 +16,16 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|first| first == callsheet_run::GUARD) {
         return ExitCode::from(callsheet_run::guard());
     }
+    // As any other program, it can also only note how it was started.
+    if let Some(file) = env::var_os("FAKE_AGENT_NOTES") {
+        let names = ["CALLSHEET_RUN", "CALLSHEET_PHASE", "CALLSHEET_ROLE", "CALLSHEET_SESSION"];
+        let env: Vec<_> = names.map(|name| (name, env::var(name).ok())).into();
+        let mut input = String::new();
+        io::stdin().read_to_string(&mut input).unwrap();
+        let notes = serde_json::json!({ "argv": args, "env": env, "stdin": input });
+        fs::write(file, notes.to_string()).unwrap();
+        return ExitCode::SUCCESS;
+    }
     let mut words = args.iter();
     while let Some(word) = words.next() {
         let mut next = || words.next().map_or("", String::as_str);
@@ -33,6 +43,9 @@ fn main() -> ExitCode {
                 io::stdout().flush().unwrap();
             }
             "talk" => eprintln!("{}", next()),
+            "talk-lines" => {
+                (0..next().parse().unwrap()).for_each(|line: u64| eprintln!("line {line} of much"))
+            }
             "bytes" => {
                 let bytes: Vec<u8> = next().split(',').map(|byte| byte.parse().unwrap()).collect();
                 io::stdout().write_all(&bytes).unwrap();
@@ -61,6 +74,13 @@ fn main() -> ExitCode {
             "exit" => process::exit(next().parse().unwrap()),
             "abort" => process::abort(),
             "kill-self" => kill_process(getpid(), Signal::KILL).unwrap(),
+            "hang-up" => kill_process(getpid(), Signal::HUP).unwrap(),
+            "wait-for" => {
+                let file = next();
+                while !fs::exists(file).unwrap() {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
             "ignore-term" => shrug(),
             // Other processes: each of them does what one argument says, split at blanks.
             "child" => drop(another(next(), false).spawn().unwrap()),
@@ -68,14 +88,8 @@ fn main() -> ExitCode {
             "child-wait" => drop(another(next(), false).spawn().unwrap().wait().unwrap()),
             "setsid" => drop(rustix::process::setsid().unwrap()),
             "kill-guard" => kill_process(rustix::process::getppid().unwrap(), Signal::KILL).unwrap(),
-            "kill-ours" => {
-                // The guard's parent: whoever started the run.
-                let stat = fs::read_to_string(format!("/proc/{}/stat", rustix::process::getppid().unwrap()))
-                    .unwrap();
-                let parent =
-                    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
-                kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
-            }
+            "interrupt-ours" => kill_process(ours(), Signal::INT).unwrap(),
+            "kill-ours" => kill_process(ours(), Signal::KILL).unwrap(),
             // Files.
             "write" => fs::write(next(), "written").unwrap(),
             "append" => {
@@ -91,6 +105,13 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The guard's parent: whoever started the run.
+fn ours() -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", rustix::process::getppid().unwrap())).unwrap();
+    let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
+    Pid::from_raw(parent.parse().unwrap()).unwrap()
 }
 
 fn panic_about(word: &str) {

@@ -1,0 +1,210 @@
+//! Retry, continue, decide: a new prompt from the facts of the last run, and what is refused.
+
+use std::fs;
+
+use crate::world::{World, ended, fake_agent, said, until};
+
+/// A section of the prompt, with its heading.
+fn section(prompt: &str, heading: &str) -> String {
+    let start = prompt.find(&format!("## {heading}\n")).unwrap_or_else(|| panic!("no {heading}: {prompt}"));
+    let body = &prompt[start..];
+    let end = body[3..].find("\n## ").map_or(body.len(), |end| end + 3);
+    body[..end].trim_end().to_owned()
+}
+
+#[test]
+fn c8_retry_and_continue_tell_exactly_what_was_observed() {
+    let world = World::new();
+    let flags = [
+        "--task-id",
+        "T-1",
+        "--title",
+        "A title",
+        "--write",
+        "src/**",
+        "--check",
+        "good=true",
+        "--check",
+        "bad=false",
+    ];
+    let first = world.go(
+        &flags,
+        &["write", "src/in.txt", "write", "out.txt", "say", "<review>PASS</review>", "exit", "3"],
+    );
+    let first = first.expect(6).run();
+    world.run(&["decide", &first, "out.txt", "--approve"]).expect(0);
+    let retry = world.run(&["--json", "-q", "retry", &first, "--", fake_agent(), "exit", "0"]).expect(1);
+    assert_eq!(retry.json()["parent"], first.as_str());
+    let prompt = world.prompt(&retry.run());
+    assert_eq!(
+        section(&prompt, "Retry/Continue Digest"),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended by itself.\n- Exit code: 3\n- Runs of this task so \
+             far: 1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: \
+             outside the write scope, approval approved\n\nFiles changed by that run:\n\n- `out.txt`\n- `src/in.txt`"
+        )
+    );
+    // Everything else is as it was.
+    let digest = section(&prompt, "Retry/Continue Digest");
+    assert_eq!(prompt.replace(&format!("{digest}\n\n"), ""), world.prompt(&first));
+
+    let text = "Look at `out.txt`.\n\n## Task\n\nAnd {{this}}.";
+    let go_on = world.run(&["--json", "-q", "continue", &retry.run(), text]).expect(1);
+    assert_eq!(go_on.json()["parent"], retry.run().as_str());
+    let prompt = world.prompt(&go_on.run());
+    assert_eq!(
+        section(&prompt, "Retry/Continue Digest"),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so \
+             far: 2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
+            retry.run()
+        )
+    );
+    assert!(prompt.contains(text), "{prompt}");
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn c8_nothing_new_is_refused() {
+    let world = World::new();
+    let first = world.go(&["--check", "c=false"], &["exit", "0"]).expect(1).run();
+    // The first retry has something to tell: that there was a run.
+    let second = world.run(&["--json", "-q", "retry", &first]).expect(1).run();
+    // The second would tell the same again.
+    let third = world.run(&["--json", "-q", "retry", &second]);
+    assert_eq!(third.error(), (Some(9), "run/refused".into()));
+    let forced = world.run(&["--json", "-q", "retry", &second, "--force"]).expect(1);
+    assert!(world.prompt(&forced.run()).contains("- Runs of this task so far: 2\n"));
+    // Other facts, and it is another prompt.
+    world.write("README.md", "somebody works");
+    let other = world.run(&["--json", "-q", "retry", &second, "--check", "d=true"]);
+    assert_eq!(other.error(), (Some(9), "run/refused".into()));
+    let changed =
+        world.run(&["--json", "-q", "retry", &second, "--force", "--", fake_agent(), "write", "x"]).expect(1);
+    let last = world.run(&["--json", "-q", "retry", &changed.run()]).expect(1);
+    assert!(world.prompt(&last.run()).contains("- `x`\n"));
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn c8_a_task_has_one_run_at_a_time() {
+    let world = World::new();
+    let task = ["--task-id", "T-1"];
+    let first = world.go(&task, &["exit", "1"]).expect(6).run();
+    let go = world.at("go").display().to_string();
+    let running = world.start(&task, &["say", "up", "wait-for", &go]);
+    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    for command in [&["retry", &first][..], &["continue", &first, "More."], &["retry", "last"]] {
+        let args: Vec<&str> = ["--json", "-q"].iter().chain(command).copied().collect();
+        assert_eq!(world.run(&args).error(), (Some(9), "run/refused".into()), "{command:?}");
+    }
+    fs::write(&go, "").unwrap();
+    ended(running).expect(0);
+    // Of two at the same moment one is refused.
+    let mut both: Vec<_> = (0..2)
+        .map(|_| {
+            let mut command = world.command();
+            command.args(["--json", "-q", "retry", &first, "--", fake_agent(), "sleep", "1000"]);
+            command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+            command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .map(Some)
+        .collect();
+    let mut codes: Vec<_> = both.iter_mut().map(|child| ended(child.take().unwrap()).code).collect();
+    codes.sort();
+    assert_eq!(codes, [Some(0), Some(9)]);
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn c8_what_makes_no_sense_is_refused() {
+    let world = World::new();
+    let error = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat()).error();
+    assert_eq!(error(&["retry", "last"]), (Some(4), "ledger/not-there".into()));
+    world.run(&["-q", "compose", "--record", "Only composed."]).expect(0);
+    assert_eq!(error(&["retry", "last"]), (Some(9), "run/refused".into()));
+    assert_eq!(error(&["stop", "last"]), (Some(9), "run/refused".into()));
+    let run = world.go(&[], &["exit", "1"]).expect(6).run();
+    for blank in ["", " ", "\n\t "] {
+        assert_eq!(error(&["continue", &run, blank]), (Some(2), "usage/bad".into()));
+    }
+    assert_eq!(error(&["retry", "ffffffff"]), (Some(4), "run/not-found".into()));
+    assert_eq!(error(&["status", "no-such-task"]), (Some(4), "task/not-found".into()));
+}
+
+/// A value that is not kept has to be given again.
+#[test]
+fn c6_secret_values_are_asked_for_again() {
+    let world = World::new();
+    world.write(
+        ".callsheet/templates/profiles/deployer.md",
+        "---\nvariables: [token]\n---\nYou deploy with {{token}}.\n",
+    );
+    fs::write(world.at("value"), "tok-123456").unwrap();
+    let secret = format!("token={}", world.at("value").display());
+    world.write(
+        ".callsheet/profiles/deployer.md",
+        "---\nvariables: [token]\n---\nYou deploy with {{token}}.\n",
+    );
+    let run =
+        world.go(&["--role", "deployer", "--set-secret", &secret], &["cat", "exit", "1"]).expect(6).run();
+    let output = world.run(&["show", &run, "--stream", "stdout"]).expect(0).out;
+    assert!(!output.contains("tok-123456") && output.contains("You deploy with "), "{output}");
+    assert_eq!(world.run(&["--json", "-q", "retry", &run]).error(), (Some(12), "verify/secret".into()));
+    let again = world
+        .run(&["--json", "-q", "retry", &run, "--set-secret", &secret, "--", fake_agent(), "cat"])
+        .expect(0);
+    // What the agent got has the value, and what is kept has not.
+    assert!(!world.prompt(&again.run()).contains("tok-123456"));
+    assert!(!again.out.contains("tok-123456"));
+}
+
+#[test]
+fn c5_a_person_decides_once() {
+    let world = World::new();
+    let run = world.go(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"]).expect(5).run();
+    let error = |args: &[&str]| world.run(&[&["--json", "-q", "decide"], args].concat()).error();
+    assert_eq!(error(&[&run, "src/in.txt", "--approve"]), (Some(4), "run/no-violation".into()));
+    let by_agent = said(
+        world
+            .command()
+            .args(["--json", "-q", "decide", &run, "a.txt", "--approve"])
+            .env("CALLSHEET_RUN", &run),
+        b"",
+    );
+    assert_eq!(by_agent.error(), (Some(9), "run/refused".into()));
+    assert_eq!(world.run(&["-q", "decide", &run, "a.txt"]).code, Some(2));
+    let reasons = || world.run(&["status"]).expect(0).out.split_once("  ").unwrap().1.to_owned();
+    assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
+    world.run(&["-q", "decide", &run, "a.txt", "--approve"]).expect(0);
+    assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
+    world.run(&["-q", "decide", &run, "b.txt", "--reject", "--because", "No."]).expect(0);
+    assert_eq!(reasons(), "needs_review  (scope_violation_rejected, checks_pending, uncommitted)\n");
+    for path in ["a.txt", "b.txt"] {
+        for decision in ["--approve", "--reject"] {
+            assert_eq!(error(&[&run, path, decision]), (Some(9), "run/refused".into()));
+        }
+    }
+    let status = world.run(&["--json", "status"]).expect(0).json();
+    let decisions: Vec<_> = status["tasks"][0]["runs"][0]["violations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|violation| (violation["path"].as_str().unwrap(), violation["decision"].as_str().unwrap()))
+        .collect();
+    assert_eq!(decisions, [("a.txt", "approved"), ("b.txt", "rejected")]);
+}
+
+/// The same agent works on elsewhere: the prompt has everything that it needs.
+#[test]
+fn u5_another_agent_goes_on_where_the_last_one_stopped() {
+    let world = World::new();
+    let first = world.go(&["--task-id", "T-1"], &["write", "src/in.txt", "exit", "1"]).expect(6).run();
+    world.program(
+        "claude",
+        "#!/bin/sh\ncat > \"$HOME/got\"\necho '{\"type\":\"result\",\"is_error\":false,\"result\":\"ok\"}'\n",
+    );
+    let next = world.run(&["--json", "-q", "retry", &first, "-a", "claude"]).expect(0);
+    assert_eq!(fs::read_to_string(world.at("home/got")).unwrap(), world.prompt(&next.run()));
+    assert!(world.prompt(&next.run()).contains("- `src/in.txt`"));
+}

@@ -1,0 +1,255 @@
+//! The real CLIs through `callsheet run`, on the mock model: what the model got is what was recorded, what they did is
+//! what is told, and the next prompt has exactly the facts.
+
+use std::process::Command;
+
+use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, said};
+
+fn callsheet(world: &World, room: &Room, cli: Cli, args: &[&str], input: &str) -> Said {
+    let mut command: Command = world.command();
+    let env = room.env(cli).unwrap();
+    let program = cli.program().unwrap();
+    let path = format!("{}:{}", program.parent().unwrap().display(), env["PATH"]);
+    command.envs(&env).env("PATH", path).args(["--json", "-q"]).args(args);
+    said(&mut command, input.as_bytes())
+}
+
+/// Claude Code and Gemini put the contents of files that a prompt names with an `@` into it.
+fn expands(cli: Cli) -> bool {
+    matches!(cli, Cli::Claude | Cli::Gemini)
+}
+
+fn run_args<'a>(cli: Cli, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["run", "-a", cli.name(), "--timeout", "150s"];
+    if cli == Cli::Gemini {
+        args.extend(["--model", "gemini-2.5-pro"]);
+    }
+    args.extend(more);
+    args.push("-");
+    args
+}
+
+/// Whether the model got this text, as the agent is known to pass it on.
+fn got(room: &Room, cli: Cli, text: &str) -> bool {
+    let is = |said: &String| match cli {
+        Cli::Copilot => {
+            said.split_once("</current_datetime>\n\n").is_some_and(|(_, said)| said == text.trim_end())
+        }
+        _ => said == text,
+    };
+    room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).any(|said| is(&said))
+}
+
+const ODD: &str = "  \"quotes\" 'and' $HOME `date` \\n %s {{x}} <b>&amp;</b>\n\né 漢字 🙂\n/help me\n!ls -y @nothere.md\nend \n";
+
+fn prompts_arrive(cli: Cli) {
+    let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
+    let world = World::apart();
+    for size in [2_000, 1_000_000] {
+        let mut text = format!("MARK {size}\n{ODD}");
+        let line = "0123456789 abcdef\n";
+        text.push_str(&line.repeat((size - text.len()) / line.len()));
+        text.push_str(&"x".repeat(size - text.len()));
+        let ran = callsheet(&world, &room, cli, &run_args(cli, &[]), &text).expect(0);
+        let prompt = world.prompt(&ran.run());
+        assert!(prompt.contains(&text) && prompt.len() > size, "{size}");
+        assert!(got(&room, cli, &prompt), "{size}");
+        let receipts = ran.json()["receipts"].clone();
+        assert_eq!(receipts[0], "spawned");
+        assert!(receipts.as_array().unwrap().contains(&json!("accepted")), "{receipts}");
+        // Gemini ends without waiting until all that it printed is taken, so that a long echo can be lost.
+        if size < 60_000 || cli != Cli::Gemini {
+            assert!(receipts.as_array().unwrap().contains(&json!("echoed")), "{receipts}");
+        }
+        assert!(!receipts.as_array().unwrap().contains(&json!("acting")), "{receipts}");
+    }
+    world.assert_nothing_is_open();
+}
+
+/// A file that the prompt names stays a name: where the agent would put its contents in, the prompt goes by a file, which
+/// is what was recorded, byte for byte.
+fn files_are_not_put_in(cli: Cli) {
+    let copy = json!({ "command": "cp .callsheet/runs/*/prompt.md copied.md", "description": "copy" });
+    let steps = [Step::call(&["Bash", "run_shell_command"], copy), Step::text("I did.")];
+    let script = Script::new().on_marker("Read and follow", steps).on_marker("MARK", [Step::text("I did.")]);
+    let room = Room::new(script).unwrap();
+    let world = World::apart();
+    let text = "MARK: look at @README.md, then\n/help\n";
+    let ran = callsheet(&world, &room, cli, &run_args(cli, &["--permit", "all"]), text).expect(0);
+    let prompt = world.prompt(&ran.run());
+    assert!(prompt.contains(text));
+    if expands(cli) {
+        let line = format!(
+            "Read and follow the instructions in {}/.callsheet/runs/{}/prompt.md\n",
+            world.project.display(),
+            ran.run()
+        );
+        let told: Vec<_> = room
+            .mock
+            .requests()
+            .iter()
+            .map(|request| (request.answer.clone(), request.user_texts()))
+            .collect();
+        assert!(got(&room, cli, &line), "{line}: {told:#?}");
+        assert_eq!(std::fs::read_to_string(world.project.join("copied.md")).unwrap(), prompt);
+    } else {
+        assert!(got(&room, cli, &prompt));
+    }
+    let bodies = room.mock.requests();
+    assert!(bodies.iter().all(|request| !request.body.to_string().contains("what the readme says")));
+    // What was written for the agent is gone with it.
+    assert!(!world.project.join(".callsheet/runs").join(ran.run()).exists());
+    world.assert_nothing_is_open();
+}
+
+/// The whole result with what every run has for itself masked.
+fn masked(said: &Said, world: &World) -> Value {
+    let mut result = said.json();
+    for key in ["run", "parent", "duration_ms", "head_before", "head_after", "prompt_sha256", "told"] {
+        assert!(key == "parent" || !result[key].is_null(), "{key}");
+        result[key] = json!("…");
+    }
+    for check in result["checks"].as_array_mut().unwrap() {
+        check["duration_ms"] = json!("…");
+    }
+    assert_eq!(result["worktree"], world.project.display().to_string());
+    result["worktree"] = json!("…");
+    result
+}
+
+fn digest(prompt: &str) -> &str {
+    let start = prompt.find("## Retry/Continue Digest\n").unwrap();
+    let end = prompt[start + 3..].find("\n## ").map_or(prompt.len(), |end| start + 3 + end);
+    prompt[start..end].trim_end()
+}
+
+fn works_and_is_told_the_facts(cli: Cli) {
+    let write = |project: &std::path::Path, file: &str| {
+        let path = project.join(file);
+        Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
+            .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
+            .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
+    };
+    let world = World::apart();
+    let steps = [
+        write(&world.project, "src/in.txt"),
+        write(&world.project, "out.txt"),
+        Step::text("It is all done.\n\n<review>PASS</review>"),
+    ];
+    let script = Script::new()
+        .on_marker("Say more.", [Step::text("I said more.")])
+        .on_marker("Runs of this task so far", [Step::text("I looked.\n\n<review>PASS</review>")])
+        .on_marker("MARK", steps);
+    let room = Room::new(script).unwrap();
+    let flags = [
+        "-r",
+        "run",
+        "-p",
+        "review",
+        "--task-id",
+        "T-1",
+        "--write",
+        "src/**",
+        "--check",
+        "good=true",
+        "--check",
+        "bad=false",
+    ];
+    let ran = callsheet(&world, &room, cli, &run_args(cli, &flags), "MARK").expect(5);
+    let check = |name: &str, word: &str, result: &str, code: i32| {
+        json!({
+            "name": name, "argv": [word], "result": result, "ended": "exited", "exit_code": code, "duration_ms": "…",
+            "output": "",
+        })
+    };
+    let mut result = masked(&ran, &world);
+    let reply = result["reply"].take();
+    let receipts = result["receipts"].take();
+    for receipt in ["spawned", "accepted", "echoed", "acting"] {
+        assert!(receipts.as_array().unwrap().contains(&json!(receipt)), "{receipts}");
+    }
+    assert_eq!(
+        result,
+        json!({
+            "run": "…", "parent": "…", "task": "T-1", "status": "completed", "ended": "exited", "why": null, "exit_code": 0,
+            "signal": null, "duration_ms": "…", "told": "…", "checked": "failed",
+            "checks": [check("good", "true", "passed", 0), check("bad", "false", "failed", 1)],
+            "changed": [
+                { "path": "out.txt", "change": "untracked" },
+                { "path": "src/in.txt", "change": "untracked" },
+            ],
+            "violations": [{ "path": "out.txt", "reason": "outside_write", "decision": "pending" }],
+            "unseen": [], "head_before": "…", "head_after": "…", "reply": null, "receipts": null, "worktree": "…",
+            "scope": { "write": ["src/**"], "exclude": [] }, "prompt_sha256": "…",
+        })
+    );
+    assert_eq!(
+        (&reply["verdict"], &reply["outcome"], &reply["problems"]),
+        (&json!("PASS"), &json!("pass"), &json!([]))
+    );
+    assert_eq!(
+        world.run(&["status"]).expect(0).out,
+        "T-1  needs_review  (scope_violation_pending, checks_failed, uncommitted)\n"
+    );
+
+    let retry = callsheet(&world, &room, cli, &["retry", &ran.run()], "").expect(1);
+    let prompt = world.prompt(&retry.run());
+    assert_eq!(
+        digest(&prompt),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so far: \
+             1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: outside \
+             the write scope, approval pending\n\nFiles changed by that run:\n\n- `out.txt`\n- `src/in.txt`",
+            ran.run()
+        )
+    );
+    assert!(got(&room, cli, &prompt));
+
+    world.run(&["-q", "decide", &ran.run(), "out.txt", "--approve"]).expect(0);
+    let go_on = callsheet(&world, &room, cli, &["continue", &retry.run(), "Say more."], "").expect(1);
+    let prompt = world.prompt(&go_on.run());
+    assert_eq!(
+        digest(&prompt),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so far: \
+             2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
+            retry.run()
+        )
+    );
+    assert!(prompt.contains("## Human Input\n\nSay more.\n") && got(&room, cli, &prompt), "{prompt}");
+    world.assert_nothing_is_open();
+}
+
+/// The same for each of the CLIs, so that they run next to each other.
+macro_rules! for_each_cli {
+    ($($name:ident: $cli:ident,)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn c6_what_is_recorded_is_what_the_model_gets() {
+                on_loopback(&[Cli::$cli], || prompts_arrive(Cli::$cli));
+            }
+
+            #[test]
+            fn u4_no_file_is_put_in_that_nobody_composed() {
+                on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli));
+            }
+
+            #[test]
+            fn c5_c8_facts_violations_and_the_next_prompt() {
+                on_loopback(&[Cli::$cli], || works_and_is_told_the_facts(Cli::$cli));
+            }
+        }
+    )*};
+}
+
+for_each_cli! {
+    claude: Claude,
+    codex: Codex,
+    gemini: Gemini,
+    copilot: Copilot,
+}

@@ -1,0 +1,235 @@
+//! callsheet itself ended by SIGKILL, at every boundary that can be named and at many that cannot: what `recover` then
+//! says is true, every run is recorded to its end, and nothing runs on.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::long;
+use crate::world::{World, ended, fake_agent, said, until};
+
+/// What `recover` tells of the one run that was left, in short.
+fn recovered(world: &World) -> Value {
+    world.assert_nothing_is_left();
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    world.assert_nothing_is_open();
+    let [run] = told["recovered"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    let names = |key: &str, of: &str| -> Vec<Value> {
+        run[key].as_array().unwrap().iter().map(|item| item[of].clone()).collect()
+    };
+    json!({
+        "status": run["status"], "ended": run["ended"], "why": run["why"], "exit_code": run["exit_code"],
+        "checks": names("checks", "result"), "changed": names("changed", "path"),
+        "violations": names("violations", "path"), "receipts": run["receipts"],
+    })
+}
+
+fn killed(world: &World, flags: &[&str], words: &[&str]) -> Value {
+    let flags: Vec<&str> = ["--write", "src/**"].iter().chain(flags).copied().collect();
+    let said = world.go(&flags, words);
+    assert_eq!((said.code, said.out.as_str()), (None, ""), "{said:?}");
+    // Until it is recovered nobody takes it for something that ended well.
+    let status = world.run(&["--json", "status"]).expect(0).json();
+    assert_eq!(
+        (&status["tasks"][0]["status"], &status["tasks"][0]["runs"][0]["lost"]),
+        (&json!("running"), &json!(true))
+    );
+    recovered(world)
+}
+
+#[test]
+fn killed_as_soon_as_the_agent_is_there() {
+    let world = World::new();
+    let lost = killed(&world, &["--check", "c=true"], &["kill-ours", "sleep", "60000"]);
+    let receipts = lost["receipts"].clone();
+    assert!(receipts == json!([]) || receipts == json!(["spawned"]), "{receipts}");
+    assert_eq!(
+        lost,
+        json!({
+            "status": "failed", "ended": "lost", "why": "its callsheet died", "exit_code": null, "checks": ["pending"],
+            "changed": [], "violations": [], "receipts": receipts,
+        })
+    );
+}
+
+#[test]
+fn killed_while_the_agent_prints_and_writes() {
+    let world = World::new();
+    let words = [
+        "say",
+        "I begin.",
+        "write",
+        "src/new.txt",
+        "write",
+        "out.txt",
+        "sleep",
+        "400",
+        "kill-ours",
+        "sleep",
+        "60000",
+    ];
+    assert_eq!(
+        killed(&world, &[], &words),
+        json!({
+            "status": "failed", "ended": "lost", "why": "its callsheet died", "exit_code": null, "checks": [],
+            "changed": ["out.txt", "src/new.txt"], "violations": ["out.txt"], "receipts": ["spawned"],
+        })
+    );
+    assert_eq!(world.run(&["show", "last", "--stream", "stdout"]).expect(0).out, "I begin.\n");
+    // The facts that could still be seen are what the next prompt tells.
+    let next =
+        world.run(&["--json", "-q", "retry", "last", "--dry-run"]).expect(0).json()["prompt"].to_string();
+    assert!(
+        next.contains("How it ended was not seen.") && next.contains("`out.txt`: outside the write scope"),
+        "{next}"
+    );
+}
+
+#[test]
+fn killed_in_a_check_the_agents_own_end_stays_known() {
+    let world = World::new();
+    let check = format!("c={} kill-ours", fake_agent());
+    assert_eq!(
+        killed(&world, &["--check", &check, "--check", "d=true"], &["write", "src/new.txt"]),
+        json!({
+            "status": "completed", "ended": "exited", "why": null, "exit_code": 0, "checks": ["pending", "pending"],
+            "changed": ["src/new.txt"], "violations": [], "receipts": ["spawned"],
+        })
+    );
+}
+
+#[test]
+fn killed_together_with_its_guard() {
+    let world = World::new();
+    let lost = killed(&world, &[], &["sleep", "300", "kill-ours", "kill-guard", "exit", "0"]);
+    assert_eq!((&lost["ended"], &lost["receipts"]), (&json!("lost"), &json!(["spawned"])));
+}
+
+/// A git that ends whoever calls it for the n-th time: before the run is recorded, and after the agent's end.
+#[test]
+fn killed_at_every_call_of_git() {
+    let real = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|dir| dir.join("git"))
+        .find(|git| git.is_file())
+        .unwrap();
+    let (mut unrecorded, mut lost, mut kept) = (0, 0, 0);
+    for call in 1.. {
+        let world = World::new();
+        let count = world.at("count");
+        world.program(
+            "git",
+            &format!(
+                "#!/bin/sh\nn=$(($(cat '{0}' 2>/dev/null || echo 0) + 1))\necho $n > '{0}'\n\
+                 [ $n = {call} ] && kill -9 $PPID\nexec '{1}' \"$@\"\n",
+                count.display(),
+                real.display()
+            ),
+        );
+        let said = world.go(&["--check", "c=true"], &["write", "new.txt"]);
+        fs::remove_file(world.at("bin/git")).unwrap();
+        world.assert_nothing_is_left();
+        if said.code == Some(0) {
+            assert_eq!(lost + unrecorded, call - 1);
+            break;
+        }
+        assert_eq!((said.code, said.out.as_str()), (None, ""));
+        let log = world.run(&["--json", "log"]);
+        if log.code == Some(4) {
+            // There is not even a ledger, and nothing was started.
+            assert!(!world.project.join("new.txt").exists());
+            unrecorded += 1;
+            continue;
+        }
+        let told = recovered(&world);
+        assert_eq!((&told["checks"], &told["changed"]), (&json!(["pending"]), &json!(["new.txt"])));
+        assert_eq!(
+            (&told["status"], &told["ended"], &told["exit_code"]),
+            (&json!("completed"), &json!("exited"), &json!(0))
+        );
+        kept += 1;
+        lost += 1;
+    }
+    assert!(unrecorded > 0 && kept > 0, "{unrecorded} {kept}");
+}
+
+/// After the prompt is recorded, and before anything is started.
+#[test]
+fn killed_before_a_terminal_is_opened() {
+    let world = World::new();
+    world.program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
+    let mut command = world.command();
+    command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
+    assert_eq!(said(&mut command, b"").code, None);
+    fs::remove_file(world.at("bin/tmux")).unwrap();
+    let lost = recovered(&world);
+    assert_eq!(
+        (&lost["ended"], &lost["receipts"], &lost["changed"]),
+        (&json!("lost"), &json!([]), &json!([]))
+    );
+}
+
+/// At any moment at all.
+#[test]
+fn killed_at_random_moments() {
+    let rounds = if long() { 500 } else { 30 };
+    let world = World::new();
+    let mut known = 0;
+    for round in 0..rounds {
+        let words = [
+            "say",
+            "one",
+            "write",
+            "src/new.txt",
+            "child-setsid",
+            "sleep 60000",
+            "sleep",
+            "20",
+            "say",
+            "two",
+        ];
+        let running = world.start(&["--check", "c=true"], &words);
+        thread::sleep(Duration::from_millis(round * 293 % 400));
+        // It may have ended already.
+        let _ = kill(Pid::from_raw(i32::try_from(running.id()).unwrap()), Signal::SIGKILL);
+        let said = ended(running);
+        world.assert_nothing_is_left();
+        let before = world.run(&["--json", "log", "--limit", "10000"]);
+        if before.code == Some(4) {
+            continue;
+        }
+        let runs = before.expect(0).json()["runs"].as_array().unwrap().len();
+        let told = world.run(&["--json", "recover"]).expect(0).json();
+        let recovered = told["recovered"].as_array().unwrap();
+        assert!(recovered.len() <= 1 && runs - known <= 1, "{told}");
+        // Whoever was told the end of a run by itself is not told another one.
+        assert!(said.out.is_empty() || recovered.is_empty(), "{said:?} {told}");
+        for run in recovered {
+            assert!(run["ended"] == "lost" || run["ended"] == "exited", "{run}");
+            assert_eq!(run["checks"][0]["result"], "pending");
+        }
+        known = runs;
+    }
+    world.assert_nothing_is_open();
+    assert!(known > 0);
+}
+
+/// Somebody else's unfinished run is not ours to finish.
+#[test]
+fn runs_that_go_on_are_left_alone() {
+    let world = World::new();
+    let go = world.at("go").display().to_string();
+    let running = world.start(&[], &["say", "one", "wait-for", &go]);
+    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(
+        (told["recovered"].as_array().unwrap().len(), told["running"].as_array().unwrap().len()),
+        (0, 1)
+    );
+    fs::write(go, "").unwrap();
+    ended(running).expect(0);
+    world.assert_nothing_is_open();
+}

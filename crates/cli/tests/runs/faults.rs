@@ -1,0 +1,424 @@
+//! Agents, checks and repositories that fail: what the run came to is told as it was, and is in the ledger to its end.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::world::{Said, World, brief, ended, said, until};
+
+/// The run in one line, after everything that has to hold whatever happened: it is recorded to its end, nothing is
+/// left of it, and its task is not done.
+fn came_to(world: &World, said: &Said) -> String {
+    let line = brief(said);
+    world.assert_nothing_is_open();
+    let status = world.run(&["--json", "status"]).expect(0).json();
+    assert_ne!(status["tasks"][0]["status"], "done", "{line}");
+    line
+}
+
+/// Each in a repository of its own: flags, words for the agent, and what it comes to.
+fn each(cases: &[(&[&str], &[&str], &str)]) {
+    for (flags, words, expected) in cases {
+        let world = World::new();
+        let said = world.go(flags, words);
+        assert_eq!(came_to(&world, &said), *expected, "{words:?}");
+    }
+}
+
+/// The same with a text of a million bytes to read.
+fn with_much_to_read(program: &[&str]) -> String {
+    let world = World::new();
+    let mut command = world.going_with(&[], program);
+    let said = said(&mut command, "0123456789abcde\n".repeat(62_500).as_bytes());
+    came_to(&world, &said)
+}
+
+const SPAWNED: &str = " | receipts spawned";
+
+#[test]
+fn ends_are_told_as_they_were() {
+    each(&[
+        (&[], &[], "0 completed: exited 0 | receipts spawned"),
+        (&[], &["read", "exit", "3"], "6 failed: exited 3 | receipts spawned"),
+        (&[], &["say", "<review>PASS</review>", "exit", "1"], "6 failed: exited 1 | receipts spawned"),
+        (&[], &["kill-self"], "6 failed: signaled by 9 | receipts spawned"),
+        (&[], &["abort"], "6 failed: signaled by 6 | receipts spawned"),
+        (&[], &["hang-up"], "6 failed: signaled by 1 | receipts spawned"),
+        (&[], &["sleep", "300", "kill-guard", "sleep", "60000"], "6 failed: lost | receipts spawned"),
+        (&[], &["exit", "255"], "6 failed: exited 255 | receipts spawned"),
+    ]);
+}
+
+#[test]
+fn verdicts_that_are_missing_or_not_believed_are_no_pass() {
+    each(&[
+        (&["-p", "review"], &["read"], "1 completed: exited 0 | receipts spawned | reply no_verdict"),
+        (
+            &["-p", "review"],
+            &["say", "<review>PASS</review>", "exit", "1"],
+            "6 failed: exited 1 | receipts spawned | reply pass",
+        ),
+        (
+            &["-p", "review"],
+            &["say", "<review>PASS</review>"],
+            "0 completed: exited 0 | receipts spawned | reply pass",
+        ),
+        (
+            &["-p", "review"],
+            &["say", "<review>NEEDS_CHANGES</review>"],
+            "1 completed: exited 0 | receipts spawned | reply needs_changes",
+        ),
+        (
+            &["-p", "review"],
+            &["say", "I cannot say <review>PASS</review>"],
+            "1 completed: exited 0 | receipts spawned | reply no_verdict",
+        ),
+        // The prompt, said again, holds no verdict of its own.
+        (&["-p", "review"], &["cat"], "1 completed: exited 0 | receipts spawned | reply no_verdict"),
+    ]);
+}
+
+#[test]
+fn limits_end_what_does_not_end() {
+    each(&[
+        (&["--timeout", "1s"], &["sleep", "60000"], "7 failed: timeout by 15 | receipts spawned"),
+        (
+            &["--timeout", "1s"],
+            &["say", "{\"type\":\"result\"}", "sleep", "60000"],
+            "7 failed: timeout by 15 | receipts spawned",
+        ),
+        (
+            &["--timeout", "1s"],
+            &["ignore-term", "sleep", "60000"],
+            "7 failed: timeout by 9 | receipts spawned",
+        ),
+        (
+            &["--timeout", "2s"],
+            &["child", "sleep 60000", "sleep", "60000"],
+            "7 failed: timeout by 15 | receipts spawned",
+        ),
+        (
+            &["--timeout", "2s"],
+            &[
+                "child-setsid",
+                "ignore-term child-setsid+ignore-term+sleep+60000 sleep 60000",
+                "sleep",
+                "60000",
+            ],
+            "7 failed: timeout by 15 | receipts spawned",
+        ),
+        // It ended by itself; what it leaves behind ends with it.
+        (&[], &["child", "sleep 60000", "exit", "0"], "0 completed: exited 0 | receipts spawned"),
+        (
+            &[],
+            &["child-setsid", "ignore-term sleep 60000", "exit", "0"],
+            "0 completed: exited 0 | receipts spawned",
+        ),
+    ]);
+}
+
+#[test]
+fn input_that_nobody_reads_hinders_nobody() {
+    let agent = crate::world::fake_agent();
+    assert_eq!(with_much_to_read(&[agent, "say", "x"]), format!("0 completed: exited 0{SPAWNED}"));
+    let closes = ["sh", "-c", "exec 0<&-; sleep 0.3; echo closed"];
+    assert_eq!(with_much_to_read(&closes), format!("0 completed: exited 0{SPAWNED}"));
+    let reads_some = ["sh", "-c", "dd bs=1 count=10 2>/dev/null; exec 0<&-; sleep 0.3"];
+    assert_eq!(with_much_to_read(&reads_some), format!("0 completed: exited 0{SPAWNED}"));
+}
+
+#[test]
+fn output_of_any_kind_and_size_is_kept_or_counted() {
+    let stream = |world: &World, stream: &str| {
+        world.run(&["--json", "show", "last", "--stream", stream]).expect(0).json()["lines"].take()
+    };
+    // Of a line that is too long for a record its beginning is kept.
+    let world = World::new();
+    let said = world.go(&[], &["line-of", "100000000", "say", "the end"]);
+    assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
+    let reply = said.json()["reply"].clone();
+    assert_eq!((&reply["text_cut"], reply["text"].as_str().unwrap().len()), (&Value::Bool(true), 1 << 20));
+    assert!(reply["text"].as_str().unwrap().ends_with("\nthe end\n"));
+    let lines = stream(&world, "stdout");
+    let texts: Vec<&str> =
+        lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
+    assert_eq!(texts.last(), Some(&"the end"));
+    let left_out: Vec<&&str> = texts.iter().filter(|text| text.ends_with(" bytes left out]")).collect();
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert!(texts.iter().all(|text| text.len() <= 64 * 1024));
+
+    let world = World::new();
+    let said = world.go(&[], &["bytes", "97,255,98,10,27,91,50,74,0,10", "say", "é"]);
+    assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
+    let lines = stream(&world, "stdout");
+    let texts: Vec<&str> =
+        lines.as_array().unwrap().iter().map(|line| line["data"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["a\u{fffd}b", "\u{1b}[2J\0", "é"]);
+
+    let world = World::new();
+    let said = world.go(&[], &["talk-lines", "200000", "exit", "1"]);
+    assert_eq!(came_to(&world, &said), format!("6 failed: exited 1{SPAWNED}"));
+    assert_eq!(stream(&world, "stderr").as_array().unwrap().len(), 200_000);
+}
+
+#[test]
+fn endless_output_is_capped() {
+    let world = World::new();
+    let said = world.go(&["--timeout", "3s"], &["for-ever"]);
+    assert_eq!(came_to(&world, &said), "7 failed: timeout by 15 | receipts spawned");
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let world = World::new();
+    for program in ["no-such-program", "./README.md", "/", "src"] {
+        let said = said(&mut world.going_with(&["--check", "c=true"], &[program]), b"Do it.");
+        assert_eq!(came_to(&world, &said), "6 failed: unstarted | checks c:pending", "{program}");
+        let why = said.json()["why"].as_str().unwrap().to_owned();
+        assert!(why.starts_with(&format!("`{program}` cannot be started in `")), "{why}");
+    }
+}
+
+#[test]
+fn an_agent_that_says_it_failed_has_failed() {
+    let result = |is_error: bool, text: &str| {
+        format!(
+            "#!/bin/sh\ncat >/dev/null\necho '{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}'\n\
+             echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":{is_error},\"result\":\"{text}\",\
+             \"total_cost_usd\":0.5}}'\n{}",
+            if text == "hangs" { "sleep 60\n" } else { "exit 0\n" }
+        )
+    };
+    for (is_error, text, flags, expected) in [
+        (true, "API error", &[][..], "6 completed: exited 0 | receipts spawned,accepted"),
+        (false, "Done.", &[], "0 completed: exited 0 | receipts spawned,accepted"),
+        (false, "hangs", &["--timeout", "2s"], "7 failed: timeout by 15 | receipts spawned,accepted"),
+        (false, "hangs", &["--max-cost", "0.4"], "7 failed: cost by 15 | receipts spawned,accepted"),
+    ] {
+        let world = World::new();
+        world.program("claude", &result(is_error, text));
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "-a", "claude", "Do it."]).args(flags);
+        let said = said(&mut command, b"");
+        assert_eq!(came_to(&world, &said), expected, "{text}");
+        assert_eq!(said.json()["told"]["cost_usd"], 0.5);
+    }
+}
+
+#[test]
+fn changes_are_seen_by_git_and_by_nobodys_word() {
+    let secret = World::bare();
+    secret.write("secret.txt", "outside");
+    let outside = secret.project.display().to_string();
+    let write = &["--write", "src/**"][..];
+    each(&[
+        (
+            write,
+            &["write", "src/new.txt", "say", "I changed nothing."],
+            "0 completed: exited 0 | changed src/new.txt:untracked | receipts spawned",
+        ),
+        (
+            write,
+            &["write", "out.txt"],
+            "5 completed: exited 0 | changed out.txt:untracked | violations out.txt:outside_write | receipts spawned",
+        ),
+        (
+            &["--write", "**", "--exclude", "src/**"],
+            &["append", "src/a.txt"],
+            "5 completed: exited 0 | changed src/a.txt:modified | violations src/a.txt:excluded | receipts spawned",
+        ),
+        (
+            write,
+            &["remove", "README.md", "exit", "1"],
+            "6 failed: exited 1 | changed README.md:deleted | violations README.md:outside_write | receipts spawned",
+        ),
+        (
+            write,
+            &["link", &outside, "src/away", "write", "src/away/secret.txt"],
+            "5 completed: exited 0 | changed src/away:untracked | violations src/away:leads_outside | receipts spawned",
+        ),
+        (
+            write,
+            &["write", ".git/hooks/pre-commit"],
+            "5 completed: exited 0 | changed .git/hooks/pre-commit:repository | violations .git/hooks/pre-commit:outside_write \
+             | receipts spawned",
+        ),
+    ]);
+}
+
+#[test]
+fn a_worktree_that_is_gone_is_the_greatest_change() {
+    let world = World::new();
+    let task = ["--worktree", "--task-id", "T-1", "--check", "c=true"];
+    let first = world.go(&task, &["cwd"]).expect(0);
+    let worktree = first.json()["worktree"].as_str().unwrap().to_owned();
+    let said = world.go(&task, &["remove-all", &worktree]);
+    assert_eq!(
+        came_to(&world, &said),
+        "5 completed: exited 0 | checks c:pending | changed .:deleted | violations .:outside_write | receipts spawned"
+    );
+    assert_eq!(said.json()["unseen"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_repository_itself_may_be_the_one_that_is_gone() {
+    let world = World::new();
+    let said = world.go(&[], &["remove-all", ".git"]);
+    let line = came_to(&world, &said);
+    assert!(line.starts_with("5 completed: exited 0 | changed .:"), "{line}");
+}
+
+#[test]
+fn checks_are_facts_of_their_own() {
+    let agent = crate::world::fake_agent();
+    let of = |words: &str| format!("c={agent} {words}");
+    let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
+    for (check, flags, expected, output) in [
+        (of("say fine"), &[][..], "0 completed: exited 0 | checks c:passed", "fine\n"),
+        (of("say no exit 2"), &[], "1 completed: exited 0 | checks c:failed", "no\n"),
+        (of("kill-self"), &[], "1 completed: exited 0 | checks c:failed", ""),
+        (of("sleep 60000"), &["--timeout", "2s"], "1 completed: exited 0 | checks c:pending", ""),
+        ("c=no-such-program".into(), &[], "1 completed: exited 0 | checks c:pending", "?"),
+        // No shell: what would be two commands are words.
+        (
+            "c=echo 'a; touch x && $(id)' \"b c\"".into(),
+            &[],
+            "0 completed: exited 0 | checks c:passed",
+            "a; touch x && $(id) b c\n",
+        ),
+        ("c=cat key.txt".into(), &[], "0 completed: exited 0 | checks c:passed", "?"),
+    ] {
+        let world = World::new();
+        world.write("key.txt", format!("key: {secret}\n"));
+        world.commit();
+        let flags: Vec<&str> = ["--check", &check].iter().chain(flags).copied().collect();
+        let said = world.go(&flags, &["exit", "0"]);
+        assert_eq!(came_to(&world, &said), format!("{expected} | receipts spawned"), "{check}");
+        let result = said.json();
+        let shown = result["checks"][0]["output"].as_str().unwrap();
+        assert!(
+            !shown.contains(secret) && (output == shown || output == "?" && !shown.is_empty()),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn places_that_are_no_usual_repository() {
+    // No repository: what changed is not known, and not told as nothing.
+    let world = World::bare();
+    let said = world.go(&["--write", "src/**"], &["write", "out.txt"]);
+    assert_eq!(came_to(&world, &said), "0 completed: exited 0 | receipts spawned");
+    assert_eq!(world.show("last")["result"]["head_before"], Value::Null);
+    // One without a commit.
+    let world = World::bare();
+    world.git(&["init", "-q"]);
+    world.write("was.txt", "there");
+    let said = world.go(&["--write", "src/**"], &["write", "out.txt"]);
+    assert_eq!(
+        came_to(&world, &said),
+        "5 completed: exited 0 | changed out.txt:untracked | violations out.txt:outside_write | receipts spawned"
+    );
+    // Work of somebody else that was there before.
+    let world = World::new();
+    world.write("README.md", "mine");
+    world.write("draft.txt", "mine");
+    let said = world.go(&["--write", "src/**"], &["append", "draft.txt"]);
+    assert_eq!(
+        came_to(&world, &said),
+        "5 completed: exited 0 | changed draft.txt:modified | violations draft.txt:outside_write | receipts spawned"
+    );
+    // A project that is a folder of a repository: its scope speaks of that folder.
+    let world = World::new();
+    world.write("part/.callsheet/config.toml", "");
+    world.write("part/src/b.txt", "b");
+    world.commit();
+    let mut command = world.going(&["--write", "src/**"], &["append", "src/b.txt", "append", "../src/a.txt"]);
+    let said = crate::world::said(command.current_dir(world.project.join("part")), b"Do it.");
+    assert_eq!(
+        brief(&said),
+        "5 completed: exited 0 | changed ../src/a.txt:modified,src/b.txt:modified | violations ../src/a.txt:outside_write \
+         | receipts spawned"
+    );
+}
+
+#[test]
+fn what_is_printed_is_kept_without_its_secrets() {
+    let world = World::new();
+    let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
+    fs::write(world.at("value"), "not-like-a-key-at-all").unwrap();
+    let value = format!("deploy={}", world.at("value").display());
+    let text = format!("the key is {secret}");
+    let other = "it says not-like-a-key-at-all, and {\"json\":\"not-like-a-key-at-all\"}";
+    let said = world.go(&["--set-secret", &value], &["say", &text, "talk", other]);
+    assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
+    world.run(&["gc"]);
+    for entry in fs::read_dir(world.project.join(".callsheet")).unwrap().flatten() {
+        let bytes = fs::read(entry.path()).unwrap_or_default();
+        for secret in [secret, "not-like-a-key-at-all"] {
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{entry:?}");
+        }
+    }
+    let shown = |stream: &str| world.run(&["show", "last", "--stream", stream]).expect(0).out;
+    assert!(shown("stdout").starts_with("the key is ") && !shown("stdout").contains("ghp_"));
+    assert_eq!(shown("stderr").matches("not-like").count(), 0);
+}
+
+/// What cannot be recorded is not done: the agent is ended, and the run is recovered when the ledger is there again.
+#[test]
+fn a_ledger_that_breaks_ends_the_agent() {
+    // A file that may not grow beyond a megabyte stands for a full disk.
+    let world = World::new();
+    let mut words =
+        vec!["-c", "trap '' XFSZ; ulimit -f 1024; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_callsheet")];
+    words.extend(["--json", "-q", "run", "Do it.", "--", "sh", "-c"]);
+    // Not compressible, or it would fit.
+    words.push("while :; do head -c 200000 /dev/urandom | base64; done");
+    let mut shell = std::process::Command::new("sh");
+    let like = world.command();
+    shell.args(&words).current_dir(&world.project).env_clear();
+    shell.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let broken = said(&mut shell, b"");
+    assert_eq!(broken.error().0, Some(8), "{broken:?}");
+    world.assert_nothing_is_left();
+    let recovered = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(recovered["recovered"][0]["ended"], "lost");
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn a_ledger_that_somebody_holds_ends_the_agent() {
+    let world = World::new();
+    let go = world.at("go").display().to_string();
+    let running = world.start(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
+    let path = world.project.join(".callsheet/ledger.db");
+    until("it runs", || path.exists() && world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
+    let holder = rusqlite::Connection::open(&path).unwrap();
+    holder.execute_batch("begin immediate").unwrap();
+    fs::write(&go, "").unwrap();
+    let broken = ended(running);
+    assert_eq!(broken.error(), (Some(8), "ledger/locked".into()));
+    holder.execute_batch("rollback").unwrap();
+    world.assert_nothing_is_left();
+    let recovered = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(recovered["recovered"][0]["ended"], "lost");
+    world.assert_nothing_is_open();
+}
+
+/// The one way to be done: in scope, committed, merged, and every check passed.
+#[test]
+fn c5_done_is_what_the_facts_say() {
+    let world = World::new();
+    let commit = "echo more >> src/a.txt; git -c user.name=T -c user.email=t@t commit -qam work";
+    let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
+    said(&mut world.going_with(&flags, &["sh", "-c", commit]), b"Do it.").expect(0);
+    world.assert_nothing_is_open();
+    assert_eq!(world.run(&["status"]).expect(0).out, "T-1  done\n");
+    // Without a check nothing shows it.
+    let flags = ["--task-id", "T-2", "--write", "src/**"];
+    said(&mut world.going_with(&flags, &["sh", "-c", commit]), b"Do it.").expect(0);
+    assert_eq!(
+        world.run(&["status", "T-2"]).expect(0).out.lines().next(),
+        Some("T-2  needs_review  (checks_pending)")
+    );
+}

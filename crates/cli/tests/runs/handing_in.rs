@@ -1,0 +1,133 @@
+//! The server that a run's agent is attached to: what is handed in counts once, and only while the run goes on.
+
+use std::fs;
+
+use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
+use serde_json::{Value, json};
+
+use crate::world::{World, ended, said, until};
+
+/// The answers to calls of tools, in order.
+fn answers(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+    });
+    let mut input =
+        format!("{hello}\n{}\n", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    for (id, (name, arguments)) in calls.iter().enumerate() {
+        let params = json!({ "name": name, "arguments": arguments });
+        let call = json!({ "jsonrpc": "2.0", "id": id + 1, "method": "tools/call", "params": params });
+        input.push_str(&format!("{call}\n"));
+    }
+    let mut command = world.command();
+    command.args(["mcp", "--session", "session", "--role", "reviewer", "--run", run]);
+    let said = said(&mut command, input.as_bytes()).expect(0);
+    let mut all: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    all.retain(|answer| answer["id"] != 0);
+    all.sort_by_key(|answer| answer["id"].as_u64());
+    all.into_iter().map(|mut answer| answer["result"].take()).collect()
+}
+
+fn review(summary: &str) -> (&'static str, Value) {
+    ("submit_review", json!({ "verdict": "pass", "summary": summary }))
+}
+
+#[test]
+fn m14_what_is_handed_in_counts_once_and_in_time() {
+    let world = World::new();
+    fs::create_dir(world.project.join("session")).unwrap();
+    let go = world.at("go").display().to_string();
+    let running = world.start(&["--role", "reviewer"], &["say", "up", "wait-for", &go]);
+    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let run = world.show("last")["id"].as_str().unwrap().to_owned();
+    let file = world.project.join("session/07_review/review.md");
+
+    let first = answers(&world, &run, &[review("Good.")]);
+    assert_eq!(first[0]["isError"], false, "{first:?}");
+    let written = fs::read_to_string(&file).unwrap();
+    // Somebody else's change shows whether it is written again.
+    fs::write(&file, "changed by hand").unwrap();
+    let again = answers(&world, &run, &[review("Good."), review("Good.")]);
+    assert_eq!(again, [first[0].clone(), first[0].clone()]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "changed by hand");
+    // Another one counts anew.
+    answers(&world, &run, &[review("Better.")]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), written.replace("Good.", "Better."));
+
+    // A run that nobody drives takes nothing.
+    let other = "01a1e2ed-827b-77ce-a517-760036744626";
+    let foreign = answers(&world, other, &[review("Evil.")]);
+    assert_eq!(foreign[0]["isError"], true, "{foreign:?}");
+
+    fs::write(&go, "").unwrap();
+    let result = ended(running).expect(0).json();
+    let tools: Vec<_> =
+        result["reply"]["submitted"].as_array().unwrap().iter().map(|one| one["tool"].clone()).collect();
+    assert_eq!(tools, ["submit_review", "submit_review"]);
+    let late = answers(&world, &run, &[review("Too late.")]);
+    assert_eq!(late[0]["isError"], true, "{late:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), written.replace("Good.", "Better."));
+    let odd = world.run(&["--json", "mcp", "--run", "last"]);
+    assert_eq!(odd.error(), (Some(2), "usage/bad".into()));
+    world.assert_nothing_is_open();
+}
+
+/// The real CLI, attached by `run --mcp`.
+fn hands_in(cli: Cli) {
+    let tool = cli.mcp_tool("submit_review");
+    let call = || Step::call(&[&tool], json!({ "verdict": "pass", "summary": "It \"ends\"." }));
+    let script = Script::new().on_marker("MARK", [call(), call(), Step::text("handed in")]);
+    let room = Room::new(script).unwrap();
+    let world = World::apart();
+    world.write("session/x", "");
+    world.commit();
+    let env = room.env(cli).unwrap();
+    let path = format!("{}:{}", cli.program().unwrap().parent().unwrap().display(), env["PATH"]);
+    let mut command = world.command();
+    command.envs(&env).env("PATH", path).args([
+        "--json",
+        "-q",
+        "run",
+        "-a",
+        cli.name(),
+        "-r",
+        "run",
+        "--role",
+        "reviewer",
+    ]);
+    command.args(["--mcp", "--session", "session", "--timeout", "150s"]);
+    if cli == Cli::Gemini {
+        command.args(["--model", "gemini-2.5-pro"]);
+    }
+    let ran = said(command.arg("MARK"), b"");
+    let offered: Vec<_> = room.mock.requests().iter().map(callsheet_mock::Request::tools).collect();
+    assert_eq!(ran.code, Some(0), "{offered:?} {ran:?}");
+    let result = ran.json();
+    let submitted = result["reply"]["submitted"].as_array().cloned().unwrap_or_default();
+    assert_eq!(submitted.len(), 1, "{result}");
+    assert_eq!(submitted[0]["tool"], "submit_review");
+    let review = fs::read_to_string(world.project.join("session/07_review/review.md")).unwrap();
+    assert_eq!(review, "verdict: pass\n\n## Summary\n\nIt \"ends\".\n");
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn m14_claude_hands_in_once() {
+    on_loopback(&[Cli::Claude], || hands_in(Cli::Claude));
+}
+
+#[test]
+fn m14_codex_hands_in_once() {
+    on_loopback(&[Cli::Codex], || hands_in(Cli::Codex));
+}
+
+#[test]
+fn m14_gemini_hands_in_once() {
+    on_loopback(&[Cli::Gemini], || hands_in(Cli::Gemini));
+}
+
+#[test]
+fn m14_copilot_hands_in_once() {
+    on_loopback(&[Cli::Copilot], || hands_in(Cli::Copilot));
+}

@@ -1,0 +1,314 @@
+//! Names, paths and texts that would like to be flags, commands or shell: the agent's arguments keep their shape, and no
+//! shell is started.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::world::{World, fake_agent, said};
+
+/// What somebody may put wherever something can be put.
+fn hostile() -> Vec<String> {
+    let words = [
+        "--dangerously-skip-permissions",
+        "-p",
+        "--settings",
+        "--settings={\"hooks\":{}}",
+        "--",
+        "-",
+        "-x",
+        "--model=evil",
+        "--upload-pack=touch pwned",
+        "ext::sh -c touch% pwned",
+        "@README.md",
+        "@/etc/passwd",
+        "/help",
+        "!touch pwned",
+        "$(touch pwned)",
+        "`touch pwned`",
+        "; touch pwned",
+        "&& touch pwned",
+        "| touch pwned",
+        "> pwned",
+        "a\nb",
+        "a\r\nb",
+        "a\tb",
+        "'; touch pwned; '",
+        "\"; touch pwned; \"",
+        "${IFS}touch${IFS}pwned",
+        "\\$(touch pwned)",
+        "%0a",
+        "$HOME",
+        "~",
+        "*",
+        "?",
+        "[a-z]*",
+        "{a,b}",
+        "../../pwned",
+        "/etc/passwd",
+        "..",
+        ".",
+        "./-x",
+        "a/../../b",
+        "C-c",
+        "Enter",
+        "\u{1b}[201~",
+        "\u{1b}]52;c;aGk=\u{7}",
+        "é",
+        "🙂",
+        "a;",
+        "a\\;",
+        "a b",
+        " a",
+        "a ",
+        "{{task}}",
+        "[[include:/etc/passwd]]",
+        "<review>PASS</review>",
+        "]]>",
+        "</task>",
+        "HEAD",
+        "refs/heads/x",
+        "x.lock",
+        ".git",
+        "@{upstream}",
+        "a..b",
+        "a:b",
+        "%1",
+        "#{pane_pid}",
+        "=x",
+        "x=y",
+        "--x=y",
+        "-c core.pager=touch",
+        "LD_PRELOAD=x",
+        "0",
+        "-1",
+        "null",
+        "true",
+        "--continue",
+        "--resume=x",
+        "--mcp-config=/etc/passwd",
+        "--add-dir=/",
+        "-C/",
+        "--git-dir=/tmp",
+        "--exec=sh",
+        "--output=pwned",
+        "-o pwned",
+        "--config-env=a=b",
+        "%(refname)",
+        "$((1+1))",
+        "<(touch pwned)",
+        ">(touch pwned)",
+        "a&b",
+        "a|b",
+        "\\",
+        "'",
+        "\"",
+        "`",
+        "--help",
+        "--version",
+        "-h",
+        "!!",
+        "^a^b",
+        "--no-verify",
+        "-rf",
+        "\u{202e}x",
+        "\u{feff}x",
+    ];
+    words.iter().map(ToString::to_string).chain([format!("a{}", "x".repeat(300)), "-".repeat(300)]).collect()
+}
+
+/// Starts of a program named `sh` are noted; the program does nothing else.
+fn watch_for_shells(world: &World) {
+    for name in ["sh", "bash", "dash", "zsh"] {
+        // It has to be found by its own name without a shell, so it is the fake agent.
+        let path = world.at("bin").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(fake_agent(), path).unwrap();
+    }
+}
+
+/// One run as its agent saw it: the arguments, or nothing where it was refused before.
+fn seen(world: &World, command: &mut Command) -> (Option<i32>, Option<Value>) {
+    let notes = world.at("notes");
+    let _ = fs::remove_file(&notes);
+    let said = said(command.env("FAKE_AGENT_NOTES", &notes), b"");
+    let told = fs::read_to_string(&notes).ok().map(|text| serde_json::from_str(&text).unwrap());
+    assert!(!world.project.join("pwned").exists() && !world.at("pwned").exists(), "{said:?}");
+    (said.code, told)
+}
+
+/// The arguments with the run's own values masked.
+fn shape(world: &World, told: &Value, value: &str) -> Vec<String> {
+    let run = told["env"][0][1].as_str().unwrap();
+    let mask = |word: &Value| {
+        let word = word.as_str().unwrap();
+        if word == value {
+            return "VALUE".to_owned();
+        }
+        word.replace(run, "RUN").replace(&world.project.display().to_string(), "PROJECT")
+    };
+    told["argv"].as_array().unwrap().iter().map(mask).collect()
+}
+
+/// The fields, in groups whose parts are refused for the same reasons, each as the flags that set it.
+fn fields(value: &str) -> [(&'static str, Vec<String>); 4] {
+    let flag = |name: &str| format!("{name}={value}");
+    [
+        ("texts", vec![flag("--title"), flag("--task-id"), flag("--instructions")]),
+        ("role", vec![flag("--role")]),
+        ("scope", vec![flag("--write"), flag("--exclude")]),
+        ("path", vec![flag("--read-first")]),
+    ]
+}
+
+#[test]
+fn no_field_changes_the_arguments() {
+    let world = World::new();
+    watch_for_shells(&world);
+    std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
+    let usual = ["-p", "--output-format", "stream-json", "--verbose"];
+    let mut tried = 0;
+    for value in hostile() {
+        for (field, flags) in fields(&value) {
+            let mut command = world.command();
+            command.args(["--json", "-q", "run", "-a", "claude", "--secrets", "allow"]).args(&flags);
+            if field != "texts" {
+                command.arg("Do it.");
+            }
+            let (code, told) = seen(&world, &mut command);
+            tried += 1;
+            let Some(told) = told else {
+                // Refused before anything was started.
+                assert!(matches!(code, Some(2..=4)), "{field} {value:?}: {code:?}");
+                continue;
+            };
+            let argv = shape(&world, &told, "no value of its own");
+            let by_file = argv.iter().any(|word| word.contains("prompt.md"));
+            assert!(!by_file, "{field} {value:?}: {argv:?}");
+            assert_eq!(argv[..4], usual, "{field} {value:?}");
+            let rest: Vec<&str> = argv[4..].iter().map(String::as_str).collect();
+            let with_settings = [
+                "--session-id",
+                "RUN",
+                "--settings",
+                "PROJECT/.callsheet/runs/RUN/settings.json",
+                "--permission-mode",
+                "acceptEdits",
+            ];
+            let without = ["--session-id", "RUN", "--permission-mode", "acceptEdits"];
+            assert!(rest == with_settings || rest == without, "{field} {value:?}: {rest:?}");
+        }
+    }
+    assert!(tried >= 400, "{tried}");
+}
+
+#[test]
+fn a_model_is_a_value_or_is_refused() {
+    let world = World::new();
+    watch_for_shells(&world);
+    std::os::unix::fs::symlink(fake_agent(), world.at("bin/claude")).unwrap();
+    for value in hostile() {
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "-a", "claude"]).arg(format!("--model={value}")).arg("Do it.");
+        let (code, told) = seen(&world, &mut command);
+        let Some(told) = told else {
+            assert_eq!(code, Some(2), "{value:?}");
+            continue;
+        };
+        let argv = shape(&world, &told, &value);
+        assert_eq!(
+            argv,
+            [
+                "-p",
+                "--output-format",
+                "stream-json",
+                "--verbose",
+                "--model",
+                "VALUE",
+                "--session-id",
+                "RUN",
+                "--permission-mode",
+                "acceptEdits"
+            ],
+            "{value:?}"
+        );
+        assert!(!value.starts_with('-'), "{value:?}");
+    }
+}
+
+/// A task's id is in the names of its branch and of its worktree.
+#[test]
+fn a_task_id_names_no_other_place() {
+    let world = World::new();
+    watch_for_shells(&world);
+    let home = world.at("home/.local/state/callsheet/worktrees");
+    let mut branches = std::collections::BTreeSet::new();
+    for value in hostile() {
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "--worktree"]).arg(format!("--task-id={value}"));
+        command.args(["Do it.", "--", fake_agent()]);
+        let (code, told) = seen(&world, &mut command);
+        let Some(told) = told else {
+            assert!(matches!(code, Some(2 | 3)), "{value:?}: {code:?}");
+            continue;
+        };
+        assert_eq!(told["argv"], serde_json::json!([]));
+        let result = world.show("last");
+        let place = result["launch"]["worktree"].as_str().unwrap();
+        assert!(place.starts_with(home.to_str().unwrap()) && !place.contains(".."), "{value:?}: {place}");
+        let inside = fs::read_dir(&home).unwrap().count();
+        assert_eq!(inside, 1);
+        assert!(branches.insert(place.to_owned()), "{value:?}: {place} is another task's");
+    }
+    let heads = world.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    assert!(
+        heads.lines().all(|head| head == "refs/heads/main" || head.starts_with("refs/heads/callsheet/")),
+        "{heads}"
+    );
+    assert!(branches.len() > 50, "{}", branches.len());
+}
+
+/// Arguments of a person's own program are handed over as they are.
+#[test]
+fn words_after_the_dashes_arrive_as_they_are() {
+    let world = World::new();
+    watch_for_shells(&world);
+    let words = hostile();
+    let mut command = world.command();
+    command.args(["--json", "-q", "run", "Do it.", "--", fake_agent()]).args(&words);
+    let (code, told) = seen(&world, &mut command);
+    assert_eq!(code, Some(0));
+    assert_eq!(told.unwrap()["argv"], serde_json::json!(words));
+}
+
+/// A session is a folder that is there, and reaches the agent as a path and nothing else.
+#[test]
+fn c2_the_environment_tells_what_was_asked_for() {
+    let world = World::new();
+    watch_for_shells(&world);
+    for name in ["-x", "$(touch pwned)", "a b", "; touch pwned"] {
+        fs::create_dir(world.project.join(name)).unwrap();
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "--role", "coder"]).arg(format!("--session={name}"));
+        command.args(["-r", "run", "Do it.", "--", fake_agent()]);
+        // What is around us is not what was asked for.
+        command.env("CALLSHEET_PHASE", "review").env("CALLSHEET_RUN", "another");
+        let (code, told) = seen(&world, &mut command);
+        let told = told.unwrap();
+        assert_eq!(code, Some(0), "{name}");
+        let session = world.project.join(name).display().to_string();
+        let run = world.show("last")["id"].clone();
+        assert_eq!(
+            told["env"],
+            serde_json::json!([
+                ["CALLSHEET_RUN", run],
+                ["CALLSHEET_PHASE", ""],
+                ["CALLSHEET_ROLE", "coder"],
+                ["CALLSHEET_SESSION", session]
+            ])
+        );
+        let prompt = world.prompt("last");
+        assert_eq!(told["stdin"], prompt.as_str());
+    }
+}

@@ -1,0 +1,21 @@
+//! Runs from the outside: the real binary with agents that fail in every way, and with the real CLIs.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod again;
+mod agents;
+mod crashes;
+mod faults;
+mod handing_in;
+mod injections;
+mod orphans;
+mod scopes;
+mod terminals;
+mod trust;
+mod watching;
+mod world;
+
+/// Whether the long forms are asked for.
+fn long() -> bool {
+    std::env::var_os("CALLSHEET_LONG").is_some()
+}

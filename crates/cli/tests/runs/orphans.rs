@@ -1,0 +1,119 @@
+//! After any stop nothing of a run is left, and what ended it is told.
+
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::world::{World, brief, ended, fake_agent, until};
+
+/// An agent with children in sessions of their own that ignore every request.
+const STUBBORN: [&str; 6] = [
+    "child-setsid",
+    "ignore-term child-setsid+ignore-term+sleep+60000 sleep 60000",
+    "child",
+    "ignore-term sleep 60000",
+    "say",
+    "up",
+];
+
+fn is_up(world: &World) {
+    until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+}
+
+#[test]
+fn stop_from_elsewhere() {
+    for (stubborn, expected) in [
+        (false, "130 cancelled: stopped by 15 | checks c:pending | receipts spawned"),
+        (true, "130 cancelled: stopped by 9 | checks c:pending | receipts spawned"),
+    ] {
+        let world = World::new();
+        let mut words = if stubborn { vec!["ignore-term"] } else { Vec::new() };
+        words.extend(STUBBORN);
+        words.extend(["sleep", "60000"]);
+        let running = world.start(&["--check", "c=true"], &words);
+        is_up(&world);
+        let stop = world.run(&["--json", "stop", "last"]).expect(0);
+        assert_eq!(stop.json()["why"], "asked for by `callsheet stop`");
+        world.assert_nothing_is_left();
+        let said = ended(running);
+        assert_eq!(brief(&said), expected);
+        assert_eq!(stop.out, said.out);
+        world.assert_nothing_is_open();
+        assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
+    }
+}
+
+#[test]
+fn interrupted_once_and_twice() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let world = World::new();
+        let words: Vec<&str> = STUBBORN.iter().chain(&["sleep", "60000"]).copied().collect();
+        let running = world.start(&["--check", "c=true"], &words);
+        is_up(&world);
+        kill(Pid::from_raw(i32::try_from(running.id()).unwrap()), signal).unwrap();
+        let said = ended(running);
+        assert_eq!(
+            brief(&said),
+            "130 cancelled: stopped by 15 | checks c:pending | receipts spawned",
+            "{signal}"
+        );
+        assert_eq!(said.json()["why"], "interrupted");
+        world.assert_nothing_is_open();
+    }
+    // Who does not want to wait for an agent that does not end does not have to.
+    let world = World::new();
+    let words: Vec<&str> =
+        ["ignore-term"].iter().chain(&STUBBORN).chain(&["sleep", "60000"]).copied().collect();
+    let running = world.start(&[], &words);
+    is_up(&world);
+    let pid = Pid::from_raw(i32::try_from(running.id()).unwrap());
+    kill(pid, Signal::SIGINT).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    kill(pid, Signal::SIGINT).unwrap();
+    assert_eq!(ended(running).code, Some(130));
+    world.assert_nothing_is_left();
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(told["recovered"][0]["ended"], "lost");
+    world.assert_nothing_is_open();
+}
+
+/// The agent is done; what still runs is a check.
+#[test]
+fn interrupted_in_a_check() {
+    let world = World::new();
+    let check = |name: &str, words: &str| format!("{name}={} {words}", fake_agent());
+    let first = check("first", "interrupt-ours sleep 60000");
+    let said = world.go(&["--check", &first, "--check", "second=true"], &["exit", "0"]);
+    assert_eq!(
+        brief(&said),
+        "130 completed: exited 0 | checks first:pending,second:pending | receipts spawned"
+    );
+    world.assert_nothing_is_open();
+    // By `stop` as well.
+    let world = World::new();
+    let up = world.at("up").display().to_string();
+    let running =
+        world.start(&["--check", &check("first", &format!("write {up} sleep 60000"))], &["exit", "0"]);
+    until("the check runs", || world.at("up").exists());
+    world.run(&["stop", "last"]).expect(0);
+    assert_eq!(brief(&ended(running)), "130 completed: exited 0 | checks first:pending | receipts spawned");
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn killed() {
+    let world = World::new();
+    let words: Vec<&str> =
+        ["ignore-term"].iter().chain(&STUBBORN).chain(&["sleep", "60000"]).copied().collect();
+    let mut running = world.start(&[], &words);
+    is_up(&world);
+    running.kill().unwrap();
+    ended(running);
+    world.assert_nothing_is_left();
+    // A person who wants to stop it is told what became of it.
+    let stop = world.run(&["--json", "stop", "last"]).expect(0).json();
+    assert_eq!((&stop["ended"], &stop["why"]), (&"lost".into(), &"its callsheet died".into()));
+    world.assert_nothing_is_open();
+}

@@ -1,0 +1,131 @@
+//! Scopes from flags, profiles and the configuration; worktrees of tasks.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::world::{World, brief, said};
+
+fn scope(world: &World, flags: &[&str]) -> Value {
+    world.go(flags, &["exit", "0"]).expect(0).json()["scope"].clone()
+}
+
+#[test]
+fn c2_a_scope_is_merged_once_and_kept() {
+    let world = World::new();
+    world.write(
+        ".callsheet/profiles/careful.md",
+        "---\nwrite: [docs/**]\nexclude: [docs/secret/**]\n---\nYou are careful.\n",
+    );
+    world.commit();
+    let both = |write: &[&str], exclude: &[&str]| json!({ "write": write, "exclude": exclude });
+    assert_eq!(scope(&world, &[]), both(&[], &[]));
+    assert_eq!(
+        scope(&world, &["--write", "src/**", "--exclude", "a", "--exclude", "a"]),
+        both(&["src/**"], &["a"])
+    );
+    assert_eq!(scope(&world, &["--role", "careful"]), both(&["docs/**"], &["docs/secret/**"]));
+    assert_eq!(
+        scope(&world, &["--role", "careful", "--write", "src/**"]),
+        both(&["src/**"], &["docs/secret/**"])
+    );
+    world.write(".callsheet/config.toml", "write = [\"lib/**\"]\nexclude = [\"lib/gen/**\"]\n");
+    assert_eq!(scope(&world, &[]), both(&["lib/**"], &["lib/gen/**"]));
+    assert_eq!(
+        scope(&world, &["--role", "careful", "--write", "src/**", "--exclude", "src/x"]),
+        both(&["src/**"], &["src/x", "lib/gen/**", "docs/secret/**"])
+    );
+    // The prompt tells the same, and what counts afterwards is what was told.
+    let run = world.go(&["--role", "careful"], &["write", "out.txt"]).expect(5);
+    let prompt = world.prompt(&run.run());
+    let told = "You may write only what matches:\n\n- `lib/**`\n\nNever touch what matches, even where it may be written:\n\n\
+                - `lib/gen/**`\n- `docs/secret/**`\n";
+    assert!(prompt.contains(told), "{prompt}");
+    world.write(".callsheet/config.toml", "");
+    assert_eq!(
+        world.show(&run.run())["launch"]["scope"],
+        both(&["lib/**"], &["lib/gen/**", "docs/secret/**"])
+    );
+    assert_eq!(
+        world.run(&["--json", "retry", "last", "--dry-run"]).expect(0).json()["launch"]["scope"]["write"],
+        json!(["lib/**"])
+    );
+}
+
+#[test]
+fn c8_one_worktree_and_branch_for_each_task() {
+    let world = World::new();
+    let task = |id: &'static str| ["--worktree", "--task-id", id, "--write", "src/**"];
+    let first = world.go(&task("T-1"), &["append", "src/a.txt", "write", "src/draft.txt"]).expect(0);
+    let place = first.json()["worktree"].as_str().unwrap().to_owned();
+    assert!(
+        place.starts_with(world.at("home/.local/state/callsheet/worktrees").to_str().unwrap()),
+        "{place}"
+    );
+    assert_eq!(world.git(&["status", "--short", "--", "src"]), "", "the project itself is as it was");
+    // It is used again, with what was not committed.
+    let second = world.go(&task("T-1"), &["append", "src/draft.txt"]).expect(0);
+    assert_eq!(brief(&second), "0 completed: exited 0 | changed src/draft.txt:modified | receipts spawned");
+    assert_eq!(second.json()["worktree"], place.as_str());
+    assert_eq!(fs::read_to_string(format!("{place}/src/draft.txt")).unwrap(), "writtenmore");
+    assert_eq!(fs::read_to_string(format!("{place}/src/a.txt")).unwrap(), "a\nmore");
+    // A retry works there as well.
+    let retry = world.run(&["--json", "-q", "continue", "last", "Go on."]).expect(0);
+    assert_eq!(retry.json()["worktree"], place.as_str());
+    // Another task, another place.
+    let other = world.go(&task("T-2"), &["exit", "0"]).expect(0);
+    assert_ne!(other.json()["worktree"], place.as_str());
+    assert_eq!(
+        world.git(&["branch", "--list", "callsheet/*", "--format=%(refname:short)"]),
+        "callsheet/T-1\ncallsheet/T-2\n"
+    );
+    // What is in the way is left as it is.
+    let in_the_way = std::path::Path::new(&place).with_file_name("T-3");
+    fs::create_dir(&in_the_way).unwrap();
+    fs::write(in_the_way.join("mine.txt"), "mine").unwrap();
+    assert_eq!(world.go(&task("T-3"), &["exit", "0"]).error(), (Some(3), "git/failed".into()));
+    assert_eq!(fs::read_to_string(in_the_way.join("mine.txt")).unwrap(), "mine");
+    world.assert_nothing_is_open();
+    // Merged, a task is done by its facts.
+    world.go(&["--worktree", "--task-id", "T-1", "--check", "c=true"], &["exit", "0"]).expect(0);
+    assert_eq!(world.run(&["status", "T-1"]).expect(0).out.lines().next(), Some("T-1  ready  (uncommitted)"));
+}
+
+#[test]
+fn worktrees_need_a_task_and_a_repository() {
+    let world = World::new();
+    assert_eq!(world.go(&["--worktree"], &["exit", "0"]).error(), (Some(2), "usage/bad".into()));
+    let bare = World::bare();
+    assert_eq!(
+        bare.go(&["--worktree", "--task-id", "T-1"], &["exit", "0"]).error(),
+        (Some(3), "git/failed".into())
+    );
+}
+
+#[test]
+fn a_dry_run_does_nothing() {
+    let world = World::new();
+    let mut command = world.command();
+    command.args([
+        "run",
+        "--dry-run",
+        "--worktree",
+        "--task-id",
+        "T-1",
+        "-a",
+        "claude",
+        "--exclude",
+        "a",
+        "--check",
+        "c=cargo test",
+        "Do it.",
+    ]);
+    let dry = said(&mut command, b"").expect(0);
+    assert!(
+        dry.out.starts_with("write ") && dry.out.ends_with("check c: [\"cargo\", \"test\"]\n"),
+        "{}",
+        dry.out
+    );
+    assert_eq!(world.git(&["branch", "--list", "callsheet/*"]), "");
+    assert!(!world.at("home/.local").exists() && !world.project.join(".callsheet").exists());
+}

@@ -1,0 +1,310 @@
+//! Runs in a terminal of tmux: one line that names the prompt, typed once; dialogs are told and get no keys.
+
+use std::fs;
+use std::process::Command;
+
+use callsheet_mock::{Cli, Room, Script, Step, not_tested, on_loopback};
+use serde_json::json;
+
+use crate::long;
+use crate::world::{World, said, until};
+
+fn has_tmux() -> bool {
+    let there = Command::new("tmux").arg("-V").output().is_ok();
+    if !there {
+        not_tested("terminals: tmux is not installed");
+    }
+    there
+}
+
+/// Answers the questions that the CLI would ask at its first start, but for `but`.
+fn answer_questions(world: &World, room: &Room, cli: Cli, but: &str) {
+    let project = world.project.display().to_string();
+    match cli {
+        Cli::Claude => {
+            let mut answers = json!({ "hasCompletedOnboarding": true, "theme": "dark" });
+            if but != "trust" {
+                answers["projects"][&project] = json!({ "hasTrustDialogAccepted": true });
+            }
+            if but != "API key" {
+                answers["customApiKeyResponses"] = json!({ "approved": ["test-key"], "rejected": [] });
+            }
+            fs::write(room.home().join(".claude.json"), answers.to_string()).unwrap();
+        }
+        _ => {
+            room.env(cli).unwrap();
+            let config = room.home().join(".codex/config.toml");
+            let mut text = fs::read_to_string(&config).unwrap();
+            if but != "trust" {
+                text += &format!("\n[projects.\"{project}\"]\ntrust_level = \"trusted\"\n");
+            }
+            if but == "new model" {
+                text = text.replace("model = \"mock-model\"", "model = \"gpt-5.5\"");
+            }
+            fs::write(&config, text).unwrap();
+        }
+    }
+}
+
+/// `env` writes Codex' settings anew, so that they have to be there before and stay.
+fn with_answers(world: &World, room: &Room, cli: Cli, but: &str) -> Command {
+    let env = room.env(cli).unwrap();
+    answer_questions(world, room, cli, but);
+    let path = format!("{}:{}", cli.program().unwrap().parent().unwrap().display(), env["PATH"]);
+    let mut command = world.command();
+    command.envs(&env).env("PATH", path).args([
+        "--json",
+        "-q",
+        "run",
+        "-a",
+        cli.name(),
+        "--terminal",
+        "Do it.",
+    ]);
+    command
+}
+
+/// How often the model was told exactly this, as the beginning of a turn.
+fn turns(room: &Room, line: &str) -> usize {
+    let requests = room.mock.requests();
+    let begun = requests.iter().filter(|request| request.answer == "step 0");
+    begun.filter(|request| request.user_texts().iter().any(|text| text == line)).count()
+}
+
+fn delivers(cli: Cli) {
+    let deliveries = if long() { 50 } else { 5 };
+    let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
+    let world = World::new();
+    for number in 0..deliveries {
+        let ran = said(&mut with_answers(&world, &room, cli, "nothing"), b"").expect(0);
+        let (run, result) = (ran.run(), ran.json());
+        assert_eq!(
+            (&result["status"], &result["ended"], &result["receipts"]),
+            (&json!("running"), &json!(null), &json!(["spawned"]))
+        );
+        let file = world.project.join(".callsheet/runs").join(&run).join("prompt.md");
+        let line = format!("Read and follow the instructions in {}", file.display());
+        until(&format!("{number} arrives"), || turns(&room, &line) > 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), world.prompt(&run));
+        // It works on, and nobody takes it for lost.
+        let status = world.run(&["--json", "status", &run]).expect(0).json();
+        let task = &status["tasks"][0];
+        assert_eq!((&task["status"], &task["runs"][0]["lost"]), (&json!("running"), &json!(false)));
+        assert_eq!(world.run(&["recover"]).expect(0).out, format!("run {run}  running\n"));
+        assert_eq!(world.run(&["--json", "retry", &run]).error(), (Some(9), "run/refused".into()));
+        let stopped = world.run(&["--json", "stop", &run]).expect(0).json();
+        assert_eq!((&stopped["status"], &stopped["ended"]), (&json!("cancelled"), &json!("stopped")));
+        world.assert_nothing_is_open();
+        assert!(!file.exists());
+    }
+    let begun = room.mock.requests().iter().filter(|request| request.answer == "step 0").count();
+    assert_eq!(begun, deliveries, "each line was sent once");
+}
+
+#[test]
+fn m7_claude_gets_every_line_once() {
+    if has_tmux() {
+        on_loopback(&[Cli::Claude], || delivers(Cli::Claude));
+    }
+}
+
+#[test]
+fn m7_codex_gets_every_line_once() {
+    if has_tmux() {
+        on_loopback(&[Cli::Codex], || delivers(Cli::Codex));
+    }
+}
+
+/// The dialog is told with what to do about it, and nothing was typed into it.
+fn shows(cli: Cli, dialog: &str) {
+    let room = Room::new(Script::new().on_marker("Read", [Step::text("I did.")])).unwrap();
+    let world = World::new();
+    let ran = said(&mut with_answers(&world, &room, cli, dialog), b"").expect(6);
+    let result = ran.json();
+    assert_eq!((&result["status"], &result["ended"]), (&json!("failed"), &json!("unstarted")));
+    let why = result["why"].as_str().unwrap();
+    assert!(why.contains(dialog), "{dialog}: {why}");
+    assert!(room.mock.requests().iter().all(|request| !request.answer.starts_with("step ")));
+    let settings = fs::read_to_string(room.home().join(".codex/config.toml")).unwrap_or_default();
+    assert!(!settings.contains("gpt-6"), "{settings}");
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn m7_dialogs_of_claude_get_no_keys() {
+    if has_tmux() {
+        on_loopback(&[Cli::Claude], || {
+            ["trust", "API key"].iter().for_each(|dialog| shows(Cli::Claude, dialog))
+        });
+    }
+}
+
+#[test]
+fn m7_dialogs_of_codex_get_no_keys() {
+    if has_tmux() {
+        on_loopback(&[Cli::Codex], || {
+            ["trust", "new model"].iter().for_each(|dialog| shows(Cli::Codex, dialog))
+        });
+    }
+}
+
+/// Something that looks like an agent and notes every line that it gets.
+fn looks_like_copilot(world: &World) {
+    let log = world.at("log");
+    let script = format!(
+        "#!/bin/sh\nprintf '\\n❯ '\nwhile read -r line; do printf '%s\\n' \"$line\" >> '{}'; printf '\\033[2J\\033[H\\n❯ '; done\n",
+        log.display()
+    );
+    world.program("copilot", &script);
+}
+
+#[test]
+fn m14_a_single_coder_of_copilot_is_a_fleet() {
+    if !has_tmux() {
+        return;
+    }
+    for (flags, lines) in [(&["--single-coder"][..], 2), (&[], 1)] {
+        let world = World::new();
+        looks_like_copilot(&world);
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "-a", "copilot", "--terminal", "Do it."]).args(flags);
+        let ran = said(command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color"), b"").expect(0);
+        let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+        let line = format!("Read and follow the instructions in {}\n", file.display());
+        let expected = if lines == 2 { format!("/fleet\n{line}") } else { line };
+        until("it is typed", || {
+            fs::read_to_string(world.at("log")).is_ok_and(|log| log.len() >= expected.len())
+        });
+        assert_eq!(fs::read_to_string(world.at("log")).unwrap(), expected);
+        world.run(&["stop", "last"]).expect(0);
+        world.assert_nothing_is_open();
+    }
+}
+
+/// callsheet is killed while it waits for the terminal: what it opened is closed by whoever looks after it.
+#[test]
+fn a_terminal_that_nobody_waits_for_is_closed() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new();
+    world.program(
+        "claude",
+        &format!("#!/bin/sh\necho waiting\ntouch '{}'\nsleep 600\n", world.at("up").display()),
+    );
+    let mut command = world.command();
+    command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
+    let mut running = command.env("TERM", "xterm-256color").spawn().unwrap();
+    until("it is there", || world.at("up").exists());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(told["recovered"][0]["ended"], "lost");
+    world.assert_nothing_is_open();
+}
+
+/// What it showed last is what a person has to know.
+#[test]
+fn the_terminal_of_a_program_that_ended_is_told() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new();
+    world.program("claude", "#!/bin/sh\necho 'no licence'\nexit 3\n");
+    let mut command = world.command();
+    command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
+    let ran = said(command.env("TERM", "xterm-256color"), b"").expect(6).json();
+    assert_eq!(ran["ended"], "unstarted");
+    assert!(ran["why"].as_str().unwrap().contains("no licence"), "{ran}");
+    world.assert_nothing_is_open();
+}
+
+/// A pane that a person opened stays a person's: a line is typed, and nothing is closed.
+#[test]
+fn m7_a_pane_of_yours_gets_a_line_and_stays() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new();
+    looks_like_copilot(&world);
+    let tmux = |args: &[&str]| {
+        let mut command = Command::new("tmux");
+        command.args(args).env("TMUX_TMPDIR", world.at("")).env_remove("TMUX").env("LANG", "C.UTF-8");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{args:?} {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let program = world.at("bin/copilot").display().to_string();
+    let pane = tmux(&[
+        "-f",
+        "/dev/null",
+        "new-session",
+        "-d",
+        "-x",
+        "200",
+        "-y",
+        "20",
+        "-P",
+        "-F",
+        "#{pane_id}",
+        &program,
+    ]);
+    let run = |target: &str| {
+        let mut command = world.command();
+        command.args(["--json", "-q", "run", "-a", "copilot", "--pane", target, "Do it."]);
+        said(command.env("LANG", "C.UTF-8"), b"")
+    };
+    for wrong in ["%99", "-x", "; kill-server", "no-such:pane"] {
+        let ran = said(
+            world
+                .command()
+                .args(["--json", "-q", "run", "-a", "copilot", "Do it."])
+                .arg(format!("--pane={wrong}")),
+            b"",
+        );
+        assert_eq!((ran.code, &ran.json()["ended"]), (Some(6), &json!("unstarted")), "{wrong}");
+    }
+    let ran = run(pane.trim()).expect(0);
+    let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+    let line = format!("Read and follow the instructions in {}\n", file.display());
+    until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
+    assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
+    assert_eq!(world.run(&["recover"]).expect(0).out, format!("run {}  running\n", ran.run()));
+    assert_eq!(tmux(&["display-message", "-p", "-t", pane.trim(), "#{pane_dead}"]), "0\n");
+    tmux(&["kill-server"]);
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(
+        (&told["recovered"][0]["ended"], &told["recovered"][0]["why"]),
+        (&json!("lost"), &json!("its terminal is closed"))
+    );
+    world.assert_nothing_is_open();
+}
+
+/// The real Copilot takes the typed command for a command: the model is told the line alone.
+#[test]
+fn m14_the_real_copilot_becomes_a_fleet() {
+    if has_tmux() {
+        on_loopback(&[Cli::Copilot], || {
+            let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
+            let world = World::new();
+            let env = room.env(Cli::Copilot).unwrap();
+            let trusted = json!({ "trusted_folders": [world.project], "trustedFolders": [world.project] });
+            fs::create_dir_all(room.home().join(".copilot")).unwrap();
+            fs::write(room.home().join(".copilot/config.json"), trusted.to_string()).unwrap();
+            let path =
+                format!("{}:{}", Cli::Copilot.program().unwrap().parent().unwrap().display(), env["PATH"]);
+            let mut command = world.command();
+            command.envs(&env).env("PATH", path).args(["--json", "-q", "run", "-a", "copilot", "--terminal"]);
+            let ran = said(command.args(["--single-coder", "Do it."]), b"").expect(0);
+            let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
+            let line = format!("Read and follow the instructions in {}", file.display());
+            let texts = || -> Vec<String> {
+                room.mock.requests().iter().flat_map(callsheet_mock::Request::user_texts).collect()
+            };
+            until("it arrives", || texts().iter().any(|text| text.contains(&line)));
+            assert!(texts().iter().all(|text| !text.contains("/fleet")), "{:#?}", texts());
+            world.run(&["stop", "last"]).expect(0);
+            world.assert_nothing_is_open();
+        });
+    }
+}

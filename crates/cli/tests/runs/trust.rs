@@ -1,0 +1,122 @@
+//! A repository that somebody else wrote: nothing that its files ask for happens before its user agrees to exactly that.
+
+use std::fs;
+
+use crate::world::{World, fake_agent};
+
+/// Everything that a project's file can ask for, each alone.
+fn wishes(world: &World) -> Vec<(&'static str, &'static str, String)> {
+    let pwned = world.at("pwned").display().to_string();
+    let config = ".callsheet/config.toml";
+    vec![
+        ("check", config, format!("[checks]\nbuild = \"touch {pwned}\"\n")),
+        ("environment", config, format!("[env]\nPATH = \"{pwned}\"\n")),
+        ("ledger", config, format!("ledger = \"{pwned}\"\n")),
+        ("secrets", config, "secrets = \"allow\"\n".into()),
+        ("permission", config, "permit = \"all\"\n".into()),
+        (
+            "agent",
+            ".callsheet/agents/claude.toml",
+            format!(
+                "name = \"Claude\"\n[start]\nprogram = \"touch\"\nargs = [\"{pwned}\"]\n[prompt]\nby = [\"stdin\"]\n"
+            ),
+        ),
+    ]
+}
+
+/// What starts something, or says that it would.
+const STARTS: [&[&str]; 2] =
+    [&["run", "-a", "claude", "Do it."], &["run", "--dry-run", "-a", "claude", "Do it."]];
+
+#[test]
+fn nothing_happens_before_trust() {
+    let count = wishes(&World::new()).len();
+    for index in 0..count {
+        let world = World::new();
+        let (name, file, text) = wishes(&world).remove(index);
+        world.program(
+            "claude",
+            &format!("#!/bin/sh\n[ \"$1\" = --version ] || touch '{}'\n", world.at("started").display()),
+        );
+        world.write(file, &text);
+        world.commit();
+        let run = |args: &[&str]| world.run(&[&["--json", "-q"], args].concat());
+        for args in STARTS {
+            assert_eq!(run(args).error(), (Some(10), "trust/required".into()), "{name}");
+        }
+        let mut with_program: Vec<&str> = vec!["run", "Do it.", "--", fake_agent()];
+        assert_eq!(run(&with_program).error(), (Some(10), "trust/required".into()), "{name}");
+        with_program.insert(1, "--worktree");
+        with_program.insert(2, "--task-id=T-1");
+        assert_eq!(run(&with_program).error(), (Some(10), "trust/required".into()), "{name}");
+        assert_eq!(run(&["trust"]).error(), (Some(10), "trust/required".into()), "{name}");
+        for harmless in [
+            &["compose", "Do it."][..],
+            &["agents"],
+            &["doctor"],
+            &["check"],
+            &["status"],
+            &["config", "show"],
+        ] {
+            run(harmless);
+        }
+        assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
+        assert!(!world.project.join(".callsheet/ledger.db").exists(), "{name}");
+        assert!(!world.at("home/.local/state/callsheet/worktrees").exists(), "{name}");
+
+        let show = run(&["trust", "--show"]).expect(0).json();
+        assert_eq!(
+            (&show["trusted"], show["asks_for"].as_array().unwrap().len()),
+            (&false.into(), 1),
+            "{name}"
+        );
+        assert_eq!(run(&["trust", "--yes"]).expect(0).json()["trusted"], true, "{name}");
+        assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
+        let trusted = run(STARTS[1]);
+        assert_eq!(trusted.code, Some(0), "{name}: {trusted:?}");
+
+        // Another byte, and it is another question.
+        world.write(
+            file,
+            text.replace("touch", "touch -a").replace("pwned", "pwned2").replace("allow", "warn") + "\n# x\n",
+        );
+        let changed = run(&["trust", "--show"]).expect(0).json()["trusted"].clone();
+        let same = matches!(name, "permission");
+        assert_eq!(changed, same, "{name}");
+        world.write(file, &text);
+        assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
+        run(&["trust", "--revoke"]).expect(0);
+        assert_eq!(run(STARTS[0]).error(), (Some(10), "trust/required".into()), "{name}");
+        assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
+    }
+}
+
+#[test]
+fn trust_is_for_one_place_and_all_of_it() {
+    let world = World::new();
+    let (_, file, text) = wishes(&world).remove(0);
+    world.write(file, &text);
+    world.run(&["-q", "trust", "--yes"]).expect(0);
+    let ran = world.go(&[], &["exit", "0"]).expect(0);
+    assert_eq!((ran.json()["checked"].as_str(), world.at("pwned").exists()), (Some("passed"), true));
+    // A copy of it is another project.
+    let copy = world.at("copy");
+    let mut clone = std::process::Command::new("cp");
+    assert!(clone.args(["-r"]).arg(&world.project).arg(&copy).status().unwrap().success());
+    let mut command = world.command();
+    command.args(["--json", "-q", "-C"]).arg(&copy).args(["run", "Do it.", "--", fake_agent()]);
+    assert_eq!(crate::world::said(&mut command, b"").error(), (Some(10), "trust/required".into()));
+    // One wish more, and all of it is asked about again.
+    world.write(
+        ".callsheet/agents/mine.toml",
+        "name = \"M\"\n[start]\nprogram = \"true\"\n[prompt]\nby = [\"stdin\"]\n",
+    );
+    assert_eq!(world.go(&[], &["exit", "0"]).error(), (Some(10), "trust/required".into()));
+    // No repository brings its own trust along, and nobody else reads ours.
+    let kept = world.at("home/.local/state/callsheet/trust");
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in fs::read_dir(&kept).unwrap().flatten() {
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,188 @@
+//! `watch` in another process: every event of several runs at once, in order, none missing.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::world::{World, ended, said};
+
+/// A watcher that is already there, and what it will have told.
+struct Watcher {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Watcher {
+    fn new(world: &World, flags: &[&str]) -> Self {
+        let mut command = world.command();
+        command.arg("watch").args(flags);
+        Self::from(command)
+    }
+
+    fn from(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Everything up to the event with this number that is the last of its record.
+    fn up_to(mut self, seq: u64, events: usize) -> Vec<Value> {
+        let mut told: Vec<Value> = Vec::new();
+        let last = |told: &[Value]| told.iter().filter(|event| event["seq"] == seq).count();
+        while last(&told) < events {
+            told.push(serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap());
+        }
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        told
+    }
+}
+
+fn head(world: &World) -> u64 {
+    let ledger = rusqlite::Connection::open(world.project.join(".callsheet/ledger.db")).unwrap();
+    let head: i64 = ledger.query_row("select max(seq) from records", [], |row| row.get(0)).unwrap();
+    u64::try_from(head).unwrap()
+}
+
+/// The events of one run as names, each with what there is to say of it.
+fn names(told: &[Value], run: &str) -> Vec<String> {
+    let of_run = told.iter().filter(|event| event["run"] == run);
+    of_run
+        .map(|event| {
+            let data = &event["data"];
+            let detail = ["stage", "receipt", "text", "status", "check", "path", "decision"]
+                .iter()
+                .filter_map(|key| data[key].as_str())
+                .collect::<Vec<_>>()
+                .join(" ");
+            format!("{} {detail}", event["event"].as_str().unwrap()).trim_end().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn c7_every_event_of_several_runs_in_order() {
+    let world = World::new();
+    // There before the ledger is.
+    let watcher = Watcher::new(&world, &[]);
+    let flags = ["--write", "src/**", "--check", "c=true"];
+    let runs: Vec<Child> = (0..4)
+        .map(|number| {
+            let line = format!("line of {number}");
+            world.start(&flags, &["say", &line, "sleep", "300", "say", "and another", "write", "out.txt"])
+        })
+        .collect();
+    let runs: Vec<String> = runs.into_iter().map(|run| ended(run).run()).collect();
+    world.run(&["-q", "decide", &runs[0], "out.txt", "--reject"]);
+    let last = head(&world);
+    let told = watcher.up_to(last, 1);
+    let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted());
+    numbers.dedup();
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "none is missing");
+    for (number, run) in runs.iter().enumerate() {
+        let names = names(&told, run);
+        let (head, rest) = names.split_at(3);
+        assert_eq!(
+            head,
+            ["run.started composed", "run.status_changed running", "run.started delivered spawned"]
+        );
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        assert_eq!(
+            rest[..4],
+            [
+                &*format!("run.output line of {number}"),
+                "run.output and another",
+                "run.status_changed completed",
+                "record.replied"
+            ]
+        );
+        assert_eq!(rest[4], "check.status_changed passed c");
+        assert!(rest.contains(&"run.finished"), "{rest:?}");
+    }
+    // Whoever comes later is told the same from the beginning.
+    assert_eq!(Watcher::new(&world, &["--since", "0"]).up_to(last, 1), told);
+}
+
+#[test]
+fn c7_what_a_violation_and_a_decision_tell() {
+    let world = World::new();
+    let run = world
+        .go(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
+        .expect(5)
+        .run();
+    world.run(&["-q", "decide", &run, "out.txt", "--approve"]).expect(0);
+    let told = Watcher::new(&world, &["--since", "0"]).up_to(head(&world), 1);
+    let of = |name: &str| -> Vec<&Value> {
+        told.iter().filter(|event| event["event"] == name).map(|event| &event["data"]).collect()
+    };
+    assert_eq!(
+        of("scope_violation.created"),
+        [&json!({ "path": "out.txt", "reason": "outside_write", "decision": "pending" })]
+    );
+    assert_eq!(of("scope_violation.decided"), [&json!({ "path": "out.txt", "decision": "approve" })]);
+    assert_eq!(of("run.finished"), [&json!({ "changed": [{ "path": "out.txt", "change": "untracked" }] })]);
+    assert_eq!(of("run.output").iter().map(|data| data["cut"].clone()).collect::<Vec<_>>(), [json!(true)]);
+    assert_eq!(of("check.status_changed")[0]["status"], "failed");
+}
+
+/// The same on a ledger that machines share: a run, a crash, what `recover` says of it, and every event of both.
+#[test]
+fn c7_a_ledger_on_postgresql_tells_the_same() {
+    let server = match callsheet_mock::Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return callsheet_mock::not_tested(&format!("runs on PostgreSQL: {why}")),
+    };
+    let world = World::new();
+    let url = server.database("runs").unwrap();
+    let on = |mut command: Command| {
+        command.env("CALLSHEET_LEDGER", &url);
+        command
+    };
+    let run = |args: &[&str]| {
+        let mut command = on(world.command());
+        said(command.args(["--json", "-q"]).args(args), b"")
+    };
+    let flags = ["--write", "src/**", "--check", "c=true"];
+    let first =
+        said(&mut on(world.going(&flags, &["say", "one", "write", "out.txt"])), b"Do it.").expect(5).run();
+    let crashed = said(
+        &mut on(world.going(&flags, &["say", "two", "sleep", "400", "kill-ours", "sleep", "60000"])),
+        b"Do it.",
+    );
+    assert_eq!(crashed.code, None);
+    world.assert_nothing_is_left();
+    let told = run(&["recover"]).expect(0).json();
+    assert_eq!(
+        (told["recovered"].as_array().unwrap().len(), &told["recovered"][0]["ended"]),
+        (1, &json!("lost"))
+    );
+    assert_eq!(run(&["recover"]).expect(0).json(), json!({ "recovered": [], "running": [] }));
+    run(&["verify", "--all", "--read-data"]).expect(0);
+    let second = told["recovered"][0]["run"].as_str().unwrap();
+    let records =
+        |id: &str| run(&["show", id, "--records"]).expect(0).json()["records"].as_array().unwrap().len();
+    let last = u64::try_from(records(&first) + records(second)).unwrap();
+    let mut command = on(world.command());
+    command.args(["watch", "--since", "0"]);
+    let told = Watcher::from(command).up_to(last, 2);
+    let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    numbers.dedup();
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+    assert_eq!(
+        names(&told, second),
+        [
+            "run.started composed",
+            "run.status_changed running",
+            "run.started delivered spawned",
+            "run.output two",
+            "run.status_changed failed",
+            "record.replied",
+            "check.status_changed pending c",
+            "run.finished",
+        ]
+    );
+    assert!(!world.project.join(".callsheet/ledger.db").exists());
+}

@@ -1,0 +1,338 @@
+//! A repository in a directory of its own, the real binary run in it, and what is left of its processes.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+    pub(crate) project: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Said {
+    /// `None` where a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Fails with what was said where the exit code is another one.
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// The id of the run that it tells about.
+    pub(crate) fn run(&self) -> String {
+        self.json()["run"].as_str().unwrap().to_owned()
+    }
+
+    /// Code and message of the error, which is one object on standard error.
+    pub(crate) fn error(&self) -> (Option<i32>, String) {
+        let line = self.err.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+        let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{self:?}"));
+        (self.code, error["code"].as_str().unwrap().to_owned())
+    }
+}
+
+impl World {
+    /// A repository with one commit of `README.md` and `src/a.txt`.
+    pub(crate) fn new() -> Self {
+        let world = Self::bare();
+        world.fill();
+        world
+    }
+
+    fn fill(&self) {
+        self.git(&["init", "-q", "-b", "main"]);
+        self.write("README.md", "what the readme says\n");
+        self.write("src/a.txt", "a\n");
+        self.commit();
+    }
+
+    /// A folder that is no repository.
+    pub(crate) fn bare() -> Self {
+        let dir = tempfile::Builder::new().prefix("callsheet-runs-").tempdir().unwrap();
+        Self::in_dir(dir)
+    }
+
+    /// Below folders that nobody else can write: from elsewhere Gemini takes no settings.
+    pub(crate) fn apart() -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        let is_apart = |dir: &PathBuf| {
+            let shared = |dir: &Path| dir.metadata().is_ok_and(|meta| meta.mode() & 0o022 != 0);
+            dir.is_dir() && !dir.ancestors().any(shared)
+        };
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let places = [
+            Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))),
+            home.clone().map(|home| home.join(".cache")),
+            home,
+        ];
+        let place = places.into_iter().flatten().find(is_apart);
+        let place = place.unwrap_or_else(|| {
+            callsheet_mock::not_tested("settings for Gemini: every folder here can be written by others");
+            std::env::temp_dir()
+        });
+        let world =
+            Self::in_dir(tempfile::Builder::new().prefix("callsheet-runs-").tempdir_in(place).unwrap());
+        world.fill();
+        world
+    }
+
+    fn in_dir(dir: tempfile::TempDir) -> Self {
+        let project = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&project).unwrap();
+        fs::create_dir(project.parent().unwrap().join("home")).unwrap();
+        Self { dir, project }
+    }
+
+    /// A path next to the project.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.project.parent().unwrap().join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A program in a folder that stands first on the search path.
+    pub(crate) fn program(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.at("bin").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        git(&self.project, args)
+    }
+
+    pub(crate) fn commit(&self) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", "work"]);
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
+        command.current_dir(&self.project).env_clear();
+        let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap());
+        command.env("HOME", self.at("home")).env("PATH", path).env("TMUX_TMPDIR", self.dir.path());
+        // An agent's home may be another one, and what is asked about it later is still found.
+        command.env("XDG_STATE_HOME", self.at("home/.local/state"));
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        said(self.command().args(args), b"")
+    }
+
+    /// `callsheet run` with the fake agent.
+    pub(crate) fn go(&self, flags: &[&str], words: &[&str]) -> Said {
+        said(&mut self.going(flags, words), b"Do it.")
+    }
+
+    /// It reads its instructions.
+    pub(crate) fn going(&self, flags: &[&str], words: &[&str]) -> Command {
+        let program: Vec<&str> = [fake_agent()].iter().chain(words).copied().collect();
+        self.going_with(flags, &program)
+    }
+
+    pub(crate) fn going_with(&self, flags: &[&str], program: &[&str]) -> Command {
+        let mut command = self.command();
+        command.args(["--json", "-q", "run"]).args(flags).args(["-", "--"]).args(program);
+        command
+    }
+
+    /// In the background.
+    pub(crate) fn start(&self, flags: &[&str], words: &[&str]) -> Child {
+        let mut command = self.going(flags, words);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"Do it.").unwrap();
+        child
+    }
+
+    /// The records of the ledger, as they are exported.
+    pub(crate) fn show(&self, run: &str) -> Value {
+        self.run(&["--json", "show", run]).expect(0).json()
+    }
+
+    /// The prompt of a run, as it was recorded.
+    pub(crate) fn prompt(&self, run: &str) -> String {
+        self.run(&["show", run, "--prompt"]).expect(0).out
+    }
+
+    /// Every run is recorded to its end, the chain holds, and no process is left.
+    pub(crate) fn assert_nothing_is_open(&self) {
+        let recovered = self.run(&["recover"]);
+        assert_eq!((recovered.code, recovered.out.as_str()), (Some(0), "no run was left unfinished\n"));
+        // What was made with values that are not kept cannot be made again, and is no damage.
+        let verified = self.run(&["verify", "--all", "--read-data"]);
+        assert!(matches!(verified.code, Some(0 | 12)), "{verified:?}");
+        for row in self.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap() {
+            let run = row["id"].as_str().unwrap();
+            let kinds = self.kinds(run);
+            let count = |kind: &str| kinds.iter().filter(|known| *known == kind).count();
+            assert_eq!((count("exit"), count("observed")), (1, 1), "{run}: {kinds:?}");
+        }
+        self.assert_nothing_is_left();
+    }
+
+    /// The kinds of a run's records, in order.
+    pub(crate) fn kinds(&self, run: &str) -> Vec<String> {
+        let ledger = rusqlite::Connection::open(self.project.join(".callsheet/ledger.db")).unwrap();
+        let mut rows = ledger.prepare("select kind from records where run = ?1 order by seq").unwrap();
+        let kinds = rows.query_map([run], |row| row.get(0)).unwrap();
+        kinds.map(Result::unwrap).collect()
+    }
+
+    /// No process of this world is there, now or soon.
+    pub(crate) fn assert_nothing_is_left(&self) {
+        let begun = Instant::now();
+        while !self.left().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(5), "left: {:#?}", self.left());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Processes that have this world in their environment.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let mark = self.project.parent().unwrap().display().to_string();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let read = |file: &str| {
+                let bytes = fs::read(entry.path().join(file)).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).replace('\0', " ")
+            };
+            if entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())
+                && read("environ").contains(&mark)
+            {
+                found.push(format!("{} {}", entry.file_name().display(), read("cmdline")));
+            }
+        }
+        found
+    }
+}
+
+/// The agent that does what its words say. It belongs to another package, which `./test` builds as well.
+pub(crate) fn fake_agent() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let path = Path::new(env!("CARGO_BIN_EXE_callsheet")).with_file_name("fake-agent");
+        if !path.exists() {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--quiet", "--package", "callsheet-run", "--bin", "fake-agent"]);
+            assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+        }
+        path.display().to_string()
+    })
+}
+
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.current_dir(dir).args(["-c", "user.name=T", "-c", "user.email=t@t"]).args(args);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Nothing here may wait for ever. Far above what a busy machine needs.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Runs to the end, or fails where there is none.
+pub(crate) fn said(command: &mut Command, input: &[u8]) -> Said {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The program may end without reading all of it.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    ended(child)
+}
+
+/// Waits for the end of what was started.
+pub(crate) fn ended(mut child: Child) -> Said {
+    let read = |mut from: Box<dyn std::io::Read + Send>| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            String::from_utf8(bytes).unwrap()
+        })
+    };
+    let out = read(Box::new(child.stdout.take().unwrap()));
+    let err = read(Box::new(child.stderr.take().unwrap()));
+    let begun = Instant::now();
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        if begun.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    Said { code, out: out.join().unwrap(), err: err.join().unwrap() }
+}
+
+/// Waits until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What a run came to, in one line: everything that no clock and no machine decides.
+pub(crate) fn brief(said: &Said) -> String {
+    let result = said.json();
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let list = |key: &str, second: &str| {
+        let items = result[key].as_array().unwrap().iter();
+        items
+            .map(|item| format!("{}:{}", text(&item["path"]), text(&item[second])))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let checks = result["checks"].as_array().unwrap().iter();
+    let checks: Vec<String> =
+        checks.map(|check| format!("{}:{}", text(&check["name"]), text(&check["result"]))).collect();
+    let receipts: Vec<String> = result["receipts"].as_array().unwrap().iter().map(text).collect();
+    let how = match (&result["exit_code"], &result["signal"]) {
+        (Value::Null, Value::Null) => text(&result["ended"]),
+        (code, Value::Null) => format!("{} {code}", text(&result["ended"])),
+        (_, signal) => format!("{} by {signal}", text(&result["ended"])),
+    };
+    let mut line = format!("{} {}: {how}", said.code.unwrap_or(-1), text(&result["status"]));
+    for (name, part) in [
+        ("checks", checks.join(",")),
+        ("changed", list("changed", "change")),
+        ("violations", list("violations", "reason")),
+        ("receipts", receipts.join(",")),
+    ] {
+        if !part.is_empty() {
+            line += &format!(" | {name} {part}");
+        }
+    }
+    let outcome = text(&result["reply"]["outcome"]);
+    if outcome != "none" {
+        line += &format!(" | reply {outcome}");
+    }
+    line
+}

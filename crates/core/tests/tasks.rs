@@ -1,0 +1,223 @@
+//! Where a task stands: every status and every reason, by the facts of its runs alone.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use callsheet_core::Format;
+use callsheet_core::fact::{
+    self, Change, Changed, CheckResult, CheckRun, CheckSpec, Decision, Ended, Reason, Violation,
+};
+use callsheet_core::record::{
+    Account, Assembly, By, Composed, Decided, Event, Exit, Id, Launch, Observed, Replied, Run, sha256,
+};
+use callsheet_core::task::{TaskReason, TaskStatus, standing};
+use serde_json::json;
+
+/// A run as few words tell it; each word is a fact.
+///
+/// `composed`: nothing was started. `running`: there is no end. `left`: it ended, and nobody looked afterwards. `exit N`,
+/// `signal`, `timeout`, `cost`, `lost`, `unstarted`, `stopped`: how it ended. `pass`, `fail`, `pending`: a check. `commit`: it
+/// made one. `edit`, `built`: it changed a file, or one that git ignores. `dirty`: work is left that no commit has. `unseen`:
+/// something could not be looked at. `outside`: it changed what it may not; `approve`, `reject`: what a person said to that.
+/// `is-error`: the agent says that it failed. `pass-verdict`: it says that all is well. `no-git`: there is no repository.
+fn run(words: &str) -> Account {
+    let has = |word: &str| words.split(' ').any(|known| known == word);
+    let number =
+        || words.split(' ').skip_while(|word| *word != "exit").nth(1).map(|code| code.parse().unwrap());
+    let id = Id::parse("01a1e2ed-827b-77ce-a517-760036744626").unwrap();
+    let spec = CheckSpec { name: "c".into(), argv: vec!["c".into()], timeout_ms: None };
+    let result =
+        [("pass", CheckResult::Passed), ("fail", CheckResult::Failed), ("pending", CheckResult::Pending)]
+            .into_iter()
+            .find(|(word, _)| has(word))
+            .map(|(_, result)| result);
+    let launch = Launch { checks: result.iter().map(|_| spec.clone()).collect(), ..Launch::default() };
+    let mut events = vec![Event::Composed(Composed {
+        run: Run {
+            id,
+            parent: None,
+            task: Some("T".into()),
+            agent: None,
+            phase: None,
+            role: None,
+            recipe: "run".into(),
+            started: "2026-01-31T12:00:00.000000Z".into(),
+        },
+        engine: 1,
+        request: sha256(&[]),
+        snapshot: sha256(&[]),
+        api: None,
+        output: Assembly {
+            sha256: sha256(&[]),
+            bytes: 0,
+            format: Format::Markdown,
+            origins: Vec::new(),
+            parts: Vec::new(),
+            sections: Vec::new(),
+        },
+        warnings: Vec::new(),
+        secrets: None,
+        sealed: None,
+        launch: (!has("composed")).then_some(launch),
+    })];
+    if !has("composed") && !has("running") {
+        let (ended, code) = match words {
+            _ if has("exit") => (Ended::Exited, number()),
+            _ if has("signal") => (Ended::Signaled, None),
+            _ if has("timeout") => (Ended::Timeout, None),
+            _ if has("cost") => (Ended::Cost, None),
+            _ if has("lost") => (Ended::Lost, None),
+            _ if has("unstarted") => (Ended::Unstarted, None),
+            _ if has("stopped") => (Ended::Stopped, None),
+            other => panic!("{other}"),
+        };
+        events.push(Event::Exit(Exit::of(ended, code)));
+        let problems = if has("is-error") { json!([{ "code": "stream_failed" }]) } else { json!([]) };
+        let verdict = has("pass-verdict").then(|| "PASS".to_owned());
+        events.push(Event::Replied(Replied {
+            verdict,
+            reply: json!({ "problems": problems, "outcome": "pass" }),
+        }));
+    }
+    if !has("composed") && !has("running") && !has("left") {
+        let file = |path: &str, change| Changed { path: path.into(), change, from: None };
+        let changed =
+            [("edit", Change::Modified), ("built", Change::Ignored), ("outside", Change::Untracked)];
+        let violation =
+            Violation { path: "outside".into(), reason: Reason::OutsideWrite, decision: Decision::Pending };
+        let worktree = fact::Observed {
+            head_before: Some("a".into()),
+            head_after: Some(if has("commit") { "b".into() } else { "a".into() }),
+            dirty_after: has("dirty"),
+            changed: changed
+                .iter()
+                .filter(|(word, _)| has(word))
+                .map(|(word, change)| file(word, *change))
+                .collect(),
+            violations: has("outside").then_some(violation).into_iter().collect(),
+            unseen: has("unseen").then(|| "a folder".into()).into_iter().collect(),
+            ..fact::Observed::default()
+        };
+        let check = |result| CheckRun {
+            name: "c".into(),
+            argv: Vec::new(),
+            result,
+            ended: None,
+            exit_code: None,
+            duration_ms: 0,
+            output: String::new(),
+        };
+        let worktree = (!has("no-git")).then_some(worktree);
+        events.push(Event::Observed(Observed { worktree, checks: result.map(check).into_iter().collect() }));
+    }
+    for (word, by) in [("approve", By::Person), ("reject", By::Person), ("flow-approve", By::Flow)] {
+        if has(word) {
+            let decision = word.trim_start_matches("flow-").into();
+            events.push(Event::Decided(Decided {
+                by,
+                what: "outside".into(),
+                decision,
+                detail: json!(null),
+            }));
+        }
+    }
+    Account::of(events).unwrap()
+}
+
+/// `merged` are the commits that the base has.
+fn stands(merged: &[&str], runs: &[&str]) -> String {
+    let runs: Vec<Account> = runs.iter().map(|words| run(words)).collect();
+    let (status, reasons) = standing(&runs, &mut |commit| merged.contains(&commit));
+    let reasons: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
+    format!("{} {}", status.name(), reasons.join(" ")).trim_end().to_owned()
+}
+
+/// The base has where the runs began, and what they made.
+const ALL: &[&str] = &["a", "b"];
+/// The base has where they began.
+const OLD: &[&str] = &["a"];
+
+#[test]
+fn c5_a_task_stands_where_its_facts_say() {
+    let cases: &[(&[&str], &[&str], &str)] = &[
+        // Nothing was started.
+        (ALL, &[], "open"),
+        (ALL, &["composed"], "open"),
+        // The one way to be done, also where later runs add nothing.
+        (ALL, &["exit 0 pass commit"], "done"),
+        (ALL, &["exit 0 pass commit", "exit 0 pass"], "done"),
+        (ALL, &["exit 0 edit dirty", "exit 0 pass"], "done"),
+        (ALL, &["exit 0 pass commit outside approve"], "done"),
+        (ALL, &["exit 0 pass commit", "exit 1"], "done"),
+        // What only looks like it.
+        (ALL, &["exit 0 pass"], "ready nothing_changed"),
+        (ALL, &["exit 0 pass built"], "ready nothing_changed"),
+        (ALL, &["exit 0 pass-verdict"], "ready checks_pending nothing_changed"),
+        (ALL, &["exit 0 commit pass-verdict"], "needs_review checks_pending"),
+        (ALL, &["exit 0 pending commit"], "needs_review checks_pending"),
+        (ALL, &["exit 0 pass commit is-error"], "needs_review run_failed"),
+        (ALL, &["exit 1 pass commit"], "needs_review run_failed"),
+        (ALL, &["lost pass commit"], "needs_review run_failed"),
+        (ALL, &["exit 0 pass commit dirty"], "needs_review uncommitted"),
+        (ALL, &["exit 0 pass commit unseen"], "needs_review"),
+        (ALL, &["exit 0 fail commit"], "needs_review checks_failed"),
+        (OLD, &["exit 0 pass commit"], "ready merge_pending"),
+        (ALL, &["exit 0 pass no-git"], "ready nothing_changed"),
+        // A person has to look, whatever else holds.
+        (ALL, &["exit 0 pass commit outside"], "needs_review scope_violation_pending"),
+        (ALL, &["exit 0 pass commit outside flow-approve"], "needs_review scope_violation_pending"),
+        (ALL, &["exit 0 pass commit outside reject"], "needs_review scope_violation_rejected"),
+        (ALL, &["exit 0 outside", "exit 0 pass commit"], "needs_review scope_violation_pending"),
+        (
+            OLD,
+            &["exit 1 fail commit dirty outside"],
+            "needs_review scope_violation_pending checks_failed merge_pending run_failed uncommitted",
+        ),
+        // It goes on, or nobody knows whether it does.
+        (ALL, &["running"], "running checks_pending"),
+        (ALL, &["exit 0 left pass commit"], "running checks_pending"),
+        (ALL, &["running pass"], "running checks_pending"),
+        (ALL, &["exit 0 outside", "running"], "running scope_violation_pending checks_pending"),
+        // A person ended it.
+        (ALL, &["stopped"], "cancelled checks_pending nothing_changed"),
+        (ALL, &["exit 0 pass commit", "stopped"], "cancelled checks_pending"),
+        (ALL, &["stopped", "exit 0 pass commit"], "done"),
+        // It can be run again.
+        (OLD, &["exit 0 fail edit dirty"], "failed checks_failed uncommitted"),
+        (ALL, &["exit 0 fail"], "failed checks_failed nothing_changed"),
+        (ALL, &["exit 3"], "ready checks_pending run_failed nothing_changed"),
+        (ALL, &["signal pending"], "ready checks_pending run_failed nothing_changed"),
+        (ALL, &["timeout pending"], "ready checks_pending run_failed nothing_changed"),
+        (ALL, &["cost pending"], "ready checks_pending run_failed nothing_changed"),
+        (ALL, &["lost pending"], "ready checks_pending run_failed nothing_changed"),
+        (ALL, &["unstarted pending"], "ready checks_pending run_failed nothing_changed"),
+        (ALL, &["exit 0 edit dirty"], "ready checks_pending uncommitted"),
+    ];
+    for (merged, runs, expected) in cases {
+        assert_eq!(stands(merged, runs), *expected, "{runs:?}");
+    }
+    // Every status and every reason is among them.
+    let told: Vec<&str> = cases.iter().flat_map(|(_, _, expected)| expected.split(' ')).collect();
+    let statuses = [
+        TaskStatus::Cancelled,
+        TaskStatus::Running,
+        TaskStatus::NeedsReview,
+        TaskStatus::Done,
+        TaskStatus::Failed,
+        TaskStatus::Ready,
+        TaskStatus::Open,
+    ];
+    let reasons = [
+        TaskReason::ScopeViolationPending,
+        TaskReason::ScopeViolationRejected,
+        TaskReason::ChecksPending,
+        TaskReason::ChecksFailed,
+        TaskReason::MergePending,
+        TaskReason::RunFailed,
+        TaskReason::Uncommitted,
+        TaskReason::NothingChanged,
+    ];
+    let names = statuses.iter().map(|status| status.name()).chain(reasons.iter().map(|reason| reason.name()));
+    for name in names {
+        assert!(told.contains(&name), "{name}");
+    }
+}
