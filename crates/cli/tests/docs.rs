@@ -40,6 +40,13 @@ fn run_page(text: &str, dir: &Path) -> String {
     while let Some(line) = lines.next() {
         out.push_str(line);
         out.push('\n');
+        if let Some(command) = line.strip_prefix("<!-- $ ").and_then(|rest| rest.strip_suffix(" -->")) {
+            // A picture is the block below, as the command draws it.
+            assert_eq!(lines.next(), Some("```mermaid"), "{command}");
+            lines.by_ref().find(|line| *line == "```").unwrap();
+            out.push_str(&format!("```mermaid\n{}```\n", run(command, dir)));
+            continue;
+        }
         if line != "```console" {
             continue;
         }
