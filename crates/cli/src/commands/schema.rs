@@ -2,6 +2,7 @@
 
 use callsheet_core::agent::Agent;
 use callsheet_core::contract::Contract;
+use callsheet_core::flow::Flow;
 use callsheet_core::recipe::Recipe;
 use callsheet_core::secrets::RuleFile;
 use callsheet_core::{Request, UnifiedPrompt};
@@ -31,6 +32,8 @@ enum Name {
     Agent,
     /// contracts/NAME.toml
     Contract,
+    /// flows/NAME.toml
+    Flow,
     /// secrets/NAME.toml
     Secrets,
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
         Name::Config => schema_for!(ConfigFile),
         Name::Agent => schema_for!(Agent),
         Name::Contract => schema_for!(Contract),
+        Name::Flow => schema_for!(Flow),
         Name::Secrets => schema_for!(RuleFile),
     };
     print.value(&schema.into())

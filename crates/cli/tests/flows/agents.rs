@@ -26,7 +26,7 @@ fn callsheet(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
     path.push(std::env::var("PATH").unwrap());
     env.insert("PATH".into(), path.join(":"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
-    command.current_dir(room.project()).env_clear().envs(env).args(args);
+    command.current_dir(room.project()).env_clear().envs(env).args(["-C", "."]).args(args);
     command
 }
 

@@ -64,7 +64,7 @@ impl World {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
         command.current_dir(self.project()).env_clear().env("PATH", std::env::var("PATH").unwrap());
-        command.env("HOME", self.dir.path().join("home")).args(args).stdin(Stdio::null());
+        command.env("HOME", self.dir.path().join("home")).args(["-C", "."]).args(args).stdin(Stdio::null());
         command
     }
 

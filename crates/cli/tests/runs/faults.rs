@@ -371,7 +371,7 @@ fn a_ledger_that_breaks_ends_the_agent() {
     let world = World::new();
     let mut words =
         vec!["-c", "trap '' XFSZ; ulimit -f 1024; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_callsheet")];
-    words.extend(["--json", "-q", "run", "Do it.", "--", "sh", "-c"]);
+    words.extend(["-C", ".", "--json", "-q", "run", "Do it.", "--", "sh", "-c"]);
     // Not compressible, or it would fit.
     words.push("while :; do head -c 200000 /dev/urandom | base64; done");
     let mut shell = std::process::Command::new("sh");

@@ -104,7 +104,7 @@ fn trust_is_for_one_place_and_all_of_it() {
     let mut clone = std::process::Command::new("cp");
     assert!(clone.args(["-r"]).arg(&world.project).arg(&copy).status().unwrap().success());
     let mut command = world.command();
-    command.args(["--json", "-q", "-C"]).arg(&copy).args(["run", "Do it.", "--", fake_agent()]);
+    command.current_dir(&copy).args(["--json", "-q", "run", "Do it.", "--", fake_agent()]);
     assert_eq!(crate::world::said(&mut command, b"").error(), (Some(10), "trust/required".into()));
     // One wish more, and all of it is asked about again.
     world.write(

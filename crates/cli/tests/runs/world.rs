@@ -135,6 +135,8 @@ impl World {
         command.env("HOME", self.at("home")).env("PATH", path).env("TMUX_TMPDIR", self.dir.path());
         // An agent's home may be another one, and what is asked about it later is still found.
         command.env("XDG_STATE_HOME", self.at("home/.local/state"));
+        // Whatever lies around above it, the project is this one.
+        command.args(["-C", "."]);
         command
     }
 

@@ -1,10 +1,8 @@
 //! Checks are run without a shell, and only an exit code of zero is a pass.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use callsheet_core::fact::CheckSpec;
-use callsheet_core::fact::{CheckResult, CheckRun, Ended};
+use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
 use callsheet_core::split_words;
 use callsheet_run::{Stop, run_check};
 
