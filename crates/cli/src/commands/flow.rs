@@ -34,6 +34,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a command line is read once")]
 enum Command {
     Start(Start),
     /// Show where flows stand: phase, what runs, round, cost, what is waited for

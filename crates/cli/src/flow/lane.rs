@@ -46,6 +46,9 @@ pub(super) struct LaneJob {
     pub(super) progress: Arc<Progress>,
 }
 
+/// A contract that was handed in, with its verdict.
+type Submission = (String, Option<String>);
+
 /// What came of a lane.
 struct Done {
     run: Id,
@@ -238,12 +241,8 @@ impl LaneJob {
     }
 
     /// What was handed in by tools, and what lies there as files; each with its verdict.
-    fn hand_in(
-        &self,
-        app: &App<'_>,
-        account: &Account,
-    ) -> Result<(Vec<(String, Option<String>)>, Vec<Diag>), Failure> {
-        let mut submissions: Vec<(String, Option<String>)> = Vec::new();
+    fn hand_in(&self, app: &App<'_>, account: &Account) -> Result<(Vec<Submission>, Vec<Diag>), Failure> {
+        let mut submissions: Vec<Submission> = Vec::new();
         for noted in account.reply().and_then(|reply| reply["submitted"].as_array()).into_iter().flatten() {
             let (tool, verdict) = (noted["tool"].as_str(), noted["verdict"].as_str());
             submissions.extend(tool.map(|tool| (tool.to_owned(), verdict.map(str::to_owned))));

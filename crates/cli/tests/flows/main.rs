@@ -1,5 +1,7 @@
 //! Whole flows with the built program: scripted agents, real processes, real git.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 mod agents;
 mod kills;
 mod people;
