@@ -43,8 +43,8 @@ fn run(words: &str) -> Account {
             started: "2026-01-31T12:00:00.000000Z".into(),
         },
         engine: 1,
-        request: sha256(&[]),
-        snapshot: sha256(&[]),
+        request: serde_json::Value::Null,
+        snapshot: Default::default(),
         api: None,
         output: Assembly {
             sha256: sha256(&[]),
