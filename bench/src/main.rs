@@ -3,6 +3,7 @@
 //! `bench/run` starts it: without that, peers that are programs of their own are not there, and not measured.
 
 mod corpus;
+mod flows;
 mod ledger;
 mod machine;
 mod markers;
@@ -26,7 +27,7 @@ use crate::report::Report;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger]…
+const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|flows]…
        bench/run audit [RUNS]
 
 --quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.
@@ -40,16 +41,18 @@ struct Effort {
     files: usize,
     code: usize,
     records: usize,
+    subplans: usize,
 }
 
-const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000, records: 1_000 };
-const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000, records: 1_000 };
+const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000, records: 1_000, subplans: 1_000 };
+const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000, records: 1_000, subplans: 100 };
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tree", dir, files] => return packing::tree(Path::new(dir), files),
         ["walk", dir] => return packing::walk(dir.as_ref()),
+        ["agent", count] => return flows::agent(count),
         ["audit"] => return audit("5000"),
         ["audit", runs] => return audit(runs),
         ["count", name, file] => return tokens::count(name, Path::new(file)),
@@ -57,7 +60,7 @@ fn main() {
     }
     let quick = words.iter().any(|word| word == "--quick");
     words.retain(|word| word != "--quick");
-    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger"];
+    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "flows"];
     if words.iter().any(|word| !parts.contains(&word.as_str())) {
         eprintln!("{USAGE}");
         std::process::exit(2);
@@ -94,6 +97,9 @@ fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
     }
     if wanted("packing") {
         packing::report(&mut processes, &peers, &work.0, effort.files, effort.packs);
+    }
+    if wanted("flows") {
+        flows::report(&mut processes, &peers, &work.folder("flows"), effort.subplans);
     }
     if wanted("templates") {
         templates::report(&mut report, effort.rounds);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
 use callsheet_core::record::By;
 use callsheet_core::{Library, names_in};
@@ -425,6 +425,8 @@ fn print_graph(app: &App<'_>, name: Option<&str>) -> Outcome {
         let known = find(&mut app.open_ledger()?, name)?;
         graph(&known.plan.definition, Some(&known.state))
     };
-    app.print.data(text.as_bytes())?;
+    // What a project's flow calls its checks may hold anything.
+    let shown: String = text.lines().map(|line| format!("{}\n", visible(line))).collect();
+    app.print.data(shown.as_bytes())?;
     Ok(0)
 }

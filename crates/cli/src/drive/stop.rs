@@ -100,18 +100,19 @@ impl Stopper {
     pub(crate) fn during<T>(&self, desk: &Desk, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let looking = scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
                     if self.interrupt.is_set() {
                         self.by_person(HERE);
                     } else if desk.is_asked_to_stop() {
                         self.by_person(ELSEWHERE);
                     }
-                    thread::sleep(LOOK);
+                    thread::park_timeout(LOOK);
                 }
             });
             let result = work();
             done.store(true, Ordering::SeqCst);
+            looking.thread().unpark();
             result
         })
     }

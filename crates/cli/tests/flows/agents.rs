@@ -151,3 +151,118 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
         }
     });
 }
+
+/// A part of the plan that owns a folder.
+fn part(number: u32) -> Value {
+    json!({
+        "index": number,
+        "title": format!("Part {number}"),
+        "scope": format!("Part {number}."),
+        "owned_files": [format!("src/p{number}/**")],
+        "dependencies": "None.",
+        "isolation_rationale": "It owns its folder alone.",
+        "implementation_approach": "Tests first.",
+        "acceptance_criteria": "It works.",
+        "tasks": [format!("Write part {number}")],
+    })
+}
+
+#[test]
+fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
+    let clis = [Cli::Claude, Cli::Codex];
+    on_loopback(&clis, || {
+        let (claude, codex) = (|tool| Cli::Claude.mcp_tool(tool), |tool| Cli::Codex.mcp_tool(tool));
+        let room = Room::with(|project| {
+            let texts = [
+                "solution_overview",
+                "interfaces_and_contracts",
+                "data_models",
+                "cross_cutting_concerns",
+                "technology_choices",
+                "risks_and_mitigations",
+            ];
+            let mut architecture =
+                json!({ "components": [{ "name": "Exporter", "responsibility": "Writes.", "interfaces": ["export()"] }] });
+            for text in texts {
+                architecture[text] = "About it.".into();
+            }
+            let plan = json!({
+                "plan_overview": "Phase 1: interfaces. Phase 2: three parts. Phase 3: integration.",
+                "groups": [{
+                    "group_id": "g1", "mode": "parallel",
+                    "plans": [{ "index": 1, "name": "One" }, { "index": 2, "name": "Two" }, { "index": 3, "name": "Three" }],
+                }],
+                "subplans": [part(1), part(2), part(3)],
+                "needs_design": false, "needs_docs": false, "doc_files": [],
+                "review_strategy": { "severity": "low", "focus": [] },
+            });
+            let finding = json!([{ "issue": "It ends too early.", "recommendation": "Go on." }]);
+            let fail = json!({ "verdict": "fail", "summary": "One thing.", "findings": finding });
+            let pass = json!({ "verdict": "pass", "summary": "Good." });
+            let call = |tool: String, args: Value| [Step::call(&[tool.as_str()], args), Step::text("Handed in.")];
+            let shell = |command: &str| Step::call(&["exec_command"], json!({ "cmd": command }));
+            let summary = write(project, ".callsheet/sessions/export/08_completion/summary.md", "# What was done\n");
+            let mut script = Script::new()
+                .on_marker("You design the technical solution", call(claude("submit_architecture"), architecture))
+                .on_marker("You turn the architecture below", call(codex("submit_plan"), plan))
+                .on_marker("# Review, another round", call(claude("submit_review"), pass))
+                .on_marker("# Fix\n", [shell("echo fixed > src/fixed.txt"), Step::text("Fixed.")])
+                .on_marker("# Summary\n", [summary, Step::text("Written.")])
+                .on_marker("# Review\n", call(claude("submit_review"), fail));
+            for number in 1..=3 {
+                let write = format!("mkdir -p src/p{number} && echo part > src/p{number}/part.txt");
+                let done = Step::call(&[codex("submit_done").as_str()], json!({ "subplan_index": number }));
+                script = script.on_marker(&format!("tasks_{number}.md"), [shell(&write), done, Step::text("Done.")]);
+            }
+            script
+        })
+        .unwrap();
+        repository(&room);
+        let start = [
+            "--json",
+            "-q",
+            "flow",
+            "start",
+            "staged",
+            "Export the data",
+            "--id",
+            "export",
+            "--agent",
+            "claude",
+            "--agent-for",
+            "planning=codex",
+            "--agent-for",
+            "implementing=codex",
+            "--agent-for",
+            "fixing=codex",
+            "--jobs",
+            "3",
+            "--timeout",
+            "3m",
+        ];
+        let told = lines(&mut callsheet(&room, &clis, &start), 1);
+        let mut story = story(&told);
+        // The three parts end in any order.
+        story[2..5].sort();
+        assert_eq!(
+            story,
+            [
+                "1 all submission.submit_architecture",
+                "2 all submission.submit_plan",
+                "3 1 submission.submit_done",
+                "3 2 submission.submit_done",
+                "3 3 submission.submit_done",
+                "4 reviewer reply.NEEDS_CHANGES submission.submit_review",
+                "5 all ",
+                "6 reviewer reply.PASS submission.submit_review",
+                "7 all ",
+            ]
+        );
+        let done = lines(&mut callsheet(&room, &clis, &["--json", "-q", "flow", "decide", "approve"]), 0);
+        assert_eq!(done.last().unwrap()["state"], "done");
+        for number in 1..=3 {
+            let file = room.project().join(format!("src/p{number}/part.txt"));
+            assert_eq!(fs::read_to_string(file).unwrap(), "part\n");
+        }
+    });
+}

@@ -266,7 +266,7 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
 /// The same for the ledger: something hostile is recorded, and everything there is to see of it is looked at.
 fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
     let record = ["compose", "--record", "--request", "documents.json", "--task-id", hostile];
-    let lines: [&[&str]; 19] = [
+    let lines: &[&[&str]] = &[
         &record,
         &["log"],
         &["log", "--task", hostile],
@@ -284,6 +284,24 @@ fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
         &["export", hostile],
         &["import", "documents.json"],
         &["gc", "--keep-last", "5", "--dry-run"],
+        &["run", hostile, "--title", hostile, "--write", hostile, "--", "touch", hostile],
+        &["run", hostile, "--", hostile],
+        &["retry", "last", "--check", "x=false"],
+        &["continue", "last", hostile],
+        &["stop", hostile],
+        &["status"],
+        &["status", hostile],
+        &["recover"],
+        &["decide", "last", hostile, "--approve"],
+        &["trust", "--show"],
+        &["flow", "start", "sdd", hostile, "--", "echo", hostile],
+        &["flow", "start", hostile, hostile],
+        &["flow", "list"],
+        &["flow", "status"],
+        &["flow", "graph"],
+        &["flow", "decide", "changes", hostile],
+        &["flow", "resume", hostile],
+        &["flow", "stop", hostile],
         &["watch", "--since", hostile],
         &["--ledger", hostile, "log"],
     ];
