@@ -253,7 +253,7 @@ impl Ready {
                 Event::Output { stream, text, goes_on, .. } => {
                     let proven =
                         if stream == Stream::Stdout { watch.output(&text, goes_on) } else { Vec::new() };
-                    progress.saw(stream, &text, &watch.told);
+                    progress.saw(&text, &watch.told);
                     for receipt in proven {
                         notes.send(Note::Proven(receipt, evidence(&text)));
                     }
@@ -351,7 +351,7 @@ fn no_agent() -> Diag {
         .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
 }
 
-fn git_failed(error: &callsheet_run::GitError) -> Failure {
+pub(crate) fn git_failed(error: &callsheet_run::GitError) -> Failure {
     Diag::error(Code::GitFailed, error.to_string()).into()
 }
 
@@ -392,13 +392,16 @@ fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), 
                 worktree(&git, &home, task).map(|made| made.path)
             };
             let made = made.map_err(|error| git_failed(&error))?;
-            // The project may be a folder of the repository.
-            let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
-            let below =
-                app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
-            Ok((made.join(below.unwrap_or_default()), true))
+            Ok((project_in(app, &git, &made), true))
         }
     }
+}
+
+/// The project in a worktree of its repository: it may be a folder there.
+pub(crate) fn project_in(app: &App<'_>, git: &Git, worktree: &Path) -> PathBuf {
+    let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
+    let below = app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
+    worktree.join(below.unwrap_or_default())
 }
 
 /// What we write ourselves while an agent works: nothing of it is the agent's doing.

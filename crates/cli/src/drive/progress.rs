@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use callsheet_core::diag::visible;
 use callsheet_core::receipt::Told;
-use callsheet_run::Stream;
 use serde_json::Value;
 
 #[derive(Debug)]
@@ -23,7 +22,7 @@ impl Progress {
         Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
     }
 
-    pub(crate) fn saw(&self, _stream: Stream, line: &str, told: &Told) {
+    pub(crate) fn saw(&self, line: &str, told: &Told) {
         let Some(event) = event(line) else { return };
         if let Ok(mut seen) = self.seen.lock() {
             *seen = (event, told.clone());

@@ -80,7 +80,7 @@ impl Stopper {
 
     /// Whoever drives more than this run ends it.
     pub(crate) fn end(&self) {
-        self.because(HERE);
+        self.by_person(HERE);
     }
 
     pub(crate) fn is_by_person(&self) -> bool {

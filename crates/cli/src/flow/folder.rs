@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::Failure;
 use callsheet_core::flow::{Folder as Kind, Session, State, session_state};
 use callsheet_core::submission::Changes;
 use callsheet_run::Folder;
@@ -15,7 +14,7 @@ use globset::GlobBuilder;
 use super::Plan;
 use crate::app::App;
 use crate::session::{failed, open};
-use crate::state::private_folder;
+use crate::state::{failed as cannot, private_folder};
 
 /// What a session shows of itself.
 const STATE: &str = "state.json";
@@ -159,10 +158,6 @@ fn archived(path: &Path) -> PathBuf {
         Some(folder) => folder.join("archive").join(name),
         None => path.to_owned(),
     }
-}
-
-fn cannot(path: &Path, error: &io::Error) -> Failure {
-    Diag::error(Code::OutputFailed, format!("`{}`: {error}", path.display())).into()
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {

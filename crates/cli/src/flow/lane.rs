@@ -20,7 +20,7 @@ use callsheet_store::{Error, Ledger};
 use super::{FlowFolder, Plan, Told};
 use crate::app::App;
 use crate::commands::compose::{Form, Then, finish_order};
-use crate::drive::{How, Progress, Ready, Stopper, WorkIn, recover};
+use crate::drive::{How, Progress, Ready, Stopper, WorkIn, git_failed, project_in, recover};
 use crate::inputs::Order;
 use crate::ledger::failure;
 use crate::secrets;
@@ -293,15 +293,8 @@ impl LaneJob {
         let (git, home) = lanes_home(app, &self.folder)?;
         let name = lane_name(self.state.entry, &self.lane.id);
         let made = lane_worktree(&git, &home, &name).map_err(|error| git_failed(&error))?;
-        let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
-        let below =
-            app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
-        Ok(made.path.join(below.unwrap_or_default()))
+        Ok(project_in(app, &git, &made.path))
     }
-}
-
-fn git_failed(error: &callsheet_run::GitError) -> Failure {
-    Diag::error(Code::GitFailed, error.to_string()).into()
 }
 
 /// Where the worktrees of a flow's lanes are.
