@@ -155,17 +155,33 @@ impl Db {
 
     /// Does `work` as a whole or not at all, while nobody else writes.
     pub(crate) fn alone<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        match self {
-            Self::Sqlite(_) => self.execute("BEGIN IMMEDIATE", &[]).map(drop)?,
-            Self::Postgres(_) => self.batch("BEGIN")?,
-        }
-        self.set_in_transaction(true);
+        self.begin("BEGIN IMMEDIATE", "BEGIN")?;
         let done = match self {
             Self::Sqlite(_) => Ok(()),
             // Held until the end of the transaction, so that numbers are given in the order of the commits.
             Self::Postgres(_) => self.batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
         };
-        let done = done.and_then(|()| work(self)).and_then(|value| {
+        let done = done.and_then(|()| work(self));
+        self.end(done)
+    }
+
+    /// From here to [`Self::end`] everything is read as it is now, whatever others write.
+    pub(crate) fn hold_still(&mut self) -> Result<(), Error> {
+        self.begin("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    }
+
+    fn begin(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(_) => self.execute(sqlite, &[]).map(drop)?,
+            Self::Postgres(_) => self.batch(postgres)?,
+        }
+        self.set_in_transaction(true);
+        Ok(())
+    }
+
+    /// Keeps what a transaction did, or nothing of it where it failed.
+    pub(crate) fn end<T>(&mut self, done: Result<T, Error>) -> Result<T, Error> {
+        let done = done.and_then(|value| {
             match self {
                 Self::Sqlite(_) => self.execute("COMMIT", &[]).map(drop)?,
                 Self::Postgres(_) => self.batch("COMMIT")?,

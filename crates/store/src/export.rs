@@ -76,6 +76,10 @@ fn unwritten(error: &io::Error) -> Error {
 
 /// Writes an export.
 pub fn export(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> Result<(), Error> {
+    ledger.still(|ledger| export_as_it_is(ledger, scope, out))
+}
+
+fn export_as_it_is(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> Result<(), Error> {
     let Head { seq, chain } = ledger.head()?;
     let mut writer = Writer { out, hash: Sha256::new(), lines: 0 };
     writer.line(&FileLine::CallsheetExport { version: VERSION, all: *scope == Scope::All, seq, chain })?;
@@ -90,14 +94,11 @@ pub fn export(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> Result
             }
         }
         Scope::All => {
-            // What others append in the meantime is not in the head that the first line tells.
             let mut last = 0;
             while last < seq {
                 for record in ledger.records_after(last, 256)? {
                     last = record.seq;
-                    if last <= seq {
-                        write_record(ledger, record, &mut writer)?;
-                    }
+                    write_record(ledger, record, &mut writer)?;
                 }
             }
         }

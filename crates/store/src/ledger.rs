@@ -160,6 +160,13 @@ impl Ledger {
         db.alone(|db| work(db, zip))
     }
 
+    /// Reads while others write, as if they did not.
+    pub(crate) fn still<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        self.db.hold_still()?;
+        let done = read(self);
+        self.db.end(done)
+    }
+
     pub fn head(&mut self) -> Result<Head, Error> {
         head(&mut self.db)
     }

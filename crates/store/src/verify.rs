@@ -100,6 +100,10 @@ impl Ledger {
 
     /// Checks everything; with `read_data` also texts that no prompt needs, and the pages of the database.
     pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<Checked, Error> {
+        self.still(|ledger| ledger.verify_as_it_is(read_data))
+    }
+
+    fn verify_as_it_is(&mut self, read_data: bool) -> std::result::Result<Checked, Error> {
         let mut checked = self.nothing_checked()?;
         let mut walk = Walk::default();
         let mut last = Head { seq: 0, chain: Digest::ZERO };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::record::{Digest, Stream};
 use callsheet_mock::{Postgres, not_tested};
-use callsheet_store::{Error, Head, Ledger, Place, new_id};
+use callsheet_store::{Error, Head, Ledger, Place, Scope, export, new_id, read_export};
 
 use crate::World;
 use crate::prompts::kept;
@@ -81,24 +81,44 @@ pub(crate) fn eight_processes_append_without_a_gap(world: &World) {
     assert_eq!((checked.records, checked.problems), (8 * EACH, vec![]));
 }
 
+pub(crate) fn what_is_written_meanwhile_is_no_damage(world: &World) {
+    const ALL: u64 = 100;
+    let place = world.place("meanwhile");
+    let mut ledger = Ledger::create(&place).unwrap();
+    let mut writer = start(&place, Some(ALL));
+    let (mut grown, mut last) = (0, 0);
+    while last < ALL {
+        let checked = ledger.verify_all(true).unwrap();
+        assert_eq!((checked.problems, checked.records), (vec![], checked.head.seq));
+        let mut file = Vec::new();
+        export(&mut ledger, &Scope::All, &mut file).unwrap();
+        let exported = read_export(&mut file.as_slice()).unwrap().verify_all(true).unwrap();
+        assert_eq!((exported.problems, exported.records), (vec![], exported.head.seq));
+        grown += u32::from(checked.head.seq > last);
+        last = checked.head.seq;
+        assert!(last == ALL || writer.try_wait().unwrap().is_none_or(|status| status.success()));
+    }
+    assert!(writer.wait().unwrap().success() && grown > 3, "{grown} looks at a ledger that grew");
+}
+
 /// What has been proved so far of a ledger that grows.
 struct Proved(Head);
 
 impl Proved {
-    /// Every link from where we were, and every acknowledged number.
+    /// Every link from where we were, and every acknowledged number. A server may still be at what a client that is
+    /// gone asked for: the ledger grows while it is looked at.
     fn go_on(&mut self, ledger: &mut Ledger, acknowledged: &[u64]) {
-        loop {
-            let page = ledger.records_after(self.0.seq, 500).unwrap();
-            if page.is_empty() {
-                break;
-            }
+        let head = ledger.head().unwrap();
+        while self.0.seq < head.seq {
+            let page = ledger.records_after(self.0.seq, (head.seq - self.0.seq).min(500) as usize).unwrap();
+            assert!(!page.is_empty(), "{:?} of {head:?}", self.0);
             for record in page {
                 assert_eq!((record.seq, record.link().after(&self.0.chain)), (self.0.seq + 1, record.chain));
                 record.event().unwrap().unwrap();
                 self.0 = Head { seq: record.seq, chain: record.chain };
             }
         }
-        assert_eq!(ledger.head().unwrap(), self.0);
+        assert_eq!(head, self.0);
         assert!(acknowledged.iter().all(|seq| *seq <= self.0.seq), "lost: {acknowledged:?}, {:?}", self.0);
     }
 }
@@ -117,11 +137,11 @@ fn killed_again_and_again(place: &Place, times: u32, within: u64) {
         child.wait().unwrap();
         proved.go_on(&mut ledger, &said);
     }
+    let next = ledger.append(None, None, &output(Stream::Stderr, 1, "after\n")).unwrap();
     let checked = ledger.verify_all(true).unwrap();
     assert_eq!(checked.problems, []);
+    assert!(next > proved.0.seq && checked.head.seq >= next, "{next}, {:?}, {:?}", proved.0, checked.head);
     assert!(checked.records > u64::from(times), "only {} records: too early", checked.records);
-    let last = checked.head.seq;
-    assert_eq!(ledger.append(None, None, &output(Stream::Stderr, 1, "after\n")), Ok(last + 1));
 }
 
 fn times(few: u32, many: u32) -> u32 {
@@ -144,8 +164,11 @@ fn postgres_can_lose_its_writers_and_its_power() {
     killed_again_and_again(&place, times(20, 500), 200_000);
     let mut ledger = Ledger::open(&place).unwrap();
     for _ in 0..times(2, 20) {
+        let begun = ledger.head().unwrap().seq;
         let mut child = start(&place, None);
-        thread::sleep(Duration::from_millis(300));
+        while ledger.head().unwrap().seq < begun + 5 {
+            thread::sleep(Duration::from_millis(5));
+        }
         server.crash().unwrap();
         let said = acknowledged(&mut child);
         assert!(!child.wait().unwrap().success(), "it was told that nothing was written");

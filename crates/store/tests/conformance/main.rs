@@ -45,6 +45,7 @@ const SUITE: &[fn(&World)] = &[
     moves::an_export_is_proved_without_its_ledger,
     moves::an_import_gives_the_same_chain,
     crash::eight_processes_append_without_a_gap,
+    crash::what_is_written_meanwhile_is_no_damage,
 ];
 
 #[test]
