@@ -34,7 +34,7 @@ pub use git::{Git, GitError};
 pub use guard::{GUARD, guard};
 pub use lanes::{lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
-pub use observe::Before;
+pub use observe::{Before, Prints};
 pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
 pub use perform::{PerformError, Performed, Performing, perform, told_by};
 pub use prefetched::Prefetched;

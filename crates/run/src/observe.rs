@@ -4,10 +4,12 @@
 //! change of the run, however dirty the worktree was.
 
 mod outside;
+mod print;
 mod state;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use callsheet_core::fact::{Change, Changed, Decision, Observed, Reason, Violation};
 use callsheet_core::scope::Scope;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::git::{Git, GitError};
 use outside::Outside;
+pub use print::Prints;
 use state::{Kind, State};
 
 /// A worktree as it was before a run.
@@ -33,8 +36,8 @@ pub struct Before {
 
 impl Before {
     /// Looks at the worktree that `dir` lies in; `None` where there is none. Below the paths `own` is what callsheet
-    /// writes while an agent works.
-    pub fn look(dir: &Path, own: &[PathBuf]) -> Result<Option<Self>, GitError> {
+    /// writes while an agent works. Who looks often keeps the `prints`.
+    pub fn look(dir: &Path, own: &[PathBuf], prints: &Arc<Prints>) -> Result<Option<Self>, GitError> {
         let Some(git) = Git::at(dir)? else { return Ok(None) };
         let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
         let below = |path: &Path| path.strip_prefix(&top).ok()?.to_str().map(str::to_owned);
@@ -43,8 +46,8 @@ impl Before {
         let folder = folder.map(|dir| format!("{dir}/")).unwrap_or_default();
         let head = git.head()?;
         let settings = git.settings()?;
-        let state = State::of(&git, head.as_deref(), &own)?;
-        let outside = Outside::of(&git)?;
+        let state = State::of(&git, head.as_deref(), &own, prints)?;
+        let outside = Outside::of(&git, &state)?;
         Ok(Some(Self { git, folder, own, head, settings, state, outside }))
     }
 
@@ -76,9 +79,14 @@ impl Before {
         let found = self.git.clone().without_new_filters(&self.settings).and_then(|git| {
             seen.head_after = git.head()?;
             // Compared with where the run began: what it committed is changed as well.
-            let now = State::of(&git, self.head.as_deref(), &self.own)?;
-            seen.dirty_after = State::of(&git, seen.head_after.as_deref(), &self.own)?.is_dirty();
-            Ok((now, Outside::of(&git)?))
+            let prints = self.state.prints();
+            let now = State::of(&git, self.head.as_deref(), &self.own, &prints)?;
+            seen.dirty_after = match &seen.head_after {
+                head if *head == self.head => now.is_dirty(),
+                head => State::of(&git, head.as_deref(), &self.own, &prints)?.is_dirty(),
+            };
+            let outside = Outside::of(&git, &now)?;
+            Ok((now, outside))
         });
         match found {
             Ok((now, outside)) => {

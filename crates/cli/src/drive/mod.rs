@@ -25,8 +25,8 @@ use callsheet_core::record::{Account, Exit, Id, Launch, Run};
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    Before, Event, Git, Limits, Performed, Performing, Server, Stream, found_at_paths, own_program, perform,
-    told_by, transcript_has_prompt, worktree, worktree_place,
+    Before, Event, Git, Limits, Performed, Performing, Prints, Server, Stream, found_at_paths, own_program,
+    perform, told_by, transcript_has_prompt, worktree, worktree_place,
 };
 use callsheet_store::{Ledger, Place};
 
@@ -71,6 +71,8 @@ pub(crate) struct How {
     pub(crate) tasks: Option<Vec<String>>,
     /// What others of us write meanwhile.
     pub(crate) own: Vec<PathBuf>,
+    /// What is known of files that runs before this one looked at.
+    pub(crate) prints: Arc<Prints>,
     pub(crate) parent: Option<Id>,
     pub(crate) flow: BTreeMap<String, String>,
 }
@@ -157,7 +159,7 @@ impl Ready {
         let delivery = deliver(&agent, prompt, &handover)?;
         let mut own = own_paths(app, &dir)?;
         own.extend(how.own.iter().cloned());
-        let before = Before::look(&dir, &own).map_err(|error| git_failed(&error))?;
+        let before = Before::look(&dir, &own, &how.prints).map_err(|error| git_failed(&error))?;
         let named = || request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
         let tasks = how.tasks.clone().unwrap_or_else(named);
         let launch = Launch {

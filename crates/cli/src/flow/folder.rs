@@ -1,8 +1,8 @@
 //! The folder of a flow: its documents, what was set aside of earlier rounds, and what it shows of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use callsheet_core::diag::Failure;
 use callsheet_core::flow::{Folder as Kind, Session, State, session_state};
@@ -18,6 +18,8 @@ use crate::state::{failed as cannot, private_folder};
 
 /// What a session shows of itself.
 const STATE: &str = "state.json";
+/// Where what was set aside is.
+const EARLIER: &str = "earlier";
 
 #[derive(Clone, Debug)]
 pub(crate) struct FlowFolder {
@@ -64,17 +66,43 @@ impl FlowFolder {
 
     /// Every file below the folder, relative to it, but for what was set aside.
     pub(crate) fn files(&self) -> Vec<String> {
-        files_below(&self.path, "earlier")
+        files_below(&self.path, EARLIER)
     }
 
-    /// The files that one of `patterns` names.
-    pub(crate) fn matching(&self, patterns: &[String]) -> Vec<String> {
-        let globs: Vec<_> = patterns
-            .iter()
-            .filter_map(|pattern| GlobBuilder::new(pattern).literal_separator(true).build().ok())
+    /// The files that one of `patterns` names, in byte order. The folder is not searched for plain paths: there can be
+    /// as many files in it as lanes that ask.
+    fn matching(&self, patterns: &[String]) -> BTreeSet<String> {
+        let is_glob = |pattern: &&String| pattern.contains(['*', '?', '[', '{', '\\']);
+        let (globs, paths): (Vec<&String>, Vec<&String>) = patterns.iter().partition(is_glob);
+        let mut found: BTreeSet<String> =
+            paths.into_iter().filter(|path| self.holds(path)).cloned().collect();
+        let globs: Vec<_> = globs
+            .into_iter()
+            .filter_map(|glob| GlobBuilder::new(glob).literal_separator(true).build().ok())
             .map(|glob| glob.compile_matcher())
             .collect();
-        self.files().into_iter().filter(|file| globs.iter().any(|glob| glob.is_match(file))).collect()
+        if !globs.is_empty() {
+            let fits = |file: &String| globs.iter().any(|glob| glob.is_match(file));
+            found.extend(self.files().into_iter().filter(fits));
+        }
+        found
+    }
+
+    /// Whether this is one of the [files](Self::files): what lies behind a link or further up is none.
+    fn holds(&self, path: &str) -> bool {
+        let mut at = self.path.clone();
+        let mut parts = Path::new(path).components().peekable();
+        let mut is_file = false;
+        while let Some(part) = parts.next() {
+            let Component::Normal(name) = part else { return false };
+            at.push(name);
+            let Ok(meta) = at.symlink_metadata() else { return false };
+            is_file = !meta.is_dir();
+            if is_file == parts.peek().is_some() || at == self.path.join(EARLIER) {
+                return false;
+            }
+        }
+        is_file
     }
 
     /// Moves what `patterns` name to the folder `aside`; answers with what is there.
@@ -134,7 +162,7 @@ impl FlowFolder {
 
     /// What only we write while agents work.
     pub(crate) fn own(&self) -> Vec<PathBuf> {
-        vec![self.path.join(STATE), self.path.join("earlier/")]
+        vec![self.path.join(STATE), self.path.join(EARLIER).join("")]
     }
 
     /// The flow is done: its folder goes to the others that are.

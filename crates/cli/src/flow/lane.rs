@@ -14,7 +14,7 @@ use callsheet_core::reply::Outcome;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
 use callsheet_core::{Library, Request, Snapshot, Text, find_agent, find_contract};
-use callsheet_run::{Git, lane_worktree, merge_lane};
+use callsheet_run::{Git, Prints, lane_worktree, merge_lane};
 use callsheet_store::{Error, Ledger};
 
 use super::{FlowFolder, Plan, Told};
@@ -44,6 +44,7 @@ pub(super) struct LaneJob {
     /// The phase has no other lane.
     pub(super) alone: bool,
     pub(super) progress: Arc<Progress>,
+    pub(super) prints: Arc<Prints>,
 }
 
 /// A contract that was handed in, with its verdict.
@@ -78,10 +79,7 @@ impl LaneJob {
             self.announce(told, &account.run.id);
             return self.done(app, &account, place.as_ref());
         }
-        let stale = self.phase.stale_of(&self.lane);
-        if !self.folder.matching(&stale).is_empty() {
-            self.folder.set_aside(&stale, &self.aside())?;
-        }
+        self.folder.set_aside(&self.phase.stale_of(&self.lane), &self.aside())?;
         let ready = self.ready(app, &mut ledger, place.as_ref())?;
         self.announce(told, ready.id());
         let (account, _) = ready.go(app, ledger, stopper, &self.progress)?;
@@ -186,6 +184,7 @@ impl LaneJob {
             }),
             tasks: self.tasks(),
             own: self.folder.own(),
+            prints: Arc::clone(&self.prints),
             flow: note.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
             ..How::default()
         };

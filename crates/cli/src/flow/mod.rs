@@ -5,7 +5,7 @@ mod lane;
 mod plan;
 mod view;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope};
@@ -15,7 +15,7 @@ use callsheet_core::Library;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::flow::{Action, At, Decision, Event, Lane, State, collect, fold, prepare, step};
 use callsheet_core::record::{self, By, Decided, Id};
-use callsheet_run::Git;
+use callsheet_run::{Git, Prints};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
@@ -65,32 +65,37 @@ impl Known {
 
     /// Every run, in order.
     pub(crate) fn runs(&self) -> Vec<&str> {
-        let mut runs: Vec<&str> = Vec::new();
-        for event in &self.events {
-            if let Event::LaneStarted { run, .. } = event
-                && !runs.contains(&run.as_str())
-            {
-                runs.push(run);
-            }
-        }
-        runs
+        let mut seen = BTreeSet::new();
+        let started = self.events.iter().filter_map(|event| match event {
+            Event::LaneStarted { run, .. } => Some(run.as_str()),
+            _ => None,
+        });
+        started.filter(|run| seen.insert(*run)).collect()
     }
 }
 
 /// What a lane's thread tells the one that decides.
 enum Told {
     /// A run is ready; it starts when the answer is given.
-    Ready { entry: u32, lane: String, run: String, go: SyncSender<()> },
+    Ready {
+        entry: u32,
+        lane: String,
+        run: String,
+        go: SyncSender<()>,
+    },
     Ended {
         entry: u32,
         lane: String,
         run: String,
-        evidence: std::collections::BTreeSet<String>,
+        evidence: BTreeSet<String>,
         cost: u64,
         talk: Vec<Diag>,
     },
     /// It could not be started at all.
-    Failed { lane: String, failure: Failure },
+    Failed {
+        lane: String,
+        failure: Failure,
+    },
 }
 
 /// How often it is looked whether somebody wants the flow to stop.
@@ -112,6 +117,7 @@ pub(crate) struct Driver<'a> {
     last_event: String,
     shown: Option<Instant>,
     lanes: Arc<Mutex<BTreeMap<String, Arc<Progress>>>>,
+    prints: Arc<Prints>,
 }
 
 impl<'a> Driver<'a> {
@@ -141,6 +147,7 @@ impl<'a> Driver<'a> {
             last_event: String::new(),
             shown: None,
             lanes: Arc::default(),
+            prints: Arc::default(),
         })
     }
 
@@ -341,6 +348,7 @@ impl<'a> Driver<'a> {
             lane,
             worktree,
             progress,
+            prints: Arc::clone(&self.prints),
         })
     }
 

@@ -4,24 +4,28 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use callsheet_core::fact::{Change, Changed};
 use serde::{Deserialize, Serialize};
 
-use super::state::print_of;
+use super::print::{Print, Prints};
+use super::state::State;
 use crate::git::{Git, GitError, text};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outside {
     /// Prints of what git would obey: settings, hooks, attributes. By path, as a person would write it.
-    repository: BTreeMap<String, String>,
+    repository: BTreeMap<String, Print>,
     /// Links that lead out of the worktree: where to, and what tells whether that was changed.
     links: BTreeMap<String, String>,
+    #[serde(skip)]
+    prints: Arc<Prints>,
 }
 
 impl Outside {
-    pub(super) fn of(git: &Git) -> Result<Self, GitError> {
-        let mut outside = Self::default();
+    pub(super) fn of(git: &Git, state: &State) -> Result<Self, GitError> {
+        let mut outside = Self { prints: state.prints(), ..Self::default() };
         let pointer = git.top().join(".git");
         if pointer.is_file() {
             outside.note(".git", &pointer);
@@ -29,7 +33,7 @@ impl Outside {
         for folder in git.folders()? {
             outside.repository(&folder, ".git");
         }
-        outside.links(git)?;
+        outside.links(git, state)?;
         Ok(outside)
     }
 
@@ -59,17 +63,15 @@ impl Outside {
     }
 
     fn note(&mut self, shown: &str, path: &Path) {
-        self.repository.extend(print_of(path).map(|print| (shown.to_owned(), print)));
+        self.repository.extend(self.prints.of(path).map(|print| (shown.to_owned(), print)));
     }
 
-    fn links(&mut self, git: &Git) -> Result<(), GitError> {
+    fn links(&mut self, git: &Git, state: &State) -> Result<(), GitError> {
         let tracked = text(&git.done(&["ls-files", "-z", "--stage"], "")?);
         let tracked = tracked.split('\0').filter(|line| line.starts_with("120000 "));
         let tracked = tracked.filter_map(|line| line.split_once('\t')).map(|(_, path)| path.to_owned());
-        let others = text(&git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?);
-        let others = others.split('\0').filter(|path| !path.is_empty()).map(str::to_owned);
         let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
-        for path in tracked.chain(others) {
+        for path in tracked.chain(state.links().cloned()) {
             let link = git.top().join(&path);
             let Ok(target) = fs::read_link(&link) else { continue };
             let end = end_of(&link, &target);

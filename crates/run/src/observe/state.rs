@@ -5,11 +5,14 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use callsheet_core::fact::Change;
+use callsheet_core::record::Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::print::{Print, Prints};
 use crate::git::{Git, GitError, text};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +27,7 @@ pub(super) enum Kind {
 pub(super) struct File {
     pub(super) kind: Kind,
     pub(super) from: Option<String>,
-    print: String,
+    print: Print,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -32,6 +35,8 @@ pub(super) struct State {
     pub(super) files: BTreeMap<String, File>,
     pub(super) unseen: Vec<String>,
     own: Vec<String>,
+    #[serde(skip)]
+    prints: Arc<Prints>,
 }
 
 /// A folder with more files than this is not looked into any further.
@@ -39,12 +44,18 @@ const MOST_FILES: usize = 50_000;
 
 impl State {
     /// What differs from `head`, and what git does not follow. What begins like one of `own` is nobody's work.
-    pub(super) fn of(git: &Git, head: Option<&str>, own: &[String]) -> Result<Self, GitError> {
-        let mut state = Self { own: own.to_vec(), ..Self::default() };
-        // Before the first commit there is an empty one to compare with.
-        let empty = git.done(&["hash-object", "-t", "tree", "--stdin"], "")?;
-        let empty = text(&empty);
-        let against = head.unwrap_or(empty.trim());
+    pub(super) fn of(
+        git: &Git,
+        head: Option<&str>,
+        own: &[String],
+        prints: &Arc<Prints>,
+    ) -> Result<Self, GitError> {
+        let mut state = Self { own: own.to_vec(), prints: Arc::clone(prints), ..Self::default() };
+        let against = match head {
+            Some(head) => head.to_owned(),
+            // Before the first commit there is an empty one to compare with.
+            None => text(&git.done(&["hash-object", "-t", "tree", "--stdin"], "")?),
+        };
         let flags = [
             "--raw",
             "-z",
@@ -56,7 +67,7 @@ impl State {
         ];
         let mut args = vec!["diff"];
         args.extend(flags);
-        args.extend(["--end-of-options", against]);
+        args.extend(["--end-of-options", against.trim()]);
         state.tracked(git, &git.done(&args, "")?);
         let untracked = git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
         state.others(git.top(), &untracked, Kind::Untracked);
@@ -69,6 +80,15 @@ impl State {
     /// which it has open elsewhere loses its locks.
     fn is_own(&self, path: &str) -> bool {
         self.own.iter().any(|own| path.starts_with(own.as_str()))
+    }
+
+    pub(super) fn prints(&self) -> Arc<Prints> {
+        Arc::clone(&self.prints)
+    }
+
+    /// The links among these files.
+    pub(super) fn links(&self) -> impl Iterator<Item = &String> {
+        self.files.iter().filter(|(_, file)| file.print.is_link()).map(|(path, _)| path)
     }
 
     /// Whether there is something that no commit has.
@@ -96,7 +116,7 @@ impl State {
                 continue;
             }
             let is_submodule = [old_mode, new_mode].iter().any(|mode| **mode == "160000");
-            let print = print_of(&git.top().join(&path)).unwrap_or_default();
+            let print = self.prints.of(&git.top().join(&path)).unwrap_or_default();
             let kind = match letter.chars().next() {
                 _ if is_submodule => Kind::Submodule,
                 Some('A' | 'C') => Kind::Tracked(Change::Added),
@@ -108,7 +128,7 @@ impl State {
                 }
                 _ => Kind::Tracked(Change::Modified),
             };
-            let print = if is_submodule { format!("{new} {print}") } else { print };
+            let print = if is_submodule { print.with(new) } else { print };
             self.files.insert(path, File { kind, from, print });
         }
     }
@@ -126,7 +146,7 @@ impl State {
             let print = match kind {
                 // What is ignored can be much: when it was written says enough.
                 Kind::Ignored => self.folder_print(top, &path),
-                _ => print_of(&top.join(&path)).unwrap_or_default(),
+                _ => self.prints.of(&top.join(&path)).unwrap_or_default(),
             };
             self.files.insert(path, File { kind: kind.clone(), from: None, print });
         }
@@ -154,7 +174,7 @@ impl State {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => open.extend((name != "objects").then_some(path)),
                     _ => {
-                        let print = print_of(&top.join(&path)).unwrap_or_default();
+                        let print = self.prints.of(&top.join(&path)).unwrap_or_default();
                         self.files.insert(path, File { kind: Kind::Untracked, from: None, print });
                     }
                 }
@@ -162,7 +182,7 @@ impl State {
         }
     }
 
-    fn folder_print(&mut self, top: &Path, shown: &str) -> String {
+    fn folder_print(&mut self, top: &Path, shown: &str) -> Print {
         let mut hash = Sha256::new();
         let mut open = vec![top.join(shown)];
         let mut count = 0;
@@ -193,7 +213,7 @@ impl State {
                 ));
             }
         }
-        hex(&hash.finalize())
+        Print::of_folder(Digest(hash.finalize().into()))
     }
 }
 
@@ -203,39 +223,4 @@ fn same_contents(git: &Git, path: &str, old: &str, new: &str) -> bool {
         return old == new;
     }
     git.done(&["hash-object", "--no-filters", "--", path], "").is_ok_and(|hash| text(&hash).trim() == old)
-}
-
-/// What tells a file from another one at the same place: its mode and its contents, or where it leads.
-pub(super) fn print_of(path: &Path) -> Option<String> {
-    let meta = path.symlink_metadata().ok()?;
-    let mode = meta.mode();
-    if meta.is_symlink() {
-        return Some(format!("{mode:o} → {}", fs::read_link(path).ok()?.display()));
-    }
-    if !meta.is_file() {
-        return Some(format!("{mode:o}"));
-    }
-    let mut hash = Sha256::new();
-    let copied =
-        fs::File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut HashWriter(&mut hash)));
-    // A file that cannot be read can still be told from one of another time.
-    let contents =
-        copied.map_or_else(|_| format!("{} {}", meta.mtime(), meta.mtime_nsec()), |_| hex(&hash.finalize()));
-    Some(format!("{mode:o} {contents}"))
-}
-
-struct HashWriter<'h>(&'h mut Sha256);
-
-impl std::io::Write for HashWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

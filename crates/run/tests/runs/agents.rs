@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use callsheet_core::agent::{Agent, By, Permit};
@@ -156,7 +157,7 @@ fn works_and_goes_on(cli: Cli) {
     git(&project, &["init", "-q"]);
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "first"]);
-    let before = Before::look(&project, &[]).unwrap().unwrap();
+    let before = Before::look(&project, &[], &Arc::default()).unwrap().unwrap();
     let scope = Scope { write: vec!["src/**".into()], exclude: vec!["secret/**".into()] };
     // A server that ends at once hinders nobody.
     let mcp = Some(Mcp { command: "true".into(), args: vec!["mcp".into()] });

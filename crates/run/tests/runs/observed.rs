@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::Arc;
 
 use callsheet_core::fact::{Change, Observed, Reason};
 use callsheet_core::scope::Scope;
@@ -11,7 +12,7 @@ use crate::support::{Repository, agent, git, job, run};
 
 /// What is observed of `work` in a repository, under a scope.
 fn observed(repository: &Repository, write: &[&str], exclude: &[&str], work: impl FnOnce()) -> Observed {
-    let before = Before::look(&repository.top(), &[]).unwrap().unwrap();
+    let before = Before::look(&repository.top(), &[], &Arc::default()).unwrap().unwrap();
     work();
     let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
     before.observe(&Scope { write: all(write), exclude: all(exclude) })
@@ -245,9 +246,9 @@ fn a_worktree_that_is_gone_is_a_violation() {
 #[test]
 fn before_the_first_commit_everything_is_new() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(Before::look(dir.path(), &[]).unwrap().is_none());
+    assert!(Before::look(dir.path(), &[], &Arc::default()).unwrap().is_none());
     git(dir.path(), &["init", "-q"]);
-    let before = Before::look(dir.path(), &[]).unwrap().unwrap();
+    let before = Before::look(dir.path(), &[], &Arc::default()).unwrap().unwrap();
     fs::write(dir.path().join("a"), "new").unwrap();
     let seen = before.observe(&Scope::default());
     assert_eq!(
@@ -290,7 +291,7 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
     assert!(worktree(&git, &home, "T-2").is_err());
     assert_eq!(fs::read_to_string(home.join("T-2/mine")).unwrap(), "mine");
     // What is done there is seen there, and hooks that all worktrees share are too.
-    let before = Before::look(&first.path, &[]).unwrap().unwrap();
+    let before = Before::look(&first.path, &[], &Arc::default()).unwrap().unwrap();
     fs::write(first.path.join("README.md"), "changed").unwrap();
     repository.write(".git/hooks/post-checkout", "#!/bin/sh\n");
     let seen = before.observe(&Scope { write: vec!["README.md".into()], exclude: Vec::new() });
