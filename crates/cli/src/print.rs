@@ -231,8 +231,9 @@ fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
     if !goes_on(PATIENCE) {
         return;
     }
-    // Nobody is left to tell when standard error is gone.
-    let mut show = |text: &str| drop(out.write_all(format!("\r\x1b[K{text}").as_bytes()));
+    // A line that goes on in the next row could not be taken back, so it is cut off at the edge. Nobody is left to tell
+    // when standard error is gone.
+    let mut show = |text: &str| drop(out.write_all(format!("\r\x1b[K\x1b[?7l{text}\x1b[?7h").as_bytes()));
     show(&line());
     while goes_on(BLINK) {
         show(&line());
@@ -332,8 +333,8 @@ mod tests {
     fn a_line_is_shown_where_something_takes_long_and_is_gone_after_it() {
         assert_eq!(shown(Duration::ZERO), "");
         let long = shown(PATIENCE + BLINK * 5);
-        let lines = long.strip_suffix("\r\x1b[K").unwrap();
-        assert_eq!(lines, "\r\x1b[Kline".repeat(lines.matches("line").count()));
+        let lines = long.strip_suffix("\r\x1b[K\x1b[?7l\x1b[?7h").unwrap();
+        assert_eq!(lines, "\r\x1b[K\x1b[?7lline\x1b[?7h".repeat(lines.matches("line").count()));
         assert_ne!(lines, "");
     }
 }

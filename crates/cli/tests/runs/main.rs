@@ -9,6 +9,7 @@ mod faults;
 mod handing_in;
 mod injections;
 mod orphans;
+mod people;
 mod scopes;
 mod terminals;
 mod trust;

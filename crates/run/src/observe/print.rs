@@ -1,10 +1,11 @@
 //! Prints: what tells a file from another one at the same place.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,9 +35,10 @@ impl Print {
 
 const ARROW: &str = " → ";
 
-/// Prints that were taken before: a file that nobody touched since is not read again.
+/// Prints that were taken before: a file that nobody touched since is not read again. Paths are bytes here, because they
+/// are compared part by part otherwise.
 #[derive(Debug, Default)]
-pub struct Prints(Mutex<BTreeMap<PathBuf, (Stamp, Print)>>);
+pub struct Prints(Mutex<BTreeMap<OsString, (Stamp, Print)>>);
 
 /// Nobody can write to a file and leave all of these as they were, unless in the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,7 @@ impl Prints {
         }
         let stamp = Stamp::of(&meta);
         if let Ok(known) = self.0.lock()
-            && let Some((_, print)) = known.get(path).filter(|(known, _)| *known == stamp)
+            && let Some((_, print)) = known.get(path.as_os_str()).filter(|(known, _)| *known == stamp)
         {
             return Some(print.clone());
         }
@@ -77,7 +79,7 @@ impl Prints {
         if stamp.is_older_than(looked)
             && let Ok(mut known) = self.0.lock()
         {
-            known.insert(path.to_owned(), (stamp, print.clone()));
+            known.insert(path.into(), (stamp, print.clone()));
         }
         Some(print)
     }
@@ -134,7 +136,7 @@ mod tests {
 
         let meta = path.metadata().unwrap();
         let marked = Print("marked".into());
-        prints.0.lock().unwrap().insert(path.clone(), (Stamp::of(&meta), marked.clone()));
+        prints.0.lock().unwrap().insert(path.clone().into(), (Stamp::of(&meta), marked.clone()));
         assert_eq!(prints.of(&path), Some(marked));
 
         // As long as before, and with the time of before.

@@ -1,0 +1,157 @@
+//! A person at a real terminal: what is seen while an agent works, what a question looks like, what keys do.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::terminals::has_tmux;
+use crate::world::{World, fake_agent, until};
+
+/// A terminal of tmux with one command in it, which says its exit code when it has ended.
+struct Terminal<'w> {
+    world: &'w World,
+    /// A server that ends takes its time, and the next one must not meet it.
+    server: String,
+}
+
+impl<'w> Terminal<'w> {
+    fn open(world: &'w World, columns: u32, args: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let terminal = Self { world, server: COUNT.fetch_add(1, Relaxed).to_string() };
+        let command = world.command();
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let mut tmux = terminal.tmux();
+        tmux.args(["-f", "/dev/null", "new-session", "-d", "-y", "16", "-x", &columns.to_string()]);
+        tmux.args(["sh", "-c", "trap : INT; \"$@\"; echo \"it exits with $?\"; sleep 600", "sh"])
+            .args(words)
+            .args(args);
+        assert!(tmux.status().unwrap().success());
+        terminal
+    }
+
+    fn tmux(&self) -> Command {
+        let command = self.world.command();
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-L", &self.server]);
+        tmux.current_dir(&self.world.project).env_clear().env("LANG", "C.UTF-8").env("TERM", "xterm");
+        tmux.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        tmux
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        assert!(self.tmux().arg("send-keys").args(keys).status().unwrap().success());
+    }
+
+    /// What is on the screen, without the ids of runs and the name of this world.
+    fn screen(&self) -> String {
+        let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let text = text.replace(&self.world.at("").display().to_string(), "WORLD/");
+        let lines = text.trim_end().lines().map(|line| match line.strip_prefix("run ") {
+            Some(rest) => format!("run ID{}", rest.get(36..).unwrap_or_default()),
+            None => line.to_owned(),
+        });
+        lines.map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// Waits until this is on the screen, whatever second it is.
+    fn shows(&self, wanted: &str) {
+        let at_any_time = |screen: String| match screen.split_once("  0:") {
+            Some((before, after)) => format!("{before}  0:00{}", after.get(2..).unwrap_or_default()),
+            None => screen,
+        };
+        let begun = Instant::now();
+        while at_any_time(self.screen()) != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}\n{wanted}", self.screen());
+        }
+    }
+
+    /// Waits until it has ended, and gives the screen.
+    fn end(self) -> String {
+        until("it ends", || self.screen().contains("it exits with"));
+        self.screen()
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        drop(self.tmux().arg("kill-server").status());
+    }
+}
+
+/// One line tells what goes on, however narrow the terminal is, and Ctrl-C or somebody else ends the run.
+#[test]
+fn c5_a_person_sees_what_goes_on_and_ends_it() {
+    if !has_tmux() {
+        return;
+    }
+    for columns in [120, 24] {
+        let world = World::new();
+        world.program("agent", &format!("#!/bin/sh\nexec {} \"$@\"\n", fake_agent()));
+        let words = ["read", "say", "a line that is much longer than a narrow terminal", "sleep", "600000"];
+        let args = [&["run", "--write", "**", "Do it.", "--", "agent"], &words[..]].concat();
+        let terminal = Terminal::open(&world, columns, &args);
+        let whole = "agent  0:00  a line that is much longer than a narrow terminal";
+        let seen =
+            if columns < 60 { format!("{}l", &whole[..columns as usize - 1]) } else { whole.to_owned() };
+        terminal.shows(&format!("run ID\n{seen}\n"));
+        let why = if columns < 60 {
+            world.run(&["stop", "last"]).expect(0);
+            "asked for by `callsheet stop`"
+        } else {
+            terminal.keys(&["C-c"]);
+            "interrupted"
+        };
+        assert_eq!(
+            terminal.end(),
+            format!(
+                "run ID\nrun ID  cancelled: stopped, signal 15 ({why})\n  delivered  spawned\n  reply      none\n  \
+             changed    nothing\n  checks     none\nit exits with 130\n"
+            )
+        );
+        world.assert_nothing_is_open();
+    }
+}
+
+/// What a project asks for is shown and asked, and nothing but `yes` is one.
+#[test]
+fn trust_is_asked_at_a_terminal() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new();
+    world.write(".callsheet/config.toml", "[checks]\nbuild = \"touch built\"\n");
+    world.commit();
+    let args = ["run", "--write", "**", "Do it.", "--", fake_agent(), "read"];
+    let question = "The files of this project ask for this:\n  run the check `build`: touch built\n\
+                    Do you trust them? Type yes:\n";
+    for answer in ["no", "y", "", "Yes please"] {
+        let terminal = Terminal::open(&world, 200, &args);
+        terminal.shows(question);
+        terminal.keys(&["-l", "--", answer]);
+        terminal.keys(&["Enter"]);
+        let refused = "error[trust/required]: this project's files ask for what only you can allow: run the check \
+                       `build`: touch built\n  = hint: look at them, then say `callsheet trust`\nit exits with 10\n";
+        assert_eq!(terminal.end(), format!("{question}{answer}\n{refused}"));
+        assert!(
+            !world.project.join("built").exists() && !world.project.join(".callsheet/ledger.db").exists()
+        );
+    }
+    for asked in [true, false] {
+        let terminal = Terminal::open(&world, 200, &args);
+        if asked {
+            terminal.shows(question);
+            terminal.keys(&["yes", "Enter"]);
+        }
+        let screen = terminal.end();
+        let ran = screen.strip_prefix(&format!("{question}yes\n")).filter(|_| asked).unwrap_or(&screen);
+        assert_eq!(
+            ran,
+            "run ID\nrun ID  completed: exit code 0\n  delivered  spawned\n  reply      none\n  changed    nothing\n  \
+             check      build passed\nit exits with 0\n"
+        );
+        fs::remove_file(world.project.join("built")).unwrap();
+    }
+    world.assert_nothing_is_open();
+}
