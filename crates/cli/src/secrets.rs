@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::fact::CheckSpec;
 use callsheet_core::secrets::{Mode, Rules};
 use callsheet_core::{SourceError, SourceId, Text, Values};
 
@@ -41,6 +42,34 @@ pub(crate) fn configured(app: &App<'_>) -> Result<Option<Mode>, Failure> {
 /// The rules of the project, the user and the shipped ones.
 pub(crate) fn rules(app: &App<'_>) -> Result<Rules, Failure> {
     Rules::load(&app.disk(None), &app.config.layout())
+}
+
+/// Refuses secrets in what is recorded as it is: a command with another argument would be another command. Each text comes
+/// with what it is.
+pub(crate) fn refuse_in(app: &App<'_>, mode: Mode, texts: &[(String, &str)]) -> Result<(), Failure> {
+    if mode == Mode::Allow || texts.is_empty() {
+        return Ok(());
+    }
+    let rules = rules(app)?;
+    let mut diags = Vec::new();
+    for (place, text) in texts {
+        for hit in rules.scan(text) {
+            let message = format!("{} ({}) in {place}", rules.describe(hit.rule), hit.rule);
+            let hint = "it would be recorded: let it be read from a file or from the environment; \
+                        `CALLSHEET_SECRETS=allow` lets it through";
+            diags.push(Diag::error(Code::SecretFound, message).hint(hint));
+        }
+    }
+    if diags.is_empty() { Ok(()) } else { Err(Failure(diags)) }
+}
+
+/// The words of what is started, each with what it belongs to.
+pub(crate) fn words_of<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
+    let of_program = program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
+    let of_checks = checks.iter().flat_map(|check| {
+        check.argv.iter().map(|word| (format!("an argument of the check `{}`", check.name), word.as_str()))
+    });
+    of_program.chain(of_checks).collect()
 }
 
 /// From so many bytes on several threads look through them faster than one.

@@ -13,11 +13,13 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::args::PermitArg;
+use crate::commands::compose::Then;
 use crate::commands::run::checks;
 use crate::drive::{Interrupt, is_driven};
 use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
 use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, word};
 use crate::ledger::failure;
+use crate::secrets;
 use crate::span::Span;
 use crate::state::Desk;
 
@@ -213,6 +215,9 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         timeout_ms: args.timeout.or(app.config.timeout.value).map(Span::millis),
         by_file: args.by_file,
     };
+    let mut texts = secrets::words_of(&plan.program, &plan.checks);
+    texts.push(("the request".into(), &args.request));
+    secrets::refuse_in(app, secrets::mode(app, None, Then::Record)?, &texts)?;
     // All that is missing is told before anything is done.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));

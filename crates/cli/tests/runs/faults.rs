@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::world::{Said, World, brief, ended, said, until};
+use crate::world::{Said, World, brief, ended, fake_agent, said, until};
 
 /// The run in one line, after everything that has to hold whatever happened: it is recorded to its end, nothing is
 /// left of it, and its task is not done.
@@ -348,20 +348,41 @@ fn what_is_printed_is_kept_without_its_secrets() {
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     fs::write(world.at("value"), "not-like-a-key-at-all").unwrap();
     let value = format!("deploy={}", world.at("value").display());
-    let text = format!("the key is {secret}");
-    let other = "it says not-like-a-key-at-all, and {\"json\":\"not-like-a-key-at-all\"}";
-    let said = world.go(&["--set-secret", &value], &["say", &text, "talk", other]);
-    assert_eq!(came_to(&world, &said), format!("0 completed: exited 0{SPAWNED}"));
-    world.run(&["gc"]);
-    for entry in fs::read_dir(world.project.join(".callsheet")).unwrap().flatten() {
-        let bytes = fs::read(entry.path()).unwrap_or_default();
-        for secret in [secret, "not-like-a-key-at-all"] {
-            assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{entry:?}");
-        }
-    }
+    world.write("key.txt", format!("the key is {secret}\n"));
+    world.write("other.txt", "it says not-like-a-key-at-all, and {\"json\":\"not-like-a-key-at-all\"}\n");
+    let mut command =
+        world.going_with(&["--set-secret", &value], &["sh", "-c", "cat key.txt; cat other.txt >&2"]);
+    let ran = said(&mut command, b"Do it.");
+    assert_eq!(came_to(&world, &ran), format!("0 completed: exited 0{SPAWNED}"));
+    // Everything that the ledger has, as text.
+    let all = world.run(&["export", "--all"]).expect(0).out;
+    assert_eq!(
+        ["cat key.txt", secret, "not-like-a-key"].map(|text| all.contains(text)),
+        [true, false, false]
+    );
     let shown = |stream: &str| world.run(&["show", "last", "--stream", stream]).expect(0).out;
-    assert!(shown("stdout").starts_with("the key is ") && !shown("stdout").contains("ghp_"));
-    assert_eq!(shown("stderr").matches("not-like").count(), 0);
+    assert_eq!(shown("stdout"), "the key is [secret:github-token:1]\n");
+    assert_eq!(shown("stderr"), "it says [secret:value:deploy], and {\"json\":\"[secret:value:deploy]\"}\n");
+}
+
+/// A command is recorded as it is, so one with a secret in it is not started.
+#[test]
+fn commands_with_secrets_are_refused() {
+    let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
+    let world = World::new();
+    let check = format!("c=echo {secret}");
+    let runs = |flags: &[&str], words: &[&str]| world.go(&[flags, &["--write", "**"]].concat(), words);
+    for ran in [runs(&[], &["say", secret]), runs(&["--check", &check], &["read"])] {
+        assert_eq!(ran.error(), (Some(9), "secret/found".into()), "{ran:?}");
+        assert!(!ran.err.contains(secret));
+    }
+    for words in [["Do it.", "--", fake_agent(), secret], [secret, "--", fake_agent(), "read"]] {
+        let flow = world.run(&[&["--json", "-q", "flow", "start", "sdd"], &words[..]].concat());
+        assert_eq!(flow.error(), (Some(9), "secret/found".into()));
+    }
+    assert!(!world.project.join(".callsheet/ledger.db").exists());
+    let allowed = runs(&["--secrets", "allow"], &["say", "it is", "say-part", secret]);
+    assert_eq!(came_to(&world, &allowed), format!("0 completed: exited 0{SPAWNED}"));
 }
 
 /// What cannot be recorded is not done: the agent is ended, and the run is recovered when the ledger is there again.
