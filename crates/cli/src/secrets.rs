@@ -46,8 +46,8 @@ pub(crate) fn rules(app: &App<'_>) -> Result<Rules, Failure> {
 
 /// Refuses secrets in what is recorded as it is: a command with another argument would be another command. Each text comes
 /// with what it is.
-pub(crate) fn refuse_in(app: &App<'_>, mode: Mode, texts: &[(String, &str)]) -> Result<(), Failure> {
-    if mode == Mode::Allow || texts.is_empty() {
+pub(crate) fn refuse_in(app: &App<'_>, said: Option<Mode>, texts: &[(String, &str)]) -> Result<(), Failure> {
+    if texts.is_empty() || said.map_or_else(|| mode(app, None, Then::Record), Ok)? == Mode::Allow {
         return Ok(());
     }
     let rules = rules(app)?;

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::failure::Outcome;
 use crate::ledger::{failure, find};
+use crate::secrets;
 
 /// Approve or reject a change that a run made outside of its scope
 ///
@@ -51,6 +52,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let decision = if args.approve { "approve" } else { "reject" };
     let mut detail = json!({ "violation": true });
     if let Some(because) = &args.because {
+        secrets::refuse_in(app, None, &[("the reason".into(), because)])?;
         detail["because"] = json!(because);
     }
     let decided = Decided { by: By::Person, what: args.path.clone(), decision: decision.into(), detail };

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::args::PermitArg;
-use crate::commands::compose::Then;
 use crate::commands::run::checks;
 use crate::drive::{Interrupt, is_driven};
 use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
@@ -217,7 +216,7 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     };
     let mut texts = secrets::words_of(&plan.program, &plan.checks);
     texts.push(("the request".into(), &args.request));
-    secrets::refuse_in(app, secrets::mode(app, None, Then::Record)?, &texts)?;
+    secrets::refuse_in(app, None, &texts)?;
     // All that is missing is told before anything is done.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
@@ -269,6 +268,9 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
         return Err(refused(message).into());
     }
     app.need_trust()?;
+    if let Decision::Changes(text) = &decision {
+        secrets::refuse_in(app, None, &[("the changes".into(), text)])?;
+    }
     drive(app, ledger, known, |driver| driver.happen(Event::Decided { decision }, By::Person))
 }
 

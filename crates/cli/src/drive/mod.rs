@@ -120,7 +120,7 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) fn new(app: &App<'_>, finished: Finished, how: How) -> Result<Self, Failure> {
         app.need_trust()?;
-        secrets::refuse_in(app, finished.passed.mode, &secrets::words_of(&how.program, &how.checks))?;
+        secrets::refuse_in(app, Some(finished.passed.mode), &secrets::words_of(&how.program, &how.checks))?;
         let made = finished
             .made
             .as_ref()

@@ -178,6 +178,9 @@ fn c5_a_person_decides_once() {
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
     world.run(&["-q", "decide", &run, "a.txt", "--approve"]).expect(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
+    let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
+    let refused = world.run(&["--json", "decide", &run, "b.txt", "--reject", "--because", secret]);
+    assert_eq!(refused.error(), (Some(9), "secret/found".into()));
     world.run(&["-q", "decide", &run, "b.txt", "--reject", "--because", "No."]).expect(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_rejected, checks_pending, uncommitted)\n");
     for path in ["a.txt", "b.txt"] {
