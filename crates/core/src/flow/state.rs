@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Flow;
+
 /// What somebody starts a flow with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -292,6 +294,18 @@ pub enum Action {
 impl State {
     pub fn round(&self) -> u32 {
         self.rounds.get(&self.phase).copied().unwrap_or_default()
+    }
+
+    /// What is remembered of the lanes of this phase once it is left.
+    pub(super) fn left_behind(&self, flow: &Flow) -> Option<Left> {
+        flow.phase(&self.phase)?.asked(self.again).each?;
+        let done = self.lanes.iter().filter(|state| matches!(state.stage, Stage::Done { .. }));
+        Some(Left {
+            lanes: self.lanes.len(),
+            done: done.map(|state| state.lane.id.clone()).collect(),
+            groups: self.groups.iter().map(|group| group.id.clone()).collect(),
+            parallel: self.groups.last().is_some_and(|group| group.parallel),
+        })
     }
 
     /// Whether nothing can happen any more.

@@ -11,9 +11,7 @@ use core::mem;
 
 use super::disjoint::{Waits, waits};
 use super::evidence::{Evidence, lacking};
-use super::{
-    Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Left, Phase, Stage, State,
-};
+use super::{Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Phase, Stage, State};
 use super::{Target, Why};
 
 /// One event. The state is what it was where the only action is to ignore it.
@@ -329,7 +327,7 @@ impl<'f> Machine<'f> {
         if phase.limit.is_some_and(|limit| round >= limit) {
             return self.wait(alloc::vec![Why::Limit { phase: phase.name.clone() }]);
         }
-        if let Some(left) = left(self.flow, state) {
+        if let Some(left) = state.left_behind(self.flow) {
             state.left.insert(state.phase.clone(), left);
         }
         let before = mem::replace(&mut state.phase, phase.name.clone());
@@ -486,16 +484,4 @@ fn judge(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> Sta
             Stage::Failed { why: Why::Evidence { lane: lane.id.clone(), lacks: nearest } }
         }
     }
-}
-
-/// What is remembered of the lanes of the phase that is left.
-fn left(flow: &Flow, state: &State) -> Option<Left> {
-    flow.phase(&state.phase)?.asked(state.again).each?;
-    let done = state.lanes.iter().filter(|state| matches!(state.stage, Stage::Done { .. }));
-    Some(Left {
-        lanes: state.lanes.len(),
-        done: done.map(|state| state.lane.id.clone()).collect(),
-        groups: state.groups.iter().map(|group| group.id.clone()).collect(),
-        parallel: state.groups.last().is_some_and(|group| group.parallel),
-    })
 }

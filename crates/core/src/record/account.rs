@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{By, Decided, Delivered, Event, Exit, Id, Launch, Observed, Replied, Run};
+use super::{By, Decided, Delivered, Event, Exit, Launch, Observed, Replied, Run};
 use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Violation};
 use crate::receipt::Receipt;
 
@@ -177,10 +177,5 @@ impl Account {
     /// The reply as it was read.
     pub fn reply(&self) -> Option<&Value> {
         self.replied.as_ref().map(|replied| &replied.reply)
-    }
-
-    /// What tells this run's task from others: its id, else the first of the runs that led to this one.
-    pub fn id(&self) -> &Id {
-        &self.run.id
     }
 }
