@@ -796,15 +796,20 @@ impl Watch {
         }
         let went_on = now.entry != was.entry || now.at == At::Done;
         if went_on && matches!(event, Event::LaneEnded { .. } | Event::Merged { .. }) {
-            // A group that leads elsewhere ends the phase before the others begin, even where lanes of theirs were done
-            // in an earlier round.
-            let begun = was.groups[was.group].end;
-            let took = was.lanes[..begun].iter().map(|lane| {
-                let took = self.took(flow, was, &lane.lane.id);
-                took.unwrap_or_else(|| panic!("{} advanced: {event:?}", lane.lane.id))
-            });
+            // A group that leads elsewhere ends the phase before the others begin.
+            let (mut start, mut worst) = (0, None);
+            for group in &was.groups {
+                let took = was.lanes[start..group.end].iter().map(|lane| {
+                    let took = self.took(flow, was, &lane.lane.id);
+                    took.unwrap_or_else(|| panic!("{} advanced: {event:?}", lane.lane.id))
+                });
+                worst = took.max().unwrap();
+                if worst > Some(0) {
+                    break;
+                }
+                start = group.end;
+            }
             let phase = flow.phase(&was.phase).unwrap();
-            let worst = took.max().unwrap();
             let to = worst.map_or_else(
                 || phase.approve.clone().unwrap_or(phase.on[0].to.clone()),
                 |on| phase.on[on].to.clone(),
