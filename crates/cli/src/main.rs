@@ -36,7 +36,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
         return ExitCode::from(callsheet_run::guard());
     }
-    let parsed = Cli::command().try_get_matches();
+    let mut command = Cli::command();
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    // To take it apart takes longer than to read the words by it.
+    std::mem::forget(command);
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, Severity, is_invisible};
@@ -84,30 +84,57 @@ impl Print {
 
     /// Writes exactly these bytes to standard output. A reader that has seen enough is no failure.
     pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.parts(|write| {
-            write(bytes);
-            Ok(())
-        })
+        let mut out = io::stdout().lock();
+        output(out.write_all(bytes).and_then(|()| out.flush()))
     }
 
-    /// The same for bytes that `make` hands over part by part.
+    /// The same for a text that `make` hands over part by part, for room to make the next one in. While it makes one,
+    /// another thread writes the one before; a text of one part needs no other thread.
     pub(crate) fn parts<T>(
         &self,
-        make: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<T, Failure>,
+        make: impl FnOnce(&mut dyn FnMut(String) -> String) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut out = io::stdout().lock();
-        let mut written = Ok(());
-        let made = make(&mut |bytes| {
-            if written.is_ok() {
-                written = out.write_all(bytes);
+        let (parts, waiting) = mpsc::sync_channel::<String>(1);
+        let (done, written) = mpsc::channel();
+        let write = move || {
+            let mut out = io::stdout().lock();
+            waiting.iter().try_for_each(|part| {
+                out.write_all(part.as_bytes())?;
+                // Whoever made it may be gone by now.
+                let _ = done.send(part);
+                Ok(())
+            })
+        };
+        thread::scope(|scope| {
+            let mut write = Some(write);
+            let (mut writer, mut here) = (None, Ok(()));
+            let mut last = String::new();
+            let made = make(&mut |part| {
+                let part = std::mem::replace(&mut last, part);
+                if part.is_empty() {
+                    return part;
+                }
+                if let Some(write) = write.take() {
+                    writer = thread::Builder::new().spawn_scoped(scope, write).ok();
+                }
+                // A writer that has failed takes nothing more, and says so in the end.
+                if let Err(SendError(part)) = parts.send(part)
+                    && writer.is_none()
+                    && here.is_ok()
+                {
+                    here = self.data(part.as_bytes());
+                }
+                written.try_recv().unwrap_or_default()
+            })?;
+            drop(parts);
+            here?;
+            match writer.map(ScopedJoinHandle::join) {
+                Some(Ok(written)) => output(written)?,
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+                None => {}
             }
-        })?;
-        match written.and_then(|()| out.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into())
-            }
-            _ => Ok(made),
-        }
+            self.data(last.as_bytes()).map(|()| made)
+        })
     }
 
     /// Standard output for what is too much to be held at once.
@@ -275,6 +302,16 @@ fn coloured(diag: &Diag, colour: bool) -> String {
     };
     let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
     format!("{}]{rest}", painted(paint, head))
+}
+
+/// What becomes of writing to standard output.
+fn output(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 thread_local! {

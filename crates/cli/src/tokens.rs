@@ -6,6 +6,7 @@ mod parts;
 
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::thread;
 
 use callsheet_core::agent::{Tokens, Vocabulary};
 use callsheet_core::diag::{Diag, visible};
@@ -18,6 +19,12 @@ use self::parts::Counted;
 
 static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k_base);
 static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
+
+/// Begins to load the vocabulary that nearly everybody's model has, while there is something else to do.
+pub(crate) fn prepare() {
+    // Without a thread to spare it is loaded when it is needed.
+    let _ = thread::Builder::new().spawn(|| LazyLock::force(&O200K_BASE));
+}
 
 /// Counts the tokens of texts for one agent and model.
 pub(crate) struct Counter(Tokens);

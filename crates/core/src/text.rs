@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::cmp::Ordering;
 use core::fmt;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -25,6 +25,8 @@ enum Held {
     Moved(Arc<String>),
     /// A short text that was copied: one allocation.
     Copied(Arc<str>),
+    /// A part of a longer one, by its first byte and the one after its last.
+    Part(Arc<String>, u32, u32),
 }
 
 impl Text {
@@ -32,11 +34,20 @@ impl Text {
         Self(Held::Static(text))
     }
 
+    /// A part of a text that others have parts of too: many texts in one allocation. `None` where `whole` has no such
+    /// part, or is longer than 4 GB.
+    pub fn part(whole: &Arc<String>, range: Range<usize>) -> Option<Self> {
+        whole.get(range.clone())?;
+        let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
+        Some(Self(Held::Part(whole.clone(), start, end)))
+    }
+
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Held::Static(text) => text,
             Held::Moved(text) => text,
             Held::Copied(text) => text,
+            Held::Part(whole, start, end) => &whole[*start as usize..*end as usize],
         }
     }
 }

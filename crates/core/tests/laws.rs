@@ -374,7 +374,10 @@ fn the_parts_of_a_prompt_are_all_of_it() {
         prompt.model = Some("m".into());
         for (format, api) in FORMATS {
             let mut parts: Vec<String> = Vec::new();
-            let talk = render_parts(&prompt, format, api, &mut |part| parts.push(part.into()));
+            let talk = render_parts(&prompt, format, api, &mut |part| {
+                parts.push(part.clone());
+                part
+            });
             match render(&prompt, format, api) {
                 Ok(rendered) => {
                     assert!(parts.concat() == rendered.text, "{scenario:?}");

@@ -21,6 +21,7 @@ mod perform;
 mod prefetched;
 mod process;
 mod read;
+mod shelf;
 mod tmux;
 mod transcript;
 mod tree;

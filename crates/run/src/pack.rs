@@ -19,7 +19,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use crate::read::room_for;
+use crate::shelf::Shelf;
 use crate::walk::{MAX_DEPTH, Met, Reach, walk};
 
 /// How much can be packed. More than that is no prompt but a mistake, and all of it is held in memory.
@@ -131,13 +131,15 @@ pub(crate) fn pack(
         for _ in 1..threads {
             let done = done.clone();
             let (reader, waiting) = (&reader, &waiting);
-            let work = move || reader.work(waiting, &mut |batch| drop(done.send(batch)));
+            let work =
+                move || reader.work(waiting, &mut Desk::default(), &mut |batch| drop(done.send(batch)));
             // Where no more threads are to be had, fewer do the same.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
         }
-        let mut read_here = |batch: Batch| drop(done.send(reader.read(batch)));
+        let mut desk = Desk::default();
+        let mut read_here = |batch: Batch| drop(done.send(reader.read(batch, &mut desk)));
         let reach = Reach { depth: MAX_DEPTH, ignored: false };
         let found = walk(root, dir, &reach, &mut |met| {
             gathering.meet(met, packing.want, &mut |batch| offer(&jobs, batch, &mut read_here))
@@ -146,7 +148,7 @@ pub(crate) fn pack(
             read_here(batch);
         }
         drop(jobs);
-        reader.work(&waiting, &mut |batch| drop(done.send(batch)));
+        reader.work(&waiting, &mut desk, &mut |batch| drop(done.send(batch)));
         found
     })?;
     drop(done);
@@ -266,38 +268,61 @@ struct Reader<'p> {
     progress: &'p Progress,
 }
 
+/// What a thread has at hand to read with.
+#[derive(Default)]
+struct Desk {
+    /// Holds one file at a time, and stays near.
+    buffer: Vec<u8>,
+    shelf: Shelf,
+}
+
 impl Reader<'_> {
     /// Reads what waits until nothing more can come.
-    fn work(&self, waiting: &Mutex<Receiver<Batch>>, done: &mut dyn FnMut(Answers)) {
+    fn work(&self, waiting: &Mutex<Receiver<Batch>>, desk: &mut Desk, done: &mut dyn FnMut(Answers)) {
         // A thread that panicked takes the whole packing with it, so nothing is lost here.
         let next = || waiting.lock().ok()?.recv().ok();
         while let Some(batch) = next() {
-            done(self.read(batch));
+            done(self.read(batch, desk));
         }
+        let mut answers = Vec::new();
+        desk.shelf.clear(&mut |at, text| answers.push((at, Some(Body::Text(text)))));
+        done(answers);
     }
 
     fn is_over(&self) -> bool {
         self.progress.bytes.load(Ordering::Relaxed) > self.most
     }
 
-    fn read(&self, batch: Batch) -> Answers {
+    /// Texts may stay on the desk's shelf.
+    fn read(&self, batch: Batch, desk: &mut Desk) -> Answers {
         let mut answers = Vec::with_capacity(batch.files.len());
+        let mut files = 0;
         for (at, name) in &batch.files {
             if self.is_over() {
                 break;
             }
-            let body = self.body(&batch.holder, name);
-            if let Some(Body::Text(text)) = &body {
-                self.progress.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+            files += 1;
+            match self.text(&batch.holder, name, &mut desk.buffer) {
+                None => answers.push((*at, None)),
+                Some(Err(left_out)) => answers.push((*at, Some(Body::LeftOut(left_out)))),
+                Some(Ok(text)) => {
+                    self.progress.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+                    desk.shelf.put(*at, text, &mut |at, text| answers.push((at, Some(Body::Text(text)))));
+                }
             }
-            answers.push((*at, body));
         }
-        self.progress.files.fetch_add(answers.len(), Ordering::Relaxed);
+        self.progress.files.fetch_add(files, Ordering::Relaxed);
         answers
     }
 
-    fn body(&self, holder: &OwnedFd, name: &str) -> Option<Body> {
-        let left_out = |why, bytes| Some(Body::LeftOut(LeftOut { why, bytes }));
+    /// The text of a file, which is in `buffer` then; `None` if the file is gone by now.
+    fn text<'b>(
+        &self,
+        holder: &OwnedFd,
+        name: &str,
+        buffer: &'b mut Vec<u8>,
+    ) -> Option<Result<&'b str, LeftOut>> {
+        let left_out = |why, bytes| Some(Err(LeftOut { why, bytes }));
         // By now the name may stand for anything: nothing is followed, waited for or adopted.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(holder, name, flags, Mode::empty()) {
@@ -314,39 +339,40 @@ impl Reader<'_> {
         if size > self.limit {
             return left_out(NoText::TooLarge, size);
         }
-        let Ok(bytes) = text_bytes(&file, size, self.limit) else {
+        let Ok(can_be_text) = read_text(&file, size, self.limit, buffer) else {
             return left_out(NoText::Unreadable, size);
         };
-        let length = bytes.as_ref().map_or(size, |bytes| bytes.len() as u64);
-        match bytes.map(String::from_utf8) {
+        let length = if can_be_text { buffer.len() as u64 } else { size };
+        match str::from_utf8(buffer) {
             _ if length > self.limit => left_out(NoText::TooLarge, length),
-            Some(Ok(text)) => Some(Body::Text(text.into())),
+            Ok(text) if can_be_text => Some(Ok(text)),
             _ => left_out(NoText::Binary, length),
         }
     }
 }
 
-/// All bytes of a file, or nothing if a NUL among the first of them says that it is no text.
-fn text_bytes(file: &OwnedFd, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+/// Reads all bytes of a file, or as many as it takes to find a NUL among the first of them: then it is no text.
+fn read_text(file: &OwnedFd, size: u64, limit: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    bytes.clear();
     // Room for one byte more tells a file that has grown meanwhile from one that has not, without asking again.
-    let mut bytes = room_for(size.saturating_add(1)).map_err(io::Error::other)?;
+    let room = usize::try_from(size.saturating_add(1)).unwrap_or(usize::MAX);
+    bytes.try_reserve(room).map_err(io::Error::other)?;
     if size > AT_ONCE {
         let mut head = [0; HEAD];
         let length = retry_on_intr(|| read(file, &mut head))?;
-        if head[..length].contains(&0) {
-            return Ok(None);
-        }
         bytes.extend_from_slice(&head[..length]);
+        if head[..length].contains(&0) {
+            return Ok(false);
+        }
     }
     while bytes.len() as u64 <= limit {
         if bytes.len() == bytes.capacity() {
             bytes.try_reserve(HEAD).map_err(io::Error::other)?;
         }
-        let length = retry_on_intr(|| read(file, spare_capacity(&mut bytes)))?;
+        let length = retry_on_intr(|| read(file, spare_capacity(bytes)))?;
         if length == 0 || bytes.len() as u64 == size {
             break;
         }
     }
-    let head = &bytes[..bytes.len().min(HEAD)];
-    Ok((!head.contains(&0)).then_some(bytes))
+    Ok(!bytes[..bytes.len().min(HEAD)].contains(&0))
 }

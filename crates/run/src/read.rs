@@ -144,7 +144,9 @@ fn other_kind(kind: FileType) -> Option<&'static str> {
 fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
     let unreadable = |why: &dyn ToString| SourceError::Unreadable(why.to_string());
     let mut bytes = room_for(expected).map_err(|error| unreadable(&error))?;
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    // The standard library's file reads into room that nobody has filled with zeroes first.
+    let mut file = file.into_std().take(limit.saturating_add(1));
+    file.read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     let size = bytes.len() as u64;
     if size > limit {
         return Err(SourceError::TooLarge { size, limit });
@@ -153,7 +155,7 @@ fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
 }
 
 /// The limit may be set so high that a sparse file asks for more memory than there is.
-pub(crate) fn room_for(bytes: u64) -> Result<Vec<u8>, TryReserveError> {
+fn room_for(bytes: u64) -> Result<Vec<u8>, TryReserveError> {
     let mut room = Vec::new();
     room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
     Ok(room)

@@ -18,7 +18,7 @@ use crate::ledger::failure;
 use crate::print::diag_json;
 use crate::record::Made;
 use crate::secrets;
-use crate::tokens::{Counter, Summary};
+use crate::tokens::{self, Counter, Summary};
 use crate::write::write_out;
 
 const EXAMPLES: &str = "Examples:
@@ -53,6 +53,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let whole = out.is_some() || args.count || app.print.json || args.ask.budget.is_some() || args.record;
     if !whole && secrets::mode(app, args.ask.secrets.map(|mode| mode.0), then)? == Mode::Allow {
         return stream(app, &args.ask, given, file);
+    }
+    if args.count {
+        tokens::prepare();
     }
     let finished = finish(app, &args.ask, given, file, then)?;
     if args.count {
@@ -123,7 +126,7 @@ fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFil
         render_parts(&composed.prompt, composed.prompt.format, ask.api.map(|api| api.0), &mut |part| {
             bytes += part.len();
             chars += composed.agent.max_chars.map_or(0, |_| part.chars().count());
-            write(part.as_bytes());
+            write(part)
         })
     });
     talk.extend(composed.talk.iter().chain(&rendered?).cloned());
@@ -168,7 +171,7 @@ pub(crate) struct Finished {
     tokens: Option<usize>,
     /// Which secrets were found, and what became of them.
     pub(crate) passed: Passed,
-    /// The prompt with its secrets masked, where there are any.
+    /// The prompt with its secrets masked, where there are any and it is shown.
     pub(crate) masked: Option<String>,
     /// What a record is made of, where there is to be one.
     pub(crate) made: Option<Made>,
@@ -178,6 +181,8 @@ pub(crate) struct Finished {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Forget,
+    /// It is shown with its secrets masked.
+    Show,
     /// It is recorded, so every source that it looks at is kept.
     Record,
 }
@@ -249,7 +254,8 @@ pub(crate) fn finish_order(
     let mut talk: Vec<Diag> = talk.into_iter().map(|diag| gate.mask_diag(diag)).collect();
     talk.extend(found);
     let clean = passed.found.is_empty() && request.secret.is_empty();
-    let masked = (!clean).then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
+    let masked =
+        (!clean && then == Then::Show).then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
     let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
     let made = (then == Then::Record).then(|| Made {
         request: request.clone(),

@@ -34,7 +34,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let file = RequestFile::read(app, &args.ask)?;
     let elsewhere = file.elsewhere(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
-    let mut finished = finish(app, &args.ask, given, file, Then::Forget)?;
+    let mut finished = finish(app, &args.ask, given, file, Then::Show)?;
     let summary = finished.summary();
     let Finished { composed, rendered, talk, steps, passed, masked, .. } = finished;
     // A mask has as many bytes as what it covers: all ranges stay.

@@ -62,17 +62,20 @@ pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rende
 }
 
 /// Writes `prompt` down as [`render`] does and hands the text to `take` part by part, for a caller that need not
-/// hold all of it at once. The warnings come back. What fails does so before the first part.
+/// hold all of it at once and gives back a text whose room can be used again. The warnings come back. What fails does
+/// so before the first part.
 pub fn render_parts(
     prompt: &Prompt,
     format: Format,
     api: Option<Api>,
-    take: &mut dyn FnMut(&str),
+    take: &mut dyn FnMut(String) -> String,
 ) -> Result<Vec<Diag>, Failure> {
     let mut writer = Writer { take: Some(take), ..Writer::empty(prompt) };
     writer.write(prompt, format, api)?;
     let Writer { text, talk, take, .. } = writer;
-    take.into_iter().for_each(|take| take(&text));
+    if let Some(take) = take {
+        take(text);
+    }
     Ok(talk)
 }
 
@@ -86,7 +89,7 @@ struct Writer<'p> {
     talk: Vec<Diag>,
     edges: Vec<usize>,
     /// Who takes the text part by part. All places are then within the part at hand, and nobody asks for them.
-    take: Option<&'p mut dyn FnMut(&str)>,
+    take: Option<&'p mut dyn FnMut(String) -> String>,
 }
 
 /// How far a writer had come.
@@ -138,7 +141,7 @@ impl<'p> Writer<'p> {
     /// A block is finished: nothing of it is looked at again, and something follows.
     fn hand_on(&mut self) {
         if let Some(take) = self.take.as_mut().filter(|_| self.text.len() >= PART) {
-            take(&self.text);
+            self.text = take(core::mem::take(&mut self.text));
             self.text.clear();
             self.spans.clear();
             self.edges.clear();

@@ -117,6 +117,10 @@ impl Walk<'_> {
         previous.iter_mut().for_each(|facts| self.facts(facts));
         human_input.iter_mut().for_each(|text| self.text(&|| "human_input".into(), text));
         steps.keys().for_each(|step| self.fixed(&|| "steps".into(), step));
+        // The usual one is ours.
+        if *layout == Layout::default() {
+            return;
+        }
         let Layout { templates, prompts, project_context } = layout;
         for path in templates.iter().chain([&*prompts, &*project_context]) {
             self.fixed(&|| "layout".into(), path);

@@ -7,11 +7,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::diag::{Code, Diag, Failure};
-
-/// Bytes of all literals together; far more than people write by hand.
-const MOST_LITERALS: usize = 64 * 1024;
-
 /// Words of two bytes or more, in letters of either case.
 #[derive(Clone)]
 pub(super) struct Literals {
@@ -21,83 +16,80 @@ pub(super) struct Literals {
     long: Vec<(u32, usize)>,
     /// The words of two bytes.
     short: Vec<(u32, usize)>,
+    /// Where in `long` the words begin that begin with a byte, and where they end.
+    of_byte: Box<[(usize, usize); 1 << 8]>,
     /// Which three bytes words begin with, as bits: see [`place`].
     starts: Box<[u64; 1 << 10]>,
 }
 
-/// Where the bit of three bytes is. Others may share it.
+/// Where the bit of three bytes is, of which the first is the lowest. Others may share it, the same in letters of the
+/// other case among them.
 fn place(three: u32) -> (usize, u64) {
-    let bit = three.wrapping_mul(0x9e37_79b1) >> 16;
+    let bit = (three | 0x20_2020).wrapping_mul(0x9e37_79b1) >> 16;
     ((bit / 64) as usize, 1 << (bit % 64))
 }
 
 fn joined(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+    bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(byte.to_ascii_lowercase()))
 }
 
 impl Literals {
     /// Words in small letters.
-    pub(super) fn new(words: Vec<String>) -> Result<Self, Failure> {
-        if words.iter().map(String::len).sum::<usize>() > MOST_LITERALS {
-            let message = "the literals of all rules are too much together";
-            return Err(Diag::error(Code::SecretsBad, message).into());
-        }
+    pub(super) fn new(words: Vec<String>) -> Self {
         let (mut long, mut short) = (Vec::with_capacity(words.len()), Vec::new());
         let mut starts = Box::new([0; 1 << 10]);
-        let mut mark = |three: u32| {
-            let (at, bit) = place(three);
+        let mut mark = |first: u8, second: u8, third: u8| {
+            let (at, bit) = place(u32::from_le_bytes([first, second, third, 0]));
             starts[at] |= bit;
         };
         for (number, word) in words.iter().enumerate() {
             match word.as_bytes() {
                 [first, second] => {
-                    let two = joined(&[*first, *second]);
-                    (0..=0xff).for_each(|third| mark(two << 8 | third));
-                    short.push((two, number));
+                    (0..=0xff).for_each(|third| mark(*first, *second, third));
+                    short.push((joined(&[*first, *second]), number));
                 }
                 [first, second, third, ..] => {
-                    let three = joined(&[*first, *second, *third]);
-                    mark(three);
-                    long.push((three, number));
+                    mark(*first, *second, *third);
+                    long.push((joined(&[*first, *second, *third]), number));
                 }
                 _ => {}
             }
         }
         long.sort_unstable();
-        Ok(Self { words, long, short, starts })
+        let mut of_byte = Box::new([(0, 0); 1 << 8]);
+        for (at, (three, _)) in long.iter().enumerate() {
+            let of_byte = &mut of_byte[(three >> 16) as usize];
+            *of_byte = (if of_byte.1 == 0 { at } else { of_byte.0 }, at + 1);
+        }
+        Self { words, long, short, of_byte, starts }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.words.iter().map(String::len).sum()
     }
 
     /// Calls `found` with every place where a word begins, and with the word's number.
     pub(super) fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
-        let mut three = 0;
-        let can_start = |three: u32| {
-            let (at, bit) = place(three);
-            self.starts[at] & bit != 0
-        };
-        for (end, byte) in text.iter().enumerate() {
-            three = (three << 8 | u32::from(byte.to_ascii_lowercase())) & 0xff_ffff;
-            if can_start(three)
-                && let Some(at) = end.checked_sub(2)
-            {
-                self.find_at(text, at, three, &mut found);
+        // Four bytes are taken at once, and each time anew: no step has to wait for the one before.
+        for (at, four) in text.array_windows::<4>().enumerate() {
+            let (place, bit) = place(u32::from_le_bytes(*four) & 0xff_ffff);
+            if self.starts[place] & bit != 0 {
+                self.find_at(text, at, &mut found);
             }
         }
-        // A word of two bytes at the very end has no third one behind it.
-        let two = (three & 0xffff) << 8;
-        if can_start(two)
-            && let Some(at) = text.len().checked_sub(2)
-        {
-            self.find_at(text, at, two, &mut found);
-        }
+        let last = text.len().saturating_sub(3)..text.len().saturating_sub(1);
+        last.for_each(|at| self.find_at(text, at, &mut found));
     }
 
-    /// The words that begin at `at`, which is where these three bytes stand.
-    fn find_at(&self, text: &[u8], at: usize, three: u32, found: &mut impl FnMut(usize, usize)) {
-        for (_, number) in self.short.iter().filter(|(two, _)| *two == three >> 8) {
+    /// The words that begin at `at`, behind which there is another byte.
+    fn find_at(&self, text: &[u8], at: usize, found: &mut impl FnMut(usize, usize)) {
+        let two = joined(&text[at..at + 2]);
+        for (_, number) in self.short.iter().filter(|(short, _)| *short == two) {
             found(at, *number);
         }
-        let first = self.long.partition_point(|(start, _)| *start < three);
-        for (_, number) in self.long[first..].iter().take_while(|(start, _)| *start == three) {
+        let Some(three) = text.get(at..at + 3).map(joined) else { return };
+        let (first, end) = self.of_byte[(three >> 16) as usize];
+        for (_, number) in self.long[first..end].iter().filter(|(start, _)| *start == three) {
             let word = self.words[*number].as_bytes();
             if text.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)) {
                 found(at, *number);
@@ -111,7 +103,7 @@ mod tests {
     use super::*;
 
     fn found(words: &[&str], text: &str) -> Vec<(usize, usize)> {
-        let literals = Literals::new(words.iter().map(|word| (*word).into()).collect()).unwrap();
+        let literals = Literals::new(words.iter().map(|word| (*word).into()).collect());
         let mut all = Vec::new();
         literals.find(text.as_bytes(), |at, number| all.push((at, number)));
         all

@@ -97,7 +97,7 @@ impl<'r> Redactor<'r> {
     /// lines, each line is replaced.
     pub fn line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
         if let Some((rule, placeholder)) = &self.open {
-            let lines = self.rules.rules[*rule].lines.as_ref();
+            let lines = self.rules.set().rules[*rule].lines.as_ref();
             let goes_on = lines.and_then(|(_, goes_on)| goes_on.get());
             if goes_on.is_some_and(|goes_on| goes_on.is_match(line)) {
                 let body = line.trim();
@@ -110,13 +110,13 @@ impl<'r> Redactor<'r> {
             }
             self.open = None;
         }
-        let rules = self.rules;
-        let opens = rules.rules.iter().position(|rule| {
+        let rules = &self.rules.set().rules;
+        let opens = rules.iter().position(|rule| {
             let opens = rule.lines.as_ref().and_then(|(opens, _)| opens.get());
             opens.is_some_and(|opens| opens.is_match(line))
         });
         if let Some(rule) = opens {
-            self.open = Some((rule, self.next(&rules.rules[rule].id)));
+            self.open = Some((rule, self.next(&rules[rule].id)));
         }
         self.text(line)
     }

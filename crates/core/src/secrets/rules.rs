@@ -100,6 +100,9 @@ impl Pattern {
     }
 }
 
+/// Bytes of all literals together; far more than people write by hand.
+const MOST_LITERALS: usize = 64 * 1024;
+
 /// More than enough for what a person writes by hand.
 const MOST_MEMORY: usize = 2 * 1024 * 1024;
 
@@ -131,6 +134,13 @@ pub(super) struct Compiled {
 /// All rules that hold, and what is excepted from them.
 #[derive(Clone)]
 pub struct Rules {
+    files: Vec<(SourceId, Text)>,
+    set: OnceCell<Set>,
+}
+
+/// What the files say.
+#[derive(Clone)]
+pub(super) struct Set {
     pub(super) rules: Vec<Compiled>,
     pub(super) literals: Literals,
     /// The rules of each literal.
@@ -141,15 +151,17 @@ pub struct Rules {
 
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids: Vec<&str> = self.rules.iter().map(|rule| rule.id.as_str()).collect();
-        f.debug_struct("Rules").field("rules", &ids).field("allow", &self.allow.len()).finish_non_exhaustive()
+        let ids: Vec<String> = self.files.iter().map(|(id, _)| id.to_string()).collect();
+        f.debug_struct("Rules").field("files", &ids).finish_non_exhaustive()
     }
 }
 
 impl Rules {
     /// The shipped rules, with nobody's files on top.
     pub fn shipped() -> Result<Self, Failure> {
-        Self::load(&Builtin, &Layout::default())
+        let Self { files, .. } = Self::load(&Builtin, &Layout::default())?;
+        let set = Set::read(&files)?.into();
+        Ok(Self { files, set })
     }
 
     /// The rules of all roots. A file of the user replaces the shipped one of its name, a project's file adds to them.
@@ -163,10 +175,33 @@ impl Rules {
                 files.insert((id.root() == Root::Project, name), (id, text));
             }
         }
+        let files: Vec<(SourceId, Text)> = files.into_values().collect();
+        let mut set = OnceCell::new();
+        // Shipped files alone need not be looked at to know that nothing is wrong with them, and to read them takes
+        // longer than to compose a prompt in which there is no word that could be a secret.
+        if files.iter().any(|(id, _)| id.root() != Root::Builtin) {
+            set = Set::read(&files)?.into();
+        }
+        Ok(Self { files, set })
+    }
+
+    /// Read when the first text is looked at, where all of them are shipped; a test reads those.
+    pub(super) fn set(&self) -> &Set {
+        self.set.get_or_init(|| Set::read(&self.files).unwrap_or_else(|_| Set::new([])))
+    }
+
+    /// What people call the kind of secret that a rule finds.
+    pub fn describe(&self, id: &str) -> &str {
+        self.set().rules.iter().find(|rule| rule.id == id).map_or("", |rule| &rule.description)
+    }
+}
+
+impl Set {
+    fn read(files: &[(SourceId, Text)]) -> Result<Self, Failure> {
         let mut read = Vec::new();
         let mut wrong = Vec::new();
-        for (id, text) in files.into_values() {
-            match read_rules(&id, &text) {
+        for (id, text) in files {
+            match read_rules(id, text) {
                 Ok(file) => read.push((id, file)),
                 Err(Failure(diags)) => wrong.extend(diags),
             }
@@ -175,10 +210,15 @@ impl Rules {
         if !wrong.is_empty() {
             return Err(Failure(wrong));
         }
-        Self::new(read.into_iter().map(|(_, file)| file))
+        let set = Self::new(read.into_iter().map(|(_, file)| file));
+        if set.literals.bytes() > MOST_LITERALS {
+            let message = "the literals of all rules are too much together";
+            return Err(Diag::error(Code::SecretsBad, message).into());
+        }
+        Ok(set)
     }
 
-    fn new(files: impl IntoIterator<Item = RuleFile>) -> Result<Self, Failure> {
+    fn new(files: impl IntoIterator<Item = RuleFile>) -> Self {
         let mut rules = Vec::new();
         let mut allow = Vec::new();
         let mut literals: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -192,13 +232,8 @@ impl Rules {
             }
         }
         let (words, of_literal): (Vec<String>, Vec<Vec<usize>>) = literals.into_iter().unzip();
-        let literals = Literals::new(words)?;
-        Ok(Self { rules, literals, of_literal, allow, allowed: OnceCell::new() })
-    }
-
-    /// What people call the kind of secret that a rule finds.
-    pub fn describe(&self, id: &str) -> &str {
-        self.rules.iter().find(|rule| rule.id == id).map_or("", |rule| &rule.description)
+        let literals = Literals::new(words);
+        Self { rules, literals, of_literal, allow, allowed: OnceCell::new() }
     }
 
     /// Whether something that looks like a secret is known to be none.
@@ -243,7 +278,7 @@ fn files_in(sources: &dyn Sources, root: Root, folder: &str) -> Result<Vec<Sourc
 }
 
 /// Rules whose id is taken by another rule.
-fn twice(files: &[(SourceId, RuleFile)]) -> Vec<Diag> {
+fn twice(files: &[(&SourceId, RuleFile)]) -> Vec<Diag> {
     let mut taken: BTreeMap<&str, &SourceId> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (id, file) in files {

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use regex_automata::{Anchored, Input};
 
-use super::rules::{Compiled, Rules};
+use super::rules::{Compiled, Rules, Set};
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,29 +43,32 @@ impl Rules {
         if !has_long_word(text) {
             return Vec::new();
         }
+        let set = self.set();
         let bytes = text.as_bytes();
         let mut found = Vec::new();
         // How far each rule has come.
-        let mut done = alloc::vec![0; self.rules.len()];
-        self.literals.find(bytes, |at, literal| {
-            for number in &self.of_literal[literal] {
-                let rule = &self.rules[*number];
+        let mut done = alloc::vec![0; set.rules.len()];
+        set.literals.find(bytes, |at, literal| {
+            for number in &set.of_literal[literal] {
+                let rule = &set.rules[*number];
                 if at < done[*number] || !(rule.inside || begins_word(bytes, at)) {
                     continue;
                 }
                 let Some((whole, secret)) = matched(rule, bytes, at) else { continue };
                 done[*number] = whole.end;
                 let text_of = &bytes[secret.clone()];
-                if rule.accepts(text_of) && !self.is_allowed(text_of) {
+                if rule.accepts(text_of) && !set.is_allowed(text_of) {
                     let secret = text.floor_char_boundary(secret.start)..text.ceil_char_boundary(secret.end);
                     let whole = text.floor_char_boundary(whole.start)..text.ceil_char_boundary(whole.end);
                     found.push(Candidate { rule: *number, secret, whole });
                 }
             }
         });
-        self.one_by_one(found)
+        set.one_by_one(found)
     }
+}
 
+impl Set {
     /// Of hits that overlap, one: the rule that goes by the form of a secret names it, and it is all of them.
     fn one_by_one(&self, mut found: Vec<Candidate>) -> Vec<Hit<'_>> {
         found.sort_by_key(|it| (it.secret.start, Reverse(it.secret.end), it.rule));
