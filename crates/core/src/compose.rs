@@ -24,7 +24,7 @@ use crate::scope::Scope;
 use crate::source::{SourceId, Sources};
 use crate::template::{Span, Template, written};
 use crate::text::Text;
-use crate::values::Lookup;
+use crate::values::{Lookup, hash};
 
 /// A prompt, what there is to say about it, and what is not in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,12 +114,13 @@ pub(crate) struct Composer<'c> {
     pub(crate) file: &'c RecipeFile,
     pub(crate) wordings: BTreeMap<String, Arc<Template>>,
     pub(crate) agent: Agent,
-    scope: Option<Scope>,
+    pub(crate) scope: Option<Scope>,
     agent_file: Option<SourceId>,
     /// The request's fields with the recipe's defaults.
     fields: BTreeMap<Field, String>,
     pub(crate) origins: Origins,
-    pub(crate) by_source: BTreeMap<SourceId, u32>,
+    /// By the hash of the path first: the paths of templates are alike for long.
+    by_source: BTreeMap<(u32, SourceId), u32>,
     pub(crate) values: Lookup<'c>,
     pub(crate) derived: BTreeMap<&'c str, Option<Block>>,
     /// The parts of the request that the recipe asked for.
@@ -154,24 +155,6 @@ impl<'c> Composer<'c> {
         self.fields.get(&field).map(String::as_str)
     }
 
-    /// What may be written: the task says so, and the profile of the role where there is one.
-    pub(crate) fn scope(&mut self) -> &Scope {
-        if self.scope.is_none() {
-            let mut scope = Scope::of(self.request);
-            let profile = self.field(Field::Role).map(|role| format!("profiles/{role}.md"));
-            // One that cannot be used says so where the prompt holds it.
-            let profile = profile.and_then(|path| {
-                self.library.template(&path, self.recipe.notation, &self.request.layout).ok()
-            });
-            if let Some(profile) = profile.flatten() {
-                let write = if scope.write.is_empty() { profile.front.write.clone() } else { Vec::new() };
-                scope = scope.and(&Scope { write, exclude: profile.front.exclude.clone() });
-            }
-            self.scope = Some(scope);
-        }
-        self.scope.get_or_insert_default()
-    }
-
     fn finish(mut self, sections: Vec<Section>) -> Result<Composed, Failure> {
         if !self.errors.is_empty() {
             return Err(Failure(self.errors));
@@ -186,7 +169,7 @@ impl<'c> Composer<'c> {
             });
         }
         self.tell_not_shown();
-        let used = self.by_source.keys().chain([&self.file.id]).chain(&self.agent_file);
+        let used = self.by_source.keys().map(|(_, id)| id).chain([&self.file.id]).chain(&self.agent_file);
         self.absent.extend(self.library.shadowed(used));
         let model = self.request.values.get("model").map(ToString::to_string);
         let prompt = Prompt {
@@ -255,7 +238,13 @@ impl<'c> Composer<'c> {
 
     pub(crate) fn source_origin(&mut self, id: &SourceId, text: &Text) -> u32 {
         let new = || self.origins.push(Origin::source(id.clone(), text.clone()));
-        *self.by_source.entry(id.clone()).or_insert_with(new)
+        *self.by_source.entry((hash(id.path()), id.clone())).or_insert_with(new)
+    }
+
+    /// The text of a source that is part of the prompt already.
+    pub(crate) fn known_source(&self, id: &SourceId) -> Option<&Text> {
+        let origin = self.by_source.get(&(hash(id.path()), id.clone()))?;
+        Some(&self.origins[*origin].text)
     }
 
     pub(crate) fn whole(&self, origin: u32) -> Piece {
@@ -371,6 +360,9 @@ impl<'c> Composer<'c> {
     /// A template path with the request's fields put in, or the first field that is not set.
     fn path(&self, pattern: &str) -> (String, Option<Field>) {
         let mut path = pattern.to_string();
+        if !path.contains('{') {
+            return (path, None);
+        }
         let names = [
             ("{agent}", Field::Agent),
             ("{AGENT}", Field::Agent),
@@ -470,7 +462,7 @@ impl<'c> Composer<'c> {
             }
             let text = block.text(&self.origins);
             let keep = text[..text.floor_char_boundary(room)].rfind('\n').map_or(0, |at| at + 1);
-            truncate(block, keep);
+            block.truncate(keep);
             room = 0;
             keep > 0
         });
@@ -498,18 +490,4 @@ pub(crate) fn supplied_block(name: impl Into<Text>, piece: Piece) -> Block {
     let supplied =
         alloc::vec![Supplied { pieces: 0..1, name: Some(name.clone()), line: false, tagged: false }];
     Block { name, pieces: alloc::vec![piece], supplied, ..Block::default() }
-}
-
-fn truncate(block: &mut Block, keep: usize) {
-    let mut room = keep;
-    for piece in &mut block.pieces {
-        piece.end = piece.start + (piece.end - piece.start).min(room);
-        room -= piece.end - piece.start;
-    }
-    let left = block.pieces.iter().rposition(|piece| piece.start < piece.end).map_or(0, |at| at + 1);
-    block.pieces.truncate(left);
-    block.supplied.retain_mut(|supplied| {
-        supplied.pieces.end = supplied.pieces.end.min(left);
-        supplied.pieces.start < supplied.pieces.end
-    });
 }

@@ -19,7 +19,6 @@ use crate::request::MissingPolicy;
 use crate::source::{Root, SourceId};
 use crate::template::{Include, Node, Notation, Span, Template};
 use crate::text::Text;
-use crate::values::hash;
 
 /// Values that belong to one row only.
 pub(crate) type Fields<'f> = &'f [(&'static str, Block)];
@@ -81,7 +80,7 @@ impl<'c> Composer<'c> {
         if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
             return append(block, value);
         }
-        if let Some((origin, end)) = self.values.find(name, hash(name)) {
+        if let Some((origin, end)) = self.values.find(name) {
             let at = block.pieces.len();
             block.pieces.push(Piece { origin, start: 0, end });
             let supplied = Supplied { pieces: at..at + 1, name: None, line: false, tagged: false };
@@ -355,8 +354,8 @@ impl<'c> Composer<'c> {
             }
         };
         // What stays the same while a prompt is composed need not be read again.
-        let found = match self.by_source.get(&id) {
-            Some(known) => Ok(Some(self.origins[*known].text.clone())),
+        let found = match self.known_source(&id) {
+            Some(known) => Ok(Some(known.clone())),
             None => lookup::read(self.library.sources, &id),
         };
         match found {

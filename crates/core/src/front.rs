@@ -145,7 +145,9 @@ const VARIABLE: &str = "a variable is a name or a mapping {name, description, re
 pub(crate) fn split(id: &SourceId, text: &Text) -> Result<(Front, Span), Diag> {
     let start = if text.starts_with(BOM) { BOM.len() } else { 0 };
     let mut lines = text[start..].split_inclusive('\n');
-    if lines.next().map(str::trim_end) != Some("---") {
+    // Without looking for the end of the first line, which can be all of the text.
+    let fenced = text[start..].starts_with("---");
+    if !fenced || lines.next().map(str::trim_end) != Some("---") {
         return Ok((Front::default(), trimmed(text, start)));
     }
     let bad = |message: &str| {

@@ -103,6 +103,21 @@ impl Block {
         text
     }
 
+    /// Leaves the first `keep` bytes of its text.
+    pub(crate) fn truncate(&mut self, keep: usize) {
+        let mut room = keep;
+        for piece in &mut self.pieces {
+            piece.end = piece.start + (piece.end - piece.start).min(room);
+            room -= piece.end - piece.start;
+        }
+        let left = self.pieces.iter().rposition(|piece| piece.start < piece.end).map_or(0, |at| at + 1);
+        self.pieces.truncate(left);
+        self.supplied.retain_mut(|supplied| {
+            supplied.pieces.end = supplied.pieces.end.min(left);
+            supplied.pieces.start < supplied.pieces.end
+        });
+    }
+
     /// Appends those bytes of this block's text that lie in `ranges`, which are in order, to `to`.
     pub(crate) fn copy_ranges(&self, ranges: &[Range<usize>], to: &mut Self) {
         let mut at = 0;

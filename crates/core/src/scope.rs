@@ -1,14 +1,17 @@
 //! Scope: what a run may write. Exclude wins over write, and everything may be read.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::compose::Composer;
 use crate::fact::Reason;
 use crate::glob::Glob;
+use crate::recipe::Field;
 use crate::request::Request;
 
 /// The globs of one run, merged once and kept with it: what counts is this, not today's settings.
@@ -51,6 +54,26 @@ impl Scope {
     pub fn judge(&self) -> Judge {
         let globs = |globs: &[String]| globs.iter().map(|glob| Glob::new(glob)).collect();
         Judge { write: globs(&self.write), exclude: globs(&self.exclude), open: self.write.is_empty() }
+    }
+}
+
+impl Composer<'_> {
+    /// What may be written: the task says so, and the profile of the role where there is one.
+    pub(crate) fn scope(&mut self) -> &Scope {
+        if self.scope.is_none() {
+            let mut scope = Scope::of(self.request);
+            let profile = self.field(Field::Role).map(|role| format!("profiles/{role}.md"));
+            // One that cannot be used says so where the prompt holds it.
+            let profile = profile.and_then(|path| {
+                self.library.template(&path, self.recipe.notation, &self.request.layout).ok()
+            });
+            if let Some(profile) = profile.flatten() {
+                let write = if scope.write.is_empty() { profile.front.write.clone() } else { Vec::new() };
+                scope = scope.and(&Scope { write, exclude: profile.front.exclude.clone() });
+            }
+            self.scope = Some(scope);
+        }
+        self.scope.get_or_insert_default()
     }
 }
 

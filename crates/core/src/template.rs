@@ -251,13 +251,13 @@ fn brace_node(bytes: &[u8], mut at: usize) -> Option<(Node, usize)> {
         at = skip_blanks(at + 1);
     }
     let start = at;
-    while bytes.get(at).is_some_and(|byte| is_name_byte(*byte)) {
-        at += 1;
+    if !bytes.get(start)?.is_ascii_alphanumeric() {
+        return None;
     }
+    at += bytes[start..].iter().position(|byte| !is_name_byte(*byte))?;
     let name = Span { start, end: at };
     at = skip_blanks(at);
-    let named = bytes.get(start).is_some_and(u8::is_ascii_alphanumeric);
-    if !named || bytes.get(at..at + 2) != Some(b"}}") {
+    if !bytes[at..].starts_with(b"}}") {
         return None;
     }
     Some((if fragment { Node::Fragment(name) } else { Node::Slot(name) }, at + 2))

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use memchr::memmem;
+use memchr::memchr_iter;
 
 use crate::name::is_name;
 use crate::template::{Node, Span};
@@ -25,8 +25,11 @@ pub(crate) struct Unit {
 /// The units that stand in `body`, in order.
 pub(crate) fn units(text: &str, body: Span) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
-    for at in memmem::find_iter(body.of(text).as_bytes(), OPEN) {
-        let open = body.start + at;
+    // Most templates hold no `<` at all.
+    for open in memchr_iter(b'<', body.of(text).as_bytes()).map(|at| body.start + at) {
+        if !text[open..body.end].starts_with(OPEN) {
+            continue;
+        }
         let inside = open + OPEN.len();
         let Some(length) = text[inside..body.end].find(CLOSE) else { break };
         let id = text[inside..inside + length].trim();

@@ -27,7 +27,6 @@ use crate::source::{Limits, Root, SourceId};
 use crate::step::Rung;
 use crate::template::Template;
 use crate::text::Text;
-use crate::values::hash;
 
 pub(crate) fn derive(composer: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Block> {
     if spec.from == Derived::Extension {
@@ -191,7 +190,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
 
 /// A value of the request, which counts as used.
 fn value(c: &mut Composer<'_>, key: &str) -> Option<Text> {
-    let (origin, _) = c.values.find(key, hash(key))?;
+    let (origin, _) = c.values.find(key)?;
     Some(c.origins[origin].text.clone())
 }
 
