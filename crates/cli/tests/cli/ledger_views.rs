@@ -177,10 +177,17 @@ fn an_export_is_proved_and_taken_in_elsewhere() {
     let proved = elsewhere.run(["--json", "verify", "--file", "one.jsonl"]);
     assert_eq!((proved.code, &proved.json()["runs"]), (0, &json!(1)));
     assert!(!elsewhere.project.join(".callsheet").exists(), "no ledger is needed");
-    elsewhere.write("bad.jsonl", world.read("one.jsonl").replacen("Plan with care", "Plan with cars", 1));
+    let bad = world.read("one.jsonl").replacen("Plan with care", "Plan with cars", 1);
+    let (line, text) = (1..).zip(bad.lines()).find(|(_, line)| line.contains("Plan with cars")).unwrap();
+    let text: Value = serde_json::from_str(text).unwrap();
+    elsewhere.write("bad.jsonl", &bad);
     let refused = elsewhere.run(["verify", "--file", "bad.jsonl"]);
-    assert_eq!(refused.code, 8);
-    assert!(refused.err.contains(": its text has another SHA-256\n"), "{}", refused.err);
+    let why = format!(
+        "error[ledger/damaged]: the ledger is damaged: line {line} of the export: blob {}: its text has another SHA-256\n  \
+         = hint: `callsheet verify --all --read-data` finds all damage\n",
+        text["blob"]["sha256"].as_str().unwrap()
+    );
+    assert_eq!((refused.code, refused.err), (8, why));
     let taken = elsewhere.run(["import", "one.jsonl"]);
     assert_eq!((taken.code, taken.out.as_str()), (0, "added: runs 1, records 1; known already: 0\n"));
     assert_eq!(elsewhere.run(["show", &first, "--prompt"]).out, world.run(["show", &first, "--prompt"]).out);

@@ -30,6 +30,13 @@ fn callsheet(room: &Room, clis: &[Cli], args: &[&str]) -> Command {
     command
 }
 
+/// Starts a flow in a repository of its own; what it told.
+fn start_in(room: &Room, clis: &[Cli], words: &[&str], code: i32) -> Vec<Value> {
+    repository(room);
+    let mut command = callsheet(room, clis, &["--json", "-q", "flow", "start"]);
+    lines(command.args(words).args(["--timeout", "3m"]), code)
+}
+
 fn repository(room: &Room) {
     let project = room.project();
     fs::create_dir(project.join("src")).unwrap();
@@ -100,12 +107,7 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                 .on_marker("You close", [Step::text("Archived.")])
         })
         .unwrap();
-        repository(&room);
         let start = [
-            "--json",
-            "-q",
-            "flow",
-            "start",
             "sdd",
             "Add a login",
             "--id",
@@ -120,10 +122,8 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
             "claude",
             "--check",
             "form=test -e src/lib.txt",
-            "--timeout",
-            "3m",
         ];
-        let told = lines(&mut callsheet(&room, &CLIS, &start), 0);
+        let told = start_in(&room, &CLIS, &start, 0);
         assert_eq!(
             story(&told),
             [
@@ -217,12 +217,7 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
             script
         })
         .unwrap();
-        repository(&room);
         let start = [
-            "--json",
-            "-q",
-            "flow",
-            "start",
             "staged",
             "Export the data",
             "--id",
@@ -237,10 +232,8 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
             "fixing=codex",
             "--jobs",
             "3",
-            "--timeout",
-            "3m",
         ];
-        let told = lines(&mut callsheet(&room, &clis, &start), 1);
+        let told = start_in(&room, &clis, &start, 1);
         let mut story = story(&told);
         // The three parts end in any order.
         story[2..5].sort();
