@@ -52,6 +52,16 @@ impl Postgres {
         Ok(format!("postgres://callsheet@127.0.0.1:{}/{name}", self.port))
     }
 
+    /// Runs the statements of a file, such as a dump, in the database at `url`.
+    pub fn restore(&self, url: &str, file: &Path) -> Result<(), String> {
+        // The server's user may not be able to read the file.
+        let copy = self.dir.path().join("restore.sql");
+        fs::copy(file, &copy)
+            .and_then(|_| fs::set_permissions(&copy, Permissions::from_mode(0o644)))
+            .map_err(|error| error.to_string())?;
+        self.run(self.command("psql").args(["-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f"]).arg(copy))
+    }
+
     /// Starts it again.
     pub fn resume(&self) -> Result<(), String> {
         let options =

@@ -12,6 +12,7 @@ mod ledger;
 mod ledger_views;
 mod mcp_install;
 mod mcp_wire;
+mod old_ledgers;
 mod pack;
 mod prefs;
 mod read;

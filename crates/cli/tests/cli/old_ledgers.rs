@@ -1,0 +1,93 @@
+//! Ledgers that earlier versions made: later versions open, list, show and verify them. `tests/ledgers/make` made them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callsheet_mock::{Postgres, not_tested};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::world::World;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ledgers/1").join(name)
+}
+
+/// The runs and flows of a ledger, without their ids and times.
+fn shown(world: &World, ledger: &str) -> String {
+    let ask = |args: &[&str]| {
+        let said = world.run([&["--ledger", ledger], args].concat());
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{args:?}");
+        said
+    };
+    let mut shown = String::new();
+    for run in ask(&["--json", "log", "--limit", "1000"]).json()["runs"].as_array().unwrap().iter().rev() {
+        let id = run["id"].as_str().unwrap();
+        let columns = ["recipe", "agent", "phase", "task", "ended", "verdict"].map(|key| text(&run[key]));
+        let prompt = ask(&["show", id, "--prompt"]).out;
+        let run = ask(&["--json", "show", id]).json();
+        assert!(ask(&["show", id]).out.contains(id));
+        let digest: String =
+            Sha256::digest(&prompt).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let records = &run["records"];
+        writeln!(shown, "{} prompt={digest} records={records}", columns.join(" ")).unwrap();
+    }
+    for flow in ask(&["--json", "flow", "list"]).json()["flows"].as_array().unwrap() {
+        let columns = ["name", "folder", "request", "state", "phase"].map(|key| text(&flow[key]));
+        let runs = flow["runs"].as_array().unwrap().len();
+        writeln!(shown, "flow {} runs={runs}", columns.join(" ")).unwrap();
+    }
+    shown
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or("-").to_owned()
+}
+
+/// Everything is as it was recorded, but for what needs a secret value or an older engine.
+fn assert_whole(world: &World, ledger: &str) {
+    let said = world.run(["--ledger", ledger, "--json", "verify", "--all", "--read-data"]);
+    assert_eq!(said.code, 12, "{}", said.out);
+    let problems = said.json()["problems"].clone();
+    for problem in problems.as_array().unwrap() {
+        let code = problem["code"].as_str().unwrap();
+        assert!(["verify/secret", "verify/engine"].contains(&code), "{problem}");
+    }
+}
+
+/// A ledger shows all of its runs and flows, and they are as they were recorded.
+fn assert_readable(world: &World, ledger: &str, expected: &str) {
+    let shown = shown(world, ledger);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(file(expected), &shown).unwrap();
+    }
+    assert_eq!(shown, fs::read_to_string(file(expected)).unwrap());
+    assert_whole(world, ledger);
+}
+
+#[test]
+fn first_sqlite_ledger_stays_readable() {
+    let world = World::new();
+    let ledger = world.write("old.db", fs::read(file("ledger.db")).unwrap());
+    assert_readable(&world, ledger.to_str().unwrap(), "sqlite.txt");
+}
+
+#[test]
+fn first_postgres_ledger_stays_readable() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("an old ledger on PostgreSQL: {why}")),
+    };
+    let ledger = server.database("old").unwrap();
+    server.restore(&ledger, &file("postgres.sql")).unwrap();
+    assert_readable(&World::new(), &ledger, "postgres.txt");
+}
+
+#[test]
+fn first_export_stays_importable() {
+    let world = World::new();
+    let imported = world.run(["--ledger", "new.db", "import", file("export.jsonl").to_str().unwrap()]);
+    assert_eq!((imported.code, imported.err.as_str()), (0, ""));
+    assert_readable(&world, "new.db", "sqlite.txt");
+}
