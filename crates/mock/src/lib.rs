@@ -20,13 +20,17 @@
 //! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests in which
 //!   something else starts the CLI, or in which it is not headless.
 //! * [`on_loopback`] runs a test where nothing can leave the machine.
+//! * [`as_user`] runs a test as a user who may not read every file.
 //! * [`Postgres`] is a database server of a test's own.
 //!
-//! What a machine cannot do is said in a line that begins with `NOT TESTED` (see [`not_tested`]).
+//! A test reports what a machine cannot do in a line that begins with `NOT TESTED` (see [`not_tested`]); a program that
+//! `./test` should have installed is a failure (see [`missing`]).
 
+mod again;
 mod cli;
 mod http;
 mod install;
+mod lacking;
 mod loopback;
 mod postgres;
 mod process;
@@ -34,12 +38,15 @@ mod protocol;
 mod room;
 mod script;
 mod server;
+mod user;
 
 pub use cli::{Cli, Launch, McpServer, Permit, Via};
 pub use install::npm_package;
-pub use loopback::{is_isolated, not_tested, on_loopback};
+pub use lacking::{missing, not_tested};
+pub use loopback::{is_isolated, on_loopback};
 pub use postgres::Postgres;
 pub use process::Ran;
 pub use room::Room;
 pub use script::{Call, Failure, Script, Step, Turn};
 pub use server::{Mock, Request};
+pub use user::as_user;

@@ -1,11 +1,12 @@
 //! Tests on a network that has only loopback.
 
-use std::any::type_name;
 use std::env;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::{Command, Stdio};
 
+use crate::again::{again, test_name};
 use crate::cli::Cli;
+use crate::{missing, not_tested};
 
 const INSIDE: &str = "CALLSHEET_TEST_ON_LOOPBACK";
 
@@ -23,7 +24,7 @@ pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
     }
     for cli in clis {
         if let Err(why) = cli.program() {
-            return not_tested(&format!("{} {}: {why}", cli.name(), cli.version()));
+            return missing(&format!("{} {}: {why}", cli.name(), cli.version()));
         }
     }
     // As root the plain form leaves users as they are; others must become root in a namespace of users.
@@ -34,7 +35,10 @@ pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
         probe.status().is_ok_and(|status| status.success())
     };
     match forms.iter().find(works) {
-        Some(form) => again(form, test_name::<F>()),
+        Some(form) => {
+            let program = env::current_exe().unwrap_or_default();
+            again(Command::new("unshare").args(*form).arg(program).env(INSIDE, "1"), test_name::<F>());
+        }
         None => {
             not_tested("network isolation: unshare cannot make a network namespace here");
             body();
@@ -45,41 +49,6 @@ pub fn on_loopback<F: FnOnce()>(clis: &[Cli], body: F) {
 /// Whether nothing can leave the machine.
 pub fn is_isolated() -> bool {
     env::var_os(INSIDE).is_some()
-}
-
-/// Says that something could not be tested. Not by `eprintln`: the test runner would keep that to itself.
-pub fn not_tested(why: &str) {
-    drop(io::stderr().write_all(format!("\nNOT TESTED: {why}\n").as_bytes()));
-}
-
-/// The name that the test runner knows a test by is the path of the function whose closure `F` is.
-fn test_name<F>() -> &'static str {
-    let path = type_name::<F>();
-    let path = path.split("::{{closure}}").next().unwrap_or(path);
-    path.split_once("::").map_or(path, |(_crate, name)| name)
-}
-
-fn again(form: &[&str], test: &str) {
-    let output = env::current_exe().and_then(|program| {
-        let mut command = Command::new("unshare");
-        command
-            .args(form)
-            .arg(program)
-            .args(["--exact", test, "--include-ignored", "--nocapture"])
-            .env(INSIDE, "1")
-            .output()
-    });
-    let (ran, said) = match output {
-        Ok(output) => {
-            let out = String::from_utf8_lossy(&output.stdout).into_owned();
-            let error = String::from_utf8_lossy(&output.stderr).into_owned();
-            // A name that matches no test would be a success as well.
-            (output.status.success() && out.contains("test result: ok. 1 passed"), out + &error)
-        }
-        Err(error) => (false, error.to_string()),
-    };
-    assert!(ran, "in the network namespace, {test}:\n{said}");
-    said.lines().filter_map(|line| line.strip_prefix("NOT TESTED: ")).for_each(not_tested);
 }
 
 /// Asks the kernel to set the interface 1, which `lo` is in a new namespace, up. `ip` is not on every machine.

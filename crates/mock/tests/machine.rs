@@ -42,16 +42,21 @@ impl Machine {
 
     /// Starts the test above, with an empty cache.
     fn start(&self) -> Child {
+        self.command().spawn().unwrap()
+    }
+
+    fn command(&self) -> Command {
         let bin = self.dir.path().join("bin").display().to_string();
         let path = if self.bare { bin } else { format!("{bin}:{}", env::var("PATH").unwrap()) };
-        Command::new(env::current_exe().unwrap())
+        let mut command = Command::new(env::current_exe().unwrap());
+        command
             .args(["--exact", "codex_tells_its_version", "--nocapture"])
             .env("PATH", path)
             .env("CALLSHEET_TEST_CACHE", self.dir.path().join("cache"))
+            .env_remove("CALLSHEET_TEST_INSTALLED")
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::piped());
+        command
     }
 
     /// The lines about what was not tested, if the test passed.
@@ -113,6 +118,16 @@ fn an_install_that_fails_is_named_and_leaves_nothing() {
         let why = format!("{missing} cannot be started: No such file or directory (os error 2)");
         assert_eq!(machine.not_tested(), [format!("NOT TESTED: codex 0.166.0: {why}")]);
     }
+}
+
+#[test]
+fn missing_cli_fails_after_install() {
+    let machine = Machine::new(false, &[("npm", "exit 7")]);
+    let mut command = machine.command();
+    let output = command.env("CALLSHEET_TEST_INSTALLED", "1").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let why = "./test has installed it, and it is missing: codex 0.166.0: npm failed (exit status: 7): ";
+    assert!(!output.status.success() && said.contains(why), "{said}");
 }
 
 #[test]

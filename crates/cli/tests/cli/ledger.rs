@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use callsheet_core::record::{Kept, blobs_of};
-use callsheet_mock::{Postgres, not_tested};
+use callsheet_mock::{Postgres, missing};
 use callsheet_store::{Ledger, Place, new_id};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -314,7 +314,7 @@ fn c7_a_watcher_sees_every_record_of_eight_processes_once_and_in_order() {
 fn a_ledger_moves_to_postgres() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return not_tested(&format!("the command line on PostgreSQL: {why}")),
+        Err(why) => return missing(&format!("the command line on PostgreSQL: {why}")),
     };
     let world = world();
     let ids = ["T-1", "T-2"].map(|task| record(&world, task));

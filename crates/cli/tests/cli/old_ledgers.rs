@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_mock::{Postgres, not_tested};
+use callsheet_mock::{Postgres, missing};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -77,7 +77,7 @@ fn first_sqlite_ledger_stays_readable() {
 fn first_postgres_ledger_stays_readable() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return not_tested(&format!("an old ledger on PostgreSQL: {why}")),
+        Err(why) => return missing(&format!("an old ledger on PostgreSQL: {why}")),
     };
     let ledger = server.database("old").unwrap();
     server.restore(&ledger, &file("postgres.sql")).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use callsheet_mock::{not_tested, npm_package};
+use callsheet_mock::{missing, npm_package};
 use serde_json::Value;
 
 const SDK: (&str, &str) = ("@modelcontextprotocol/sdk", "1.32.2");
@@ -34,7 +34,7 @@ fn session(dir: &Path) -> String {
 fn the_official_client_sees_everything_and_is_told_what_is_wrong() {
     let sdk = match npm_package(SDK.0, SDK.1) {
         Ok(home) => home,
-        Err(why) => return not_tested(&format!("{} {}: {why}", SDK.0, SDK.1)),
+        Err(why) => return missing(&format!("{} {}: {why}", SDK.0, SDK.1)),
     };
     let project = tempfile::tempdir().unwrap();
     let dir = project.path().join("session");

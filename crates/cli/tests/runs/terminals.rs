@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use callsheet_mock::{Cli, Room, Script, Step, not_tested, on_loopback};
+use callsheet_mock::{Cli, Room, Script, Step, missing, on_loopback};
 use serde_json::json;
 
 use crate::long;
@@ -12,7 +12,7 @@ use crate::world::{World, said, until};
 pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
-        not_tested("terminals: tmux is not installed");
+        missing("terminals: tmux is not installed");
     }
     there
 }

@@ -133,7 +133,7 @@ fn c7_what_a_violation_and_a_decision_tell() {
 fn c7_a_ledger_on_postgresql_tells_the_same() {
     let server = match callsheet_mock::Postgres::start() {
         Ok(server) => server,
-        Err(why) => return callsheet_mock::not_tested(&format!("runs on PostgreSQL: {why}")),
+        Err(why) => return callsheet_mock::missing(&format!("runs on PostgreSQL: {why}")),
     };
     let world = World::new();
     let url = server.database("runs").unwrap();

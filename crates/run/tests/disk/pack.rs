@@ -11,7 +11,9 @@ use callsheet_core::{
 };
 use callsheet_run::{Body, Disk, PackLimits, Packed, PackedFile, Packing, Prefetched, Progress, Want};
 
-use crate::world::{World, id, names, not_tested, pack, quickly, unreadable};
+use callsheet_mock::{as_user, not_tested};
+
+use crate::world::{World, id, names, pack, quickly, unreadable};
 
 fn text(path: &str, text: &str) -> PackedFile {
     PackedFile { path: path.into(), body: Body::Text(Text::from(text)) }
@@ -152,20 +154,18 @@ fn the_packed_directory_itself_may_be_a_link() {
 }
 
 #[test]
-fn what_may_not_be_read_is_said() {
-    let world = World::new();
-    world.write("project/closed/file", "text");
-    world.write("project/open/secret", "text");
-    fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o000)).unwrap();
-    fs::set_permissions(world.at("project/open/secret"), fs::Permissions::from_mode(0o000)).unwrap();
-    if fs::read(world.at("project/open/secret")).is_ok() {
-        not_tested("this user may read every file; run the tests as another one");
-    } else {
+fn unreadable_file_is_reported() {
+    as_user(|| {
+        let world = World::new();
+        world.write("project/closed/file", "text");
+        world.write("project/open/secret", "text");
+        fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(world.at("project/open/secret"), fs::Permissions::from_mode(0o000)).unwrap();
         let whole = world.pack(".").unwrap().unwrap();
         assert_eq!(whole.files, [left_out("open/secret", NoText::Unreadable, 0)]);
         assert_eq!((whole.listing.left_out, whole.listing.not_entered), (0, 1));
-    }
-    fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    });
 }
 
 #[test]

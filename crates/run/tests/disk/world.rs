@@ -1,7 +1,6 @@
 //! A place to try things in, and shorter words for the questions.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -115,11 +114,6 @@ pub(crate) fn unreadable<T>(why: &str) -> Result<T, SourceError> {
 pub(crate) fn names(listing: &Listing) -> Vec<String> {
     let name = |entry: &Entry| format!("{}{}", entry.path, if entry.dir { "/" } else { "" });
     listing.entries.iter().map(name).collect()
-}
-
-/// Not `eprintln`: the test runner would keep it to itself.
-pub(crate) fn not_tested(why: &str) {
-    io::stderr().write_all(format!("\nNOT TESTED: {why}\n").as_bytes()).unwrap();
 }
 
 /// Fails instead of hanging when `work` waits for something.

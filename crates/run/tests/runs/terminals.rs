@@ -11,7 +11,7 @@ use callsheet_core::agent::{Agent, By, Dialog, Terminal};
 use callsheet_core::deliver::{Act, Handover, by_file_line, deliver};
 use callsheet_core::request::Layout;
 use callsheet_core::{Builtin, Library, find_agent};
-use callsheet_mock::{Cli, Room, Script, Step, not_tested, on_loopback};
+use callsheet_mock::{Cli, Room, Script, Step, missing, on_loopback};
 use callsheet_run::{
     Limits, Pane, PerformError, Performed, Performing, Server, Stop, TerminalError, Tmux, perform,
 };
@@ -21,7 +21,7 @@ use crate::support::{AGENT, assert_nothing_left, git, mark};
 fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
-        not_tested("terminals: tmux is not installed");
+        missing("terminals: tmux is not installed");
     }
     there
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use callsheet_core::record::{Digest, Stream};
-use callsheet_mock::{Postgres, not_tested};
+use callsheet_mock::{Postgres, missing, not_tested};
 use callsheet_store::{Error, Head, Ledger, Place, Scope, export, new_id, read_export};
 
 use crate::World;
@@ -158,7 +158,7 @@ fn a_writer_that_is_killed_loses_nothing_that_it_said_it_wrote() {
 fn postgres_can_lose_its_writers_and_its_power() {
     let server = match Postgres::start() {
         Ok(server) => server,
-        Err(why) => return not_tested(&format!("a crash of PostgreSQL: {why}")),
+        Err(why) => return missing(&format!("a crash of PostgreSQL: {why}")),
     };
     let place = Place::Postgres(server.url());
     killed_again_and_again(&place, times(20, 500), 200_000);

@@ -9,7 +9,7 @@ mod prompts;
 mod raw;
 mod suite;
 
-use callsheet_mock::{Postgres, not_tested};
+use callsheet_mock::{Postgres, missing};
 use callsheet_store::{Ledger, Place};
 
 /// An engine that hands out empty ledgers.
@@ -61,6 +61,6 @@ fn on_postgres() {
             let world = World::Postgres(server);
             SUITE.iter().for_each(|test| test(&world));
         }
-        Err(why) => not_tested(&format!("the ledger on PostgreSQL: {why}")),
+        Err(why) => missing(&format!("the ledger on PostgreSQL: {why}")),
     }
 }
