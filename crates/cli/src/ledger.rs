@@ -41,6 +41,11 @@ impl App<'_> {
         Ledger::open(&self.place()?).map_err(failure)
     }
 
+    /// A ledger that is there, to read it alone.
+    pub(crate) fn read_ledger(&self) -> Result<Ledger, Failure> {
+        Ledger::read(&self.place()?).map_err(failure)
+    }
+
     /// A ledger to write to, made where there is none.
     pub(crate) fn create_ledger(&self) -> Result<Ledger, Failure> {
         let place = self.place()?;

@@ -122,6 +122,7 @@ codes! {
     VerifyMismatch "verify/mismatch" "A recorded prompt is not what its request and its sources give.",
     VerifySecret "verify/secret" "A prompt was delivered with values that are not kept, and that were not given.",
     VerifyEngine "verify/engine" "A recorded prompt was made by another version of the engine.",
+    ClockWrong "clock/wrong" "The clock tells a time that cannot be right, so nothing is removed because of its age.",
     OverrideRefused "override/refused" "A file overrides what is controlled by the pipeline.",
 }
 

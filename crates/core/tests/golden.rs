@@ -47,6 +47,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::FlowRefused,
     Code::FuzzDangling,
     Code::FuzzEngine,
+    Code::ClockWrong,
     Code::FuzzEscapes,
     Code::InputLeftOut,
     Code::InputNotFound,

@@ -347,7 +347,8 @@ impl Running<'_> {
         let now = Instant::now();
         // One that ended by itself was not stopped, whatever is left of it.
         if self.ended.is_none() && self.news.is_none() {
-            let late = self.job.limits.deadline.is_some_and(|deadline| now >= self.begun + deadline);
+            let late =
+                self.job.limits.deadline.is_some_and(|deadline| now.duration_since(self.begun) >= deadline);
             let why = if self.job.stop.is_stopped() {
                 Some(Ended::Stopped)
             } else {

@@ -1,45 +1,112 @@
-//! The clock, and ids that follow it.
+//! The clock, and ids that follow it. A clock can be set to any time: nothing here fails because of it.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use callsheet_core::record::Id;
-use uuid::Uuid;
+use uuid::{ContextV7, Timestamp, Uuid};
 
-/// Now, in UTC: `2026-01-31T12:00:00.000000Z`. Two such texts compare as the times do.
+/// Now, in UTC: `2026-01-31T12:00:00.000000Z`. Two such texts compare as the times do: a year has four digits, and a time
+/// before the year 0 or after 9999 is spelled as the [`FIRST`] or the [`LAST`] one.
 pub fn now() -> String {
-    // A clock before 1970 is set wrong, and it is better to record that than not to record.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    spelled(since.as_secs(), since.subsec_micros())
+    let (seconds, micros) = since_1970(SystemTime::now());
+    spelled(seconds, micros)
 }
 
-/// The time `days` days ago, spelled the same way.
-pub(crate) fn days_ago(days: u64) -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    spelled(since.as_secs().saturating_sub(days.saturating_mul(86_400)), since.subsec_micros())
+/// The time `days` days before `time`, spelled the same way; `None` if `time` is not spelled so.
+pub(crate) fn days_before(time: &str, days: u64) -> Option<String> {
+    let (seconds, micros) = read(time)?;
+    let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
+    Some(spelled(seconds.saturating_sub(span), micros))
 }
 
-/// An id that no other run has, and which sorts behind those that were made before it.
+/// The time `days` days after `time`, spelled the same way; `None` if `time` is not spelled so.
+pub(crate) fn days_after(time: &str, days: u64) -> Option<String> {
+    let (seconds, micros) = read(time)?;
+    let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
+    Some(spelled(seconds.saturating_add(span), micros))
+}
+
+/// Whether a clock that tells this time can be right: not if that is before there was a callsheet, or the last time of all.
+pub(crate) fn is_possible(time: &str) -> bool {
+    time > "2020" && time < LAST && read(time).is_some()
+}
+
+/// An id that no other run has, and which sorts behind those that were made before it, as far as the clock allows.
 pub fn new_id() -> Option<Id> {
-    Id::parse(&Uuid::now_v7().to_string())
+    static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+    let (seconds, micros) = since_1970(SystemTime::now());
+    // An id has 48 bits for milliseconds since 1970; a time outside of them is the first or the last.
+    let seconds = seconds.clamp(1, (1 << 48) / 1000 - 1).unsigned_abs();
+    let context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    Id::parse(&Uuid::new_v7(Timestamp::from_unix(&*context, seconds, micros * 1000)).to_string())
 }
 
-fn spelled(seconds: u64, micros: u32) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+const DAY: i64 = 86_400;
+
+/// The first time that is spelled, and its seconds since 1970.
+const FIRST: &str = "0000-01-01T00:00:00.000000Z";
+const FIRST_SECOND: i64 = -62_167_219_200;
+/// The last time that is spelled, and its seconds since 1970.
+const LAST: &str = "9999-12-31T23:59:59.999999Z";
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// Seconds since 1970, which are negative before, and microseconds from there on.
+fn since_1970(time: SystemTime) -> (i64, u32) {
+    let seconds = |span: std::time::Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (seconds(after), after.subsec_micros()),
+        Err(before) => {
+            let before = before.duration();
+            match before.subsec_micros() {
+                0 => (-seconds(before), 0),
+                micros => (-seconds(before) - 1, 1_000_000 - micros),
+            }
+        }
+    }
+}
+
+fn spelled(seconds: i64, micros: u32) -> String {
+    if seconds < FIRST_SECOND {
+        return FIRST.into();
+    }
+    if seconds > LAST_SECOND {
+        return LAST.into();
+    }
+    let (days, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     // Years that begin in March have their odd day at the end; 400 of them are 146,097 days.
     let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
     let date = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
+    let year = era * 400 + year + i64::from(month <= 2);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
+/// The other way: `None` unless the text is what [`spelled`] gives.
+fn read(time: &str) -> Option<(i64, u32)> {
+    let number = |from: usize, to: usize| {
+        let digits = time.get(from..to).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse::<i64>().ok()
+    };
+    let (year, month, date) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second, micros) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 26)?);
+    let march = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (march.div_euclid(400), march.rem_euclid(400));
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + date - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let found = (days * DAY + hour * 3600 + minute * 60 + second, u32::try_from(micros).ok()?);
+    (spelled(found.0, found.1) == time).then_some(found)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -50,9 +117,83 @@ mod tests {
             (951_782_400, "2000-02-29T00:00:00.000000Z"),
             (4_107_542_400, "2100-03-01T00:00:00.000000Z"),
             (1_798_761_599, "2026-12-31T23:59:59.000000Z"),
+            (-1, "1969-12-31T23:59:59.000000Z"),
+            (-2_203_891_200, "1900-03-01T00:00:00.000000Z"),
+            (-2_203_891_201, "1900-02-28T23:59:59.000000Z"),
+            (FIRST_SECOND, FIRST),
+            (FIRST_SECOND - 1, FIRST),
+            (i64::MIN, FIRST),
+            (LAST_SECOND, "9999-12-31T23:59:59.000000Z"),
+            (LAST_SECOND + 1, LAST),
+            (i64::MAX, LAST),
         ];
         for (seconds, text) in cases {
             assert_eq!(spelled(seconds, 0), text);
         }
+    }
+
+    /// Seconds from every part of the range of a clock, in order.
+    fn seconds() -> Vec<i64> {
+        let mut all = vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
+        for edge in [FIRST_SECOND, LAST_SECOND, 0, 1 << 31, 1 << 32, (1 << 48) / 1000] {
+            all.extend((-3..=3).map(|by| edge + by));
+        }
+        // A step that is prime, so that all times of the day and all days of the year are met.
+        all.extend((FIRST_SECOND - 1_000_000_007..LAST_SECOND + 1_000_000_007).step_by(7_654_337));
+        all.extend((0..63).flat_map(|bits| [1_i64 << bits, -(1_i64 << bits)]));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn times_compare_as_texts_for_every_clock() {
+        let all = seconds();
+        assert!(all.len() > 40_000, "{}", all.len());
+        let texts: Vec<String> = all.iter().map(|seconds| spelled(*seconds, 5)).collect();
+        assert!(texts.iter().all(|text| text.len() == FIRST.len()));
+        assert!(texts.windows(2).all(|two| two[0] <= two[1]));
+        for (seconds, text) in all.iter().zip(&texts) {
+            let inside = (FIRST_SECOND..=LAST_SECOND).contains(seconds);
+            assert_eq!(read(text), Some(if inside { (*seconds, 5) } else { read(text).unwrap() }));
+            let day_before = days_before(text, 1).unwrap();
+            assert!(day_before < *text || text == FIRST, "{text}");
+            assert!(days_after(text, 1).unwrap() > *text || text.as_str() > "9999-12-30", "{text}");
+            assert_eq!(days_before(text, u64::MAX).unwrap(), FIRST);
+        }
+        for odd in [
+            "",
+            "now",
+            "10000-01-01T00:00:00.000000Z",
+            "2026-02-30T00:00:00.000000Z",
+            "2026-1-01T00:00:00.000000Z",
+        ] {
+            assert_eq!((read(odd), days_before(odd, 1), is_possible(odd)), (None, None, false), "{odd}");
+        }
+    }
+
+    #[test]
+    fn every_time_of_the_system_is_spelled() {
+        for span in [0, 1, 500_000, 999_999, 1_000_000, 1_500_000, 86_400_000_000, 1 << 60] {
+            let span = Duration::from_micros(span);
+            let (Some(after), Some(before)) = (UNIX_EPOCH.checked_add(span), UNIX_EPOCH.checked_sub(span))
+            else {
+                continue;
+            };
+            let spelled = |time| {
+                let (seconds, micros) = since_1970(time);
+                assert!(micros < 1_000_000);
+                spelled(seconds, micros)
+            };
+            assert!(spelled(before) <= spelled(UNIX_EPOCH) && spelled(UNIX_EPOCH) <= spelled(after));
+            let exact = i128::from(since_1970(before).0) * 1_000_000 + i128::from(since_1970(before).1);
+            assert_eq!(exact, -i128::try_from(span.as_micros()).unwrap());
+        }
+    }
+
+    #[test]
+    fn ids_follow_each_other() {
+        let ids: Vec<Id> = (0..1000).map(|_| new_id().unwrap()).collect();
+        assert!(ids.windows(2).all(|two| two[0] < two[1]));
     }
 }

@@ -17,6 +17,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::error::Error;
 use crate::migrate::Migration;
 use crate::private::private_file;
+use crate::reading::{Found, Way, find, way};
 use crate::row::{Param, Row, Value};
 
 /// Which database.
@@ -28,12 +29,13 @@ pub enum Engine {
 
 /// An open database.
 pub(crate) enum Db {
-    Sqlite(Connection),
+    Sqlite(Connection, Option<Box<Found>>),
     Postgres(Box<Postgres>),
 }
 
 pub(crate) struct Postgres {
     url: String,
+    to_read: bool,
     client: Client,
     prepared: BTreeMap<&'static str, Statement>,
     in_transaction: bool,
@@ -69,7 +71,7 @@ pub fn sqlite_version() -> &'static str {
 impl Db {
     pub(crate) fn memory() -> Result<Self, Error> {
         new_enough(rusqlite::version_number())?;
-        Ok(Self::Sqlite(Connection::open_in_memory()?))
+        Ok(Self::Sqlite(Connection::open_in_memory()?, None))
     }
 
     /// Opens a file, which is made if `create` says so. Nobody but its owner can read it, whatever the umask is.
@@ -81,7 +83,7 @@ impl Db {
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.busy_timeout(PATIENCE)?;
-        let mut db = Self::Sqlite(connection);
+        let mut db = Self::Sqlite(connection, None);
         // A database that came with a cloned repository must not run anything of its own.
         // Records and packed texts take one to three KB each: of smaller pages a quarter would stay empty.
         db.batch("PRAGMA page_size = 8192")?;
@@ -97,22 +99,62 @@ impl Db {
         Ok(db)
     }
 
+    /// Opens a file to read it. Nothing is written: neither the file, nor its mode, nor anything beside it, unless SQLite
+    /// can have there what it needs to read beside a writer, and takes it away again.
+    pub(crate) fn sqlite_to_read(path: &Path) -> Result<Self, Error> {
+        new_enough(rusqlite::version_number())?;
+        let mut found = find(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let (read_only, read_write) = (OpenFlags::SQLITE_OPEN_READ_ONLY, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        let connection = match way(&mut found)? {
+            Way::Beside => Connection::open_with_flags(&found.path, flags | read_write)?,
+            Way::Frozen(uri) => {
+                Connection::open_with_flags(uri, flags | read_only | OpenFlags::SQLITE_OPEN_URI)?
+            }
+            Way::Copied(copy) => Connection::open_with_flags(copy, flags | read_write)?,
+        };
+        connection.busy_timeout(PATIENCE)?;
+        let mut db = Self::Sqlite(connection, Some(Box::new(found)));
+        db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
+        // What is sorted may not find a place on the disk.
+        db.batch("PRAGMA temp_store = MEMORY")?;
+        Ok(db)
+    }
+
     pub(crate) fn postgres(url: &str) -> Result<Self, Error> {
-        let client = connect(url)?;
+        Self::connected(url, false)
+    }
+
+    /// Connects without making anything: for users who may only read, and servers that are copies.
+    pub(crate) fn postgres_to_read(url: &str) -> Result<Self, Error> {
+        Self::connected(url, true)
+    }
+
+    fn connected(url: &str, to_read: bool) -> Result<Self, Error> {
+        let client = connect(url, to_read)?;
         let (url, prepared) = (url.to_owned(), BTreeMap::new());
-        Ok(Self::Postgres(Box::new(Postgres { url, client, prepared, in_transaction: false })))
+        Ok(Self::Postgres(Box::new(Postgres { url, to_read, client, prepared, in_transaction: false })))
+    }
+
+    /// What people call the place.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Sqlite(_, Some(found)) => found.path.display().to_string(),
+            Self::Sqlite(..) => "this file".into(),
+            Self::Postgres(_) => "this PostgreSQL database".into(),
+        }
     }
 
     pub(crate) fn engine(&self) -> Engine {
         match self {
-            Self::Sqlite(_) => Engine::Sqlite,
+            Self::Sqlite(..) => Engine::Sqlite,
             Self::Postgres(_) => Engine::Postgres,
         }
     }
 
     pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
         match self {
-            Self::Sqlite(connection) => {
+            Self::Sqlite(connection, _) => {
                 let mut statement = connection.prepare_cached(sql)?;
                 Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
             }
@@ -125,7 +167,7 @@ impl Db {
 
     pub(crate) fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         match self {
-            Self::Sqlite(connection) => {
+            Self::Sqlite(connection, file) => {
                 let mut statement = connection.prepare_cached(sql)?;
                 let width = statement.column_count();
                 let mut rows = statement.query(rusqlite::params_from_iter(params))?;
@@ -135,7 +177,10 @@ impl Db {
                         (0..width).map(|at| row.get_ref(at).map(of_sqlite)).collect();
                     found.push(Row(values?.into_iter()));
                 }
-                Ok(found)
+                match file {
+                    Some(file) if file.has_changed() => Err(Error::Locked),
+                    _ => Ok(found),
+                }
             }
             Self::Postgres(postgres) => {
                 let (client, statement) = postgres.ready(sql)?;
@@ -148,7 +193,7 @@ impl Db {
     /// Statements without parameters or answers.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Error> {
         match self {
-            Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Self::Sqlite(connection, _) => Ok(connection.execute_batch(sql)?),
             Self::Postgres(postgres) => Ok(postgres.open()?.batch_execute(sql)?),
         }
     }
@@ -157,7 +202,7 @@ impl Db {
     pub(crate) fn alone<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         self.begin("BEGIN IMMEDIATE", "BEGIN")?;
         let done = match self {
-            Self::Sqlite(_) => Ok(()),
+            Self::Sqlite(..) => Ok(()),
             // Held until the end of the transaction, so that numbers are given in the order of the commits.
             Self::Postgres(_) => self.batch(&format!("SELECT pg_advisory_xact_lock({WRITERS})")),
         };
@@ -172,7 +217,7 @@ impl Db {
 
     fn begin(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), Error> {
         match self {
-            Self::Sqlite(_) => self.execute(sqlite, &[]).map(drop)?,
+            Self::Sqlite(..) => self.execute(sqlite, &[]).map(drop)?,
             Self::Postgres(_) => self.batch(postgres)?,
         }
         self.set_in_transaction(true);
@@ -183,7 +228,7 @@ impl Db {
     pub(crate) fn end<T>(&mut self, done: Result<T, Error>) -> Result<T, Error> {
         let done = done.and_then(|value| {
             match self {
-                Self::Sqlite(_) => self.execute("COMMIT", &[]).map(drop)?,
+                Self::Sqlite(..) => self.execute("COMMIT", &[]).map(drop)?,
                 Self::Postgres(_) => self.batch("COMMIT")?,
             }
             Ok(value)
@@ -204,7 +249,7 @@ impl Db {
 
     pub(crate) fn has_schema(&mut self) -> Result<bool, Error> {
         let sql = match self {
-            Self::Sqlite(_) => "SELECT 1 FROM sqlite_schema LIMIT 1",
+            Self::Sqlite(..) => "SELECT 1 FROM sqlite_schema LIMIT 1",
             Self::Postgres(_) => {
                 "SELECT 1::bigint FROM information_schema.tables WHERE table_schema = current_schema() LIMIT 1"
             }
@@ -242,7 +287,7 @@ impl Db {
     /// Which of these blobs are there.
     pub(crate) fn known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, Error> {
         match self {
-            Self::Sqlite(connection) => {
+            Self::Sqlite(connection, _) => {
                 // One transaction for all of them: each would lock and unlock the file. It ends when it is dropped.
                 let _look =
                     connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
@@ -298,8 +343,12 @@ impl Db {
 /// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
 const WRITERS: u32 = 7_161_947;
 
-fn connect(url: &str) -> Result<Client, Error> {
+fn connect(url: &str, to_read: bool) -> Result<Client, Error> {
     let mut client = Client::connect(url, NoTls)?;
+    if to_read {
+        client.batch_execute("SET default_transaction_read_only = on; SET search_path = callsheet")?;
+        return Ok(client);
+    }
     client.batch_execute(
         "SET synchronous_commit = on; SET lock_timeout = '20s'; SET search_path = callsheet",
     )?;
@@ -317,7 +366,7 @@ impl Postgres {
     /// A connection that is not closed; in the middle of a transaction there is no second one.
     fn open(&mut self) -> Result<&mut Client, Error> {
         if self.client.is_closed() && !self.in_transaction {
-            self.client = connect(&self.url)?;
+            self.client = connect(&self.url, self.to_read)?;
             self.prepared.clear();
         }
         Ok(&mut self.client)

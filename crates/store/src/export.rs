@@ -54,6 +54,9 @@ const VERSION: u32 = 1;
 /// Longer than any line that is written; a text is the longest.
 const MOST_LINE: u64 = 1 << 33;
 
+/// Longer than any first line.
+const MOST_FIRST: u64 = 1 << 12;
+
 struct Writer<'w> {
     out: &'w mut dyn Write,
     hash: Sha256,
@@ -161,39 +164,47 @@ pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, Error> {
     Ok(ledger)
 }
 
-/// Adds what an export holds: all of it or, if anything is wrong with the file, nothing.
+/// Adds what an export holds: all of it or, if anything is wrong with the file, nothing. A file is right only if
+/// [`export`] could have written it, byte for byte.
 pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<Imported, Error> {
     let mut lines = Lines { file, hash: Sha256::new(), number: 0 };
-    let Some(FileLine::CallsheetExport { version, all, seq, chain }) = lines.next()? else {
+    let Ok(Some(FileLine::CallsheetExport { version, all, seq, chain })) = lines.next(MOST_FIRST) else {
         return Err(Error::damaged("this is no export of callsheet"));
     };
     if version > VERSION {
         return Err(Error::Newer { found: version.into(), known: VERSION.into() });
     }
     let target = Head { seq, chain };
+    let mut form = Form { all, target, ..Form::new() };
     ledger.alone(|db, zip| {
         let empty = head(db)?.seq == 0;
         let mut importer =
             Importer { whole: empty && all, known: BTreeMap::new(), done: Imported::default() };
         loop {
-            match lines.next()? {
+            match lines.next(MOST_LINE)? {
                 Some(FileLine::Blob { sha256: digest, text }) => {
                     if sha256(&[text.as_bytes()]) != digest {
                         return Err(lines.wrong(format!("blob {digest}: its text has another SHA-256")));
                     }
+                    form.blob(digest).map_err(|why| lines.wrong(why))?;
                     put_blobs(db, zip, &BTreeMap::from([(digest, text)]), BTreeMap::new())?;
                 }
                 Some(FileLine::Record(record)) => {
-                    check(&record).map_err(|why| lines.wrong(why))?;
+                    check(&record, &mut form).map_err(|why| lines.wrong(why))?;
                     if importer.wants(db, &record)? {
                         add(db, zip, &record)?;
                         importer.added(&record);
                     }
                 }
-                Some(FileLine::End { .. }) => break,
-                Some(FileLine::CallsheetExport { .. }) | None => {
-                    return Err(lines.wrong("it ends too early".into()));
+                Some(FileLine::End { .. }) => {
+                    form.end().map_err(|why| lines.wrong(why))?;
+                    lines.end()?;
+                    break;
                 }
+                Some(FileLine::CallsheetExport { .. }) => {
+                    return Err(lines.wrong("a second export begins".into()));
+                }
+                None => return Err(lines.wrong("it ends too early".into())),
             }
         }
         let mut done = importer.done;
@@ -212,10 +223,10 @@ struct Lines<'f> {
 }
 
 impl Lines<'_> {
-    /// The next line; the last one is checked against all before it.
-    fn next(&mut self) -> Result<Option<FileLine>, Error> {
+    /// The next line, spelled as it is written; the last one is checked against all before it.
+    fn next(&mut self, most: u64) -> Result<Option<FileLine>, Error> {
         let mut text = String::new();
-        let read = io::Read::take(&mut *self.file, MOST_LINE).read_line(&mut text);
+        let read = io::Read::take(&mut *self.file, most).read_line(&mut text);
         read.map_err(|error| self.wrong(error.to_string()))?;
         if text.is_empty() {
             return Ok(None);
@@ -224,6 +235,10 @@ impl Lines<'_> {
         self.hash.update(text.as_bytes());
         self.number += 1;
         let line = serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))?;
+        let written = serde_json::to_string(&line).map_err(|error| self.wrong(error.to_string()))?;
+        if text.strip_suffix('\n') != Some(&written) {
+            return Err(self.wrong("an export spells it in another way".into()));
+        }
         if let FileLine::End { lines, sha256 } = line
             && (lines + 1 != self.number || sha256 != before)
         {
@@ -232,19 +247,109 @@ impl Lines<'_> {
         Ok(Some(line))
     }
 
+    /// Whether nothing is left.
+    fn end(&mut self) -> Result<(), Error> {
+        let rest = self.file.fill_buf().map(<[u8]>::len);
+        match rest.map_err(|error| self.wrong(error.to_string()))? {
+            0 => Ok(()),
+            _ => Err(self.wrong("there is more after the end".into())),
+        }
+    }
+
     fn wrong(&self, why: String) -> Error {
         Error::damaged(format!("line {} of the export: {why}", self.number))
     }
 }
 
+/// What the lines of an export are like together: texts in order, then records in order, and every text that a record
+/// needs. An export of a whole ledger has all records up to its head, one of a run has its records and texts alone.
+struct Form {
+    all: bool,
+    target: Head,
+    /// The last record, which the next one follows.
+    last: Head,
+    run: Option<Id>,
+    /// Texts that no record has needed yet.
+    blobs: BTreeSet<Digest>,
+    needed: BTreeSet<Digest>,
+}
+
+impl Form {
+    fn new() -> Self {
+        let none = Head { seq: 0, chain: Digest::ZERO };
+        Self {
+            all: false,
+            target: none,
+            last: none,
+            run: None,
+            blobs: BTreeSet::new(),
+            needed: BTreeSet::new(),
+        }
+    }
+
+    fn blob(&mut self, digest: Digest) -> Result<(), String> {
+        if self.last.seq > 0 {
+            return Err(format!("blob {digest} is not before the records"));
+        }
+        if self.blobs.last().is_some_and(|last| *last >= digest) {
+            return Err(format!("blob {digest} is not in order"));
+        }
+        self.blobs.insert(digest);
+        Ok(())
+    }
+
+    fn record(&mut self, record: &RecordLine, event: Option<&Event>) -> Result<(), String> {
+        let place = format!("record {}", record.seq);
+        if record.seq <= self.last.seq || record.seq > self.target.seq {
+            return Err(format!("{place} is not in order"));
+        }
+        let is_next = record.seq == self.last.seq + 1;
+        if self.all && !is_next || is_next && record.before != self.last.chain {
+            return Err(format!("{place} does not follow the record before it"));
+        }
+        if !self.all && self.last.seq > 0 && record.run != self.run {
+            return Err(format!("{place} is not about the run that the export is of"));
+        }
+        if let Some(Event::Composed(composed)) = event {
+            if record.run.as_ref() != Some(&composed.run.id) {
+                return Err(format!("{place} is about another run than it says"));
+            }
+            self.needed.extend(blobs_of(composed).map_err(|lost| format!("{place}: {lost}"))?);
+        } else if !self.all && self.last.seq == 0 {
+            return Err(format!("{place} is not that of a prompt"));
+        }
+        self.run.clone_from(&record.run);
+        self.last = Head { seq: record.seq, chain: record.chain };
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if let Some(missing) = self.needed.difference(&self.blobs).next() {
+            return Err(format!("blob {missing} is missing"));
+        }
+        if !self.all && self.blobs.len() > self.needed.len() {
+            return Err("it has texts that the run does not need".into());
+        }
+        let at_head = self.all || self.last.seq == self.target.seq;
+        match self.all {
+            _ if at_head && self.last != self.target => {
+                Err("its records do not lead to the head that it names".into())
+            }
+            false if self.last.seq == 0 => Err("it has no record".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Whether a record is what its digest and its link say.
-fn check(record: &RecordLine) -> Result<(), String> {
+fn check(record: &RecordLine, form: &mut Form) -> Result<(), String> {
     let place = format!("record {}", record.seq);
+    let mut event = None;
     if let Some(payload) = &record.payload {
         if sha256(&[payload.as_bytes()]) != record.payload_sha256 {
             return Err(format!("{place}: its payload has another SHA-256"));
         }
-        Event::read(&record.kind, payload).map_err(|why| format!("{place}: {why}"))?;
+        event = Some(Event::read(&record.kind, payload).map_err(|why| format!("{place}: {why}"))?);
     }
     let link = callsheet_core::record::Link {
         seq: record.seq,
@@ -254,10 +359,10 @@ fn check(record: &RecordLine) -> Result<(), String> {
         at: &record.at,
         payload: record.payload_sha256,
     };
-    match link.after(&record.before) == record.chain {
-        true => Ok(()),
-        false => Err(format!("{place}: its link in the chain is broken")),
+    if link.after(&record.before) != record.chain {
+        return Err(format!("{place}: its link in the chain is broken"));
     }
+    form.record(record, event.as_ref())
 }
 
 struct Importer {

@@ -1,17 +1,20 @@
 //! Retention: runs that nobody wants to keep leave their links in the chain, and take what only they needed with them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::record::{Digest, Event, Id, Removed, blobs_of, sha256};
+use callsheet_core::flow;
+use callsheet_core::record::{Digest, Event, Id, Launch, Removed, blobs_of, sha256};
+use serde_json::Value;
 
-use crate::clock::{days_ago, now};
+use crate::clock::{days_after, days_before, is_possible, now};
 use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Ledger, append};
-use crate::read::{Filter, RunRow, runs};
+use crate::read::{Filter, RunRow, records_of, records_of_flow, runs};
 use crate::row::Param;
 
-/// Which runs stay. A run that either rule keeps stays, and so does every run that it retries or continues.
+/// Which runs stay. A run that either rule keeps stays, and so do an unfinished run, a run of a flow that has not ended,
+/// and every run that one of these retries or continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Those of the last days.
@@ -24,23 +27,29 @@ pub struct Retention {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     pub runs: Vec<Id>,
+    /// Runs that neither rule keeps and that stay because they, or their flows, have not ended.
+    pub unfinished: Vec<Id>,
+    /// The clock cannot be right, so no run was removed because of its age.
+    pub clock_is_wrong: bool,
     pub records: u64,
     pub blobs: u64,
     pub bytes: u64,
-    /// The record that says so; none where there was nothing to remove.
+    /// The record that says so; `None` if there was nothing to remove.
     pub seq: Option<u64>,
 }
 
 impl Ledger {
-    /// The runs that `retention` does not keep. One that was handed to an agent and has not ended stays.
-    pub fn expired(&mut self, retention: Retention) -> Result<Vec<Id>, Error> {
-        expired(&mut self.db, retention)
+    /// What [`Self::sweep`] would remove.
+    pub fn expired(&mut self, retention: Retention) -> Result<Swept, Error> {
+        self.still(|ledger| expired(&mut ledger.db, retention, &now()))
     }
 
-    /// Removes what `retention` does not keep, and appends a record that says so.
+    /// Removes what `retention` does not keep, and appends a record that says so. What is removed is decided in the
+    /// transaction that removes it, so no run that is recorded meanwhile is lost.
     pub fn sweep(&mut self, retention: Retention) -> Result<Swept, Error> {
         let swept = self.alone(|db, zip| {
-            let mut swept = Swept { runs: expired(db, retention)?, ..Swept::default() };
+            let at = now();
+            let mut swept = expired(db, retention, &at)?;
             if swept.runs.is_empty() {
                 return Ok(swept);
             }
@@ -62,27 +71,39 @@ impl Ledger {
             let removed = Removed { why: rule(retention), runs: swept.runs.clone(), records, blobs, bytes };
             let event = Event::Removed(removed);
             let payload = event.payload().map_err(Error::Failed)?;
-            let (at, sha256) = (now(), sha256(&[payload.as_bytes()]));
+            let sha256 = sha256(&[payload.as_bytes()]);
             let draft =
                 Draft { run: None, flow: None, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
             swept.seq = Some(append(db, zip, &draft)?);
             Ok(swept)
         })?;
         if swept.seq.is_some() {
-            self.db.shrink()?;
+            match self.db.shrink() {
+                // The runs are removed. The next sweep gives the room back.
+                Err(Error::Locked) => {}
+                done => done?,
+            }
         }
         Ok(swept)
     }
 }
 
-fn expired(db: &mut Db, retention: Retention) -> Result<Vec<Id>, Error> {
+fn expired(db: &mut Db, retention: Retention, now: &str) -> Result<Swept, Error> {
     let rows = runs(db, &Filter { limit: usize::MAX, ..Filter::default() })?;
-    let since = retention.days.map(days_ago);
+    let right = right_times(&rows, now);
+    let ages = trusted_times(&rows, &right, now);
+    let since = retention.days.and_then(|days| days_before(now, days));
+    let clock_is_wrong = retention.days.is_some() && !rows.is_empty() && is_wrong(&rows, &right, now);
+    let mut swept = Swept { clock_is_wrong, ..Swept::default() };
+    let mut flows = BTreeMap::new();
     let mut kept = BTreeSet::new();
-    for (at, row) in rows.iter().enumerate() {
-        let young = since.as_ref().is_some_and(|since| row.run.started >= *since);
-        if young || retention.last.is_some_and(|last| at < last) || is_running(db, row)? {
+    for (at, (row, started)) in rows.iter().zip(ages).enumerate() {
+        let young = clock_is_wrong || since.as_deref().is_some_and(|since| started >= since);
+        if young || retention.last.is_some_and(|last| at < last) {
             kept.insert(row.run.id.clone());
+        } else if is_unfinished(db, row, &mut flows)? {
+            kept.insert(row.run.id.clone());
+            swept.unfinished.push(row.run.id.clone());
         }
     }
     // The newest first, so a parent comes after all who point at it.
@@ -91,15 +112,105 @@ fn expired(db: &mut Db, retention: Retention) -> Result<Vec<Id>, Error> {
             kept.insert(parent.clone());
         }
     }
-    Ok(rows.into_iter().map(|row| row.run.id).filter(|id| !kept.contains(id)).collect())
+    swept.runs = rows.into_iter().map(|row| row.run.id).filter(|id| !kept.contains(id)).collect();
+    Ok(swept)
 }
 
-fn is_running(db: &mut Db, row: &RunRow) -> Result<bool, Error> {
-    if row.ended.is_some() {
-        return Ok(false);
+/// Which runs have a time that can be right. Numbers are given in order and clocks are not: a time that is impossible, before
+/// that of an earlier run, or after `now` is wrong.
+fn right_times(rows: &[RunRow], now: &str) -> Vec<bool> {
+    let mut latest = "";
+    let mut right = vec![false; rows.len()];
+    // The newest come first.
+    for (row, right) in rows.iter().zip(&mut right).rev() {
+        let started = row.run.started.as_str();
+        *right = is_possible(started) && started >= latest && started <= now;
+        if *right {
+            latest = started;
+        }
     }
-    let sql = "SELECT seq FROM records WHERE run = $1 AND kind = 'delivered' LIMIT 1";
-    Ok(!db.query(sql, &[Param::Text(row.run.id.as_str())])?.is_empty())
+    right
+}
+
+/// When each run started as far as it can be trusted: one whose time is wrong counts as one that started with the next run
+/// whose time is right, or now.
+fn trusted_times<'r>(rows: &'r [RunRow], right: &[bool], now: &'r str) -> Vec<&'r str> {
+    let mut next = now;
+    let times = rows.iter().zip(right).map(|(row, right)| {
+        if *right {
+            next = &row.run.started;
+        }
+        next
+    });
+    times.collect()
+}
+
+/// A step of time that is longer than this is not believed at once.
+const STEP_DAYS: u64 = 400;
+/// So long after such a step it is believed.
+const AFTER_DAYS: u64 = 7;
+
+/// Whether the clock cannot be right, as far as the ledger can tell: its time is impossible, or there is a long step of time
+/// before it or before the last runs.
+fn is_wrong(rows: &[RunRow], right: &[bool], now: &str) -> bool {
+    if !is_possible(now) {
+        return true;
+    }
+    let times = rows.iter().zip(right).filter(|(_, right)| **right).map(|(row, _)| row.run.started.as_str());
+    let mut later = now;
+    for time in times {
+        if days_before(now, AFTER_DAYS).is_some_and(|before| later < before.as_str()) {
+            return false;
+        }
+        if days_after(time, STEP_DAYS).is_some_and(|latest| later > latest.as_str()) {
+            return true;
+        }
+        later = time;
+    }
+    false
+}
+
+/// Whether more may be recorded of a run: its program was or will be started, and not all that is recorded afterwards is
+/// there; or its flow has not ended.
+fn is_unfinished(db: &mut Db, row: &RunRow, flows: &mut BTreeMap<String, bool>) -> Result<bool, Error> {
+    let id = &row.run.id;
+    let damaged = || Error::damaged(format!("run {id} has no record of its prompt"));
+    let sql = "SELECT kind FROM records WHERE run = $1 AND kind IN ('delivered', 'exit', 'observed')";
+    let mut kinds = BTreeSet::new();
+    for mut kind in db.query(sql, &[Param::Text(id.as_str())])? {
+        kinds.insert(kind.text("records.kind")?);
+    }
+    let composed = records_of(db, id, Some("composed"))?.into_iter().next().ok_or_else(damaged)?;
+    let Some(Event::Composed(composed)) = composed.event()? else { return Err(damaged()) };
+    let Some(Launch { flow, .. }) = &composed.launch else {
+        return Ok(kinds.contains("delivered") && !kinds.contains("exit"));
+    };
+    if !kinds.contains("exit") || !kinds.contains("observed") {
+        return Ok(true);
+    }
+    let Some(flow) = flow.get("flow").and_then(|flow| Id::parse(flow)) else { return Ok(false) };
+    if let Some(goes_on) = flows.get(flow.as_str()) {
+        return Ok(*goes_on);
+    }
+    let goes_on = !has_ended(db, &flow)?;
+    flows.insert(flow.to_string(), goes_on);
+    Ok(goes_on)
+}
+
+/// Whether nothing can happen any more in a flow. One that cannot be read goes on, so that nothing of it is removed.
+fn has_ended(db: &mut Db, flow: &Id) -> Result<bool, Error> {
+    let mut events = Vec::new();
+    for record in records_of_flow(db, flow)? {
+        if let Some(Event::Decided(decided)) = record.event()?
+            && let Ok(event) = serde_json::from_value::<flow::Event>(decided.detail)
+        {
+            events.push(event);
+        }
+    }
+    let Some(flow::Event::Started { more, .. }) = events.first() else { return Ok(false) };
+    let definition = more.get("definition").cloned().unwrap_or(Value::Null);
+    let Ok(definition) = serde_json::from_value::<flow::Flow>(definition) else { return Ok(false) };
+    Ok(flow::fold(&definition, &events).has_ended())
 }
 
 fn rule(retention: Retention) -> String {

@@ -10,7 +10,7 @@ use callsheet_core::{Text, Values};
 use crate::clock::now;
 use crate::db::{Db, Engine};
 use crate::error::Error;
-use crate::migrate::migrate;
+use crate::migrate::{check_readable, migrate};
 use crate::row::Param;
 
 /// Where a ledger is.
@@ -90,8 +90,24 @@ impl Ledger {
         }
     }
 
+    /// Opens a ledger that is there to read it. Nothing is changed, neither in it nor beside it, so it may lie where nothing
+    /// can be written, and have the schema of an older version.
+    pub fn read(place: &Place) -> Result<Self, Error> {
+        let mut db = match place {
+            Place::Sqlite(path) => Db::sqlite_to_read(path)?,
+            Place::Postgres(url) => Db::postgres_to_read(url)?,
+            Place::Memory => Db::memory()?,
+        };
+        check_readable(&mut db)?;
+        Self::around(db)
+    }
+
     fn new(mut db: Db) -> Result<Self, Error> {
         migrate(&mut db)?;
+        Self::around(db)
+    }
+
+    fn around(db: Db) -> Result<Self, Error> {
         let zip =
             zstd::bulk::Compressor::new(LEVEL).map_err(|error| Error::Failed(format!("zstd: {error}")))?;
         Ok(Self { db, zip, given: Values::default() })
@@ -130,6 +146,9 @@ impl Ledger {
         let zipped = self.zip_unknown(blobs)?;
         let Self { db, zip, .. } = self;
         db.alone(|db| {
+            if let Some(run) = run.filter(|_| !matches!(event, Event::Composed(_))) {
+                has_run(db, run)?;
+            }
             put_blobs(db, zip, blobs, zipped)?;
             // Inside of the transaction, so that times are in the order of the numbers.
             let at = now();
@@ -216,6 +235,12 @@ pub(crate) fn head(db: &mut Db) -> Result<Head, Error> {
     let rows = db.query("SELECT seq, chain FROM head", &[])?;
     let mut row = rows.into_iter().next().ok_or_else(|| Error::damaged("its head is gone"))?;
     Ok(Head { seq: number(row.int("head.seq")?), chain: row.digest("head.chain")? })
+}
+
+/// Nothing is appended to a run that retention has removed.
+fn has_run(db: &mut Db, run: &Id) -> Result<(), Error> {
+    let found = db.query("SELECT seq FROM runs WHERE id = $1", &[Param::Text(run.as_str())])?;
+    if found.is_empty() { Err(Error::NoRun(run.to_string())) } else { Ok(()) }
 }
 
 /// Numbers come from us and are never negative; one that was tampered with is none that follows another.

@@ -13,6 +13,7 @@ mod ledger;
 mod migrate;
 mod private;
 mod read;
+mod reading;
 mod row;
 mod verify;
 

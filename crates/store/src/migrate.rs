@@ -54,6 +54,17 @@ pub(crate) fn migrate(db: &mut Db) -> Result<(), Error> {
     db.check_schema(known)
 }
 
+/// Whether a ledger that is only read can be understood: its schema is ours, of this version or of an older one.
+pub(crate) fn check_readable(db: &mut Db) -> Result<(), Error> {
+    let known = migrations(db.engine());
+    let done = if db.has_schema()? { applied(db)? } else { Vec::new() };
+    if done.is_empty() {
+        return Err(Error::NotThere(db.name()));
+    }
+    check(&done, known)?;
+    db.check_schema(&known[..done.len()])
+}
+
 type Applied = (i64, String, String);
 
 fn applied(db: &mut Db) -> Result<Vec<Applied>, Error> {

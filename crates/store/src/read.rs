@@ -115,11 +115,7 @@ impl Ledger {
     }
 
     pub fn records_of(&mut self, run: &Id) -> Result<Vec<Record>, Error> {
-        let rows = self.db.query(
-            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE run = $1 ORDER BY seq",
-            &[Param::Text(run.as_str())],
-        )?;
-        rows.into_iter().map(record).collect()
+        records_of(&mut self.db, run, None)
     }
 
     /// What the records of a run come to, without reading all that its agent printed.
@@ -147,11 +143,7 @@ impl Ledger {
     }
 
     pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<Record>, Error> {
-        let rows = self.db.query(
-            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE flow = $1 ORDER BY seq",
-            &[Param::Text(flow.as_str())],
-        )?;
-        rows.into_iter().map(record).collect()
+        records_of_flow(&mut self.db, flow)
     }
 
     /// At most `limit` records with a number above `seq`, in order.
@@ -243,6 +235,24 @@ pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
         &wanted,
     )?;
     rows.into_iter().map(run_row).collect()
+}
+
+/// The records of a run; of one kind, if a kind is named.
+pub(crate) fn records_of(db: &mut Db, run: &Id, kind: Option<&str>) -> Result<Vec<Record>, Error> {
+    let rows = db.query(
+        "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+         WHERE run = $1 AND (CAST($2 AS TEXT) IS NULL OR kind = $2) ORDER BY seq",
+        &[Param::Text(run.as_str()), Param::maybe(kind)],
+    )?;
+    rows.into_iter().map(record).collect()
+}
+
+pub(crate) fn records_of_flow(db: &mut Db, flow: &Id) -> Result<Vec<Record>, Error> {
+    let rows = db.query(
+        "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE flow = $1 ORDER BY seq",
+        &[Param::Text(flow.as_str())],
+    )?;
+    rows.into_iter().map(record).collect()
 }
 
 pub(crate) fn records_after(db: &mut Db, seq: u64, limit: usize) -> Result<Vec<Record>, Error> {

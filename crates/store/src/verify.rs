@@ -17,10 +17,10 @@ pub enum Result {
     Damaged,
     /// A prompt is not what its request and its sources give.
     Differs,
-    /// Made by another version of the engine, and so not composed again.
-    OtherEngine,
     /// What is kept is right; what was delivered can be shown only by those who have its secret values.
     NeedsSecret,
+    /// Made by another version of the engine: what is kept is right, and it is not composed again.
+    OtherEngine,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,15 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub records: u64,
-    /// Runs whose prompts were composed again, or would have been.
+    /// Runs whose prompts were verified, with whatever result.
     pub runs: usize,
+    /// Those of them whose prompts were composed again and have the same bytes.
+    pub same: usize,
     pub blobs: usize,
+    /// Runs that need secret values, each with the names of these.
+    pub sealed: Vec<(Id, Vec<String>)>,
+    /// Runs that another version of the engine made, each with that version.
+    pub other_engines: Vec<(Id, u32)>,
     pub problems: Vec<Problem>,
     pub head: Head,
 }
@@ -156,7 +162,16 @@ impl Ledger {
     }
 
     fn nothing_checked(&mut self) -> std::result::Result<Checked, Error> {
-        Ok(Checked { records: 0, runs: 0, blobs: 0, problems: Vec::new(), head: self.head()? })
+        Ok(Checked {
+            records: 0,
+            runs: 0,
+            same: 0,
+            blobs: 0,
+            sealed: Vec::new(),
+            other_engines: Vec::new(),
+            problems: Vec::new(),
+            head: self.head()?,
+        })
     }
 
     /// The link that a record is tied to.
@@ -185,31 +200,43 @@ impl Ledger {
         checked.runs += 1;
         let place = format!("run {}", composed.run.id);
         let given = self.given.clone();
-        let finding = self.with_blobs(|blob| match verify(composed, blob)? {
-            Finding::Same => verify_sealed(composed, &given, blob),
-            finding => Ok(finding),
+        let findings = self.with_blobs(|blob| {
+            let finding = verify(composed, blob)?;
+            Ok(match finding {
+                Finding::Same => [Some(verify_sealed(composed, &given, blob)?), None],
+                // Which text was delivered can be told without composing, unless secret values are in it.
+                Finding::OtherEngine(_) => {
+                    let sealed = verify_sealed(composed, &given, blob)?;
+                    [Some(sealed).filter(|sealed| *sealed != finding), Some(finding)]
+                }
+                finding => [Some(finding), None],
+            })
         });
-        match checked.found(&place, finding)? {
-            Some(Finding::Differs { input, why }) => {
-                let what = input.map_or(why.clone(), |input| format!("{input}: {why}"));
-                checked.add(Result::Differs, place, what);
+        let findings = checked.found(&place, findings)?.into_iter().flatten().flatten();
+        let mut same = false;
+        for finding in findings {
+            match finding {
+                Finding::Same => same = true,
+                Finding::Differs { input, why } => {
+                    let what = input.map_or(why.clone(), |input| format!("{input}: {why}"));
+                    checked.add(Result::Differs, place.as_str(), what);
+                }
+                Finding::OtherEngine(engine) => {
+                    same = false;
+                    checked.other_engines.push((composed.run.id.clone(), engine));
+                    checked.add(Result::OtherEngine, place.as_str(), other_engine(engine));
+                }
+                Finding::NeedsSecret(keys) => {
+                    let what = format!(
+                        "needs_secret: it was delivered with values that are not kept: {}",
+                        keys.join(", ")
+                    );
+                    checked.sealed.push((composed.run.id.clone(), keys));
+                    checked.add(Result::NeedsSecret, place.as_str(), what);
+                }
             }
-            Some(Finding::OtherEngine(engine)) => {
-                let what = format!(
-                    "it was made by version {engine} of the engine, this is {}",
-                    callsheet_core::ENGINE_VERSION
-                );
-                checked.add(Result::OtherEngine, place, what);
-            }
-            Some(Finding::NeedsSecret(keys)) => {
-                let what = format!(
-                    "needs_secret: it was delivered with values that are not kept: {}",
-                    keys.join(", ")
-                );
-                checked.add(Result::NeedsSecret, place, what);
-            }
-            Some(Finding::Same) | None => {}
         }
+        checked.same += usize::from(same);
         Ok(())
     }
 
@@ -256,6 +283,18 @@ impl Ledger {
         checked.problems.retain(|problem| seen.insert(problem.to_string()));
         Ok(())
     }
+}
+
+fn other_engine(engine: u32) -> String {
+    let own = callsheet_core::ENGINE_VERSION;
+    let (age, hint) = match engine < own {
+        true => ("older", ""),
+        false => ("newer", "; the callsheet that made it can compose it again"),
+    };
+    format!(
+        "it was made by version {engine} of the engine, which is {age} than this one ({own}): its texts and its SHA-256 are \
+         right, it was not composed again{hint}"
+    )
 }
 
 fn place(seq: u64) -> String {

@@ -131,7 +131,7 @@ fn because(change: &Change) -> String {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let (from, to) = (Side::new(&mut ledger, &args.from)?, Side::new(&mut ledger, &args.to)?);
     let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
     let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());

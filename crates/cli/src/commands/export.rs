@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let scope = match &args.run {
         Some(name) => Scope::Run(find(&mut ledger, name)?.run.id),
         None => Scope::All,

@@ -358,7 +358,7 @@ fn find(ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
 }
 
 fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let mut last = String::new();
     loop {
         let known = find(&mut ledger, flow)?;
@@ -404,7 +404,7 @@ fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
 }
 
 fn list(app: &App<'_>) -> Outcome {
-    let mut flows = all(&mut app.open_ledger()?)?;
+    let mut flows = all(&mut app.read_ledger()?)?;
     flows.reverse();
     if app.print.json {
         let all: Vec<_> = flows.iter().map(|known| status_json(known, is_driven(&known.id))).collect();
@@ -429,7 +429,7 @@ fn print_graph(app: &App<'_>, name: Option<&str>) -> Outcome {
     let text = if let Some(name) = name.filter(|_| is_file) {
         graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None)
     } else {
-        let known = find(&mut app.open_ledger()?, name)?;
+        let known = find(&mut app.read_ledger()?, name)?;
         graph(&known.plan.definition, Some(&known.state))
     };
     // What a project's flow calls its checks may hold anything.

@@ -1,6 +1,7 @@
 //! `callsheet gc`: retention.
 
-use callsheet_store::{Retention, Swept};
+use callsheet_core::diag::{Code, Diag};
+use callsheet_store::{Retention, Swept, now};
 use serde_json::json;
 
 use crate::app::App;
@@ -9,8 +10,9 @@ use crate::ledger::failure;
 
 /// Remove old runs from the ledger
 ///
-/// A run stays if either rule keeps it, if a run that stays points at it, or if it was handed to an agent and has not
-/// ended. Texts that only removed runs needed go too. The chain stays whole, and a record says what was removed.
+/// A run stays if either rule keeps it, if it or its flow has not ended, or if a run that stays points at it. Texts that only
+/// removed runs needed go too. The chain stays whole, and a record says what was removed. With a clock that cannot be
+/// right, no run is removed because of its age.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("rule").required(true).multiple(true).args(["keep_days", "keep_last"])))]
 pub(crate) struct Args {
@@ -26,14 +28,27 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
     let retention = Retention { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {
-        true => Swept { runs: ledger.expired(retention).map_err(failure)?, ..Swept::default() },
-        false => ledger.sweep(retention).map_err(failure)?,
+        true => app.read_ledger()?.expired(retention),
+        false => app.open_ledger()?.sweep(retention),
     };
+    let swept = swept.map_err(failure)?;
+    if swept.clock_is_wrong {
+        let hint = "set the clock, or use --keep-last without --keep-days";
+        app.print.talk([&Diag::warning(
+            Code::ClockWrong,
+            format!("the clock says {}, which cannot be right: no run is removed because of its age", now()),
+        )
+        .hint(hint)]);
+    }
     if app.print.json {
-        let mut object = json!({ "runs": swept.runs, "dry_run": args.dry_run });
+        let mut object = json!({
+            "runs": swept.runs,
+            "unfinished": swept.unfinished,
+            "clock_is_wrong": swept.clock_is_wrong,
+            "dry_run": args.dry_run,
+        });
         if !args.dry_run {
             object["records"] = swept.records.into();
             object["blobs"] = swept.blobs.into();
@@ -45,7 +60,13 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     for run in &swept.runs {
         app.print.line(&format!("{}{run}", if args.dry_run { "would remove " } else { "removed " }))?;
     }
-    let Swept { runs, records, blobs, bytes, .. } = &swept;
+    let Swept { runs, unfinished, records, blobs, bytes, .. } = &swept;
+    if !unfinished.is_empty() {
+        let unfinished = unfinished.len();
+        app.print.say(&format!(
+            "runs that stay because they or their flows have not ended: {unfinished} (`callsheet recover` ends those whose callsheet died)"
+        ));
+    }
     if args.dry_run {
         app.print.say(&format!("runs that would be removed: {}", runs.len()));
     } else {

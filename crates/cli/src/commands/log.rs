@@ -54,7 +54,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         until: args.until.clone(),
         limit: args.limit,
     };
-    let rows = app.open_ledger()?.runs(&filter).map_err(failure)?;
+    let rows = app.read_ledger()?.runs(&filter).map_err(failure)?;
     if app.print.json {
         return app.print.value(&json!({ "runs": rows.iter().map(row_json).collect::<Vec<_>>() }));
     }

@@ -56,7 +56,7 @@ impl StreamArg {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let row = find(&mut ledger, &args.run)?;
     if let Some(stream) = args.stream {
         return log(app, &mut ledger, &row, stream.stream(), args);

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let tasks = match &args.task {
         Some(name) => vec![named(&mut ledger, name)?],
         None => newest(&mut ledger, args.limit)?,

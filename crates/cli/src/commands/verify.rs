@@ -17,8 +17,9 @@ use crate::secrets;
 
 /// Compose recorded prompts again from what was kept, and compare every byte
 ///
-/// Exits with 8 where something in the ledger was changed or is gone, else with 1 where a prompt differs, else with 11
-/// where another version of the engine made one, else with 12 where a value is needed that was marked as secret.
+/// Everything is verified, whatever is found on the way. Exits with 8 if something in the ledger was changed or is gone,
+/// else with 1 if a prompt differs, else with 12 if a secret value is needed to verify one, else with 11 if another
+/// version of the engine made one.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["run", "all", "file", "head"])))]
 pub(crate) struct Args {
@@ -49,7 +50,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let wanted = args.head.as_deref().map(parse_head).transpose()?;
     let mut ledger = match &args.file {
         Some(file) => read_export(&mut *open(app, file)?).map_err(failure)?,
-        None => app.open_ledger()?,
+        None => app.read_ledger()?,
     };
     ledger = ledger.with_secrets(secrets::given(app, &args.set_secret, &args.set_secret_env)?);
     let mut checked = check(&mut ledger, args)?;
@@ -109,13 +110,18 @@ fn tell(app: &App<'_>, checked: &Checked) -> Outcome {
     let worst =
         checked.worst().and_then(|worst| checked.problems.iter().find(|problem| problem.result == worst));
     let exit = worst.map_or(0, |problem| of(diag(problem).code));
-    let Checked { records, runs, blobs, head, .. } = checked;
+    let Checked { records, runs, same, blobs, sealed, other_engines, head, .. } = checked;
     if app.print.json {
+        let sealed = sealed.iter().map(|(run, values)| json!({ "run": run, "values": values }));
+        let engines = other_engines.iter().map(|(run, engine)| json!({ "run": run, "engine": engine }));
         app.print.value(&json!({
             "records": records,
             "runs": runs,
+            "same": same,
             "blobs": blobs,
             "head": { "seq": head.seq, "chain": head.chain },
+            "sealed": sealed.collect::<Vec<_>>(),
+            "other_engines": engines.collect::<Vec<_>>(),
             "problems": problems.iter().map(diag_json).collect::<Vec<_>>(),
         }))?;
         return Ok(exit);
@@ -123,8 +129,16 @@ fn tell(app: &App<'_>, checked: &Checked) -> Outcome {
     for problem in &problems {
         app.print.line(&app.print.diag_for_stdout(problem))?;
     }
-    if problems.is_empty() {
-        app.print.line(&format!("prompts composed again, the same bytes: {runs}"))?;
+    app.print.line(&format!("prompts composed again, the same bytes: {same}"))?;
+    for (what, runs) in [
+        ("need a secret value", sealed.len()),
+        ("were made by another version of the engine", other_engines.len()),
+    ] {
+        if runs > 0 {
+            app.print.line(&format!("prompts that {what}: {runs}"))?;
+        }
+    }
+    if checked.worst() != Some(Verified::Damaged) {
         app.print.line(&format!("records in order: {records}"))?;
         app.print.line(&format!("head {}:{}", head.seq, head.chain))?;
     }

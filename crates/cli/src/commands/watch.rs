@@ -69,7 +69,7 @@ fn wait(app: &App<'_>) -> Result<(Ledger, bool), Failure> {
     let place = app.place()?;
     let mut was_there = true;
     loop {
-        match Ledger::open(&place) {
+        match Ledger::read(&place) {
             Err(Error::NotThere(_)) => thread::sleep(PAUSE),
             opened => return Ok((opened.map_err(failure)?, was_there)),
         }

@@ -19,7 +19,8 @@ use crate::app::App;
 use crate::ledger::failure;
 use crate::state::Desk;
 
-/// Records the end of a run, what the agent says of it, and what is found.
+/// Records the end of a run, what the agent says of it, and what is found. Answers with the whole account: once the last of
+/// it is recorded, retention may take the run at any time.
 #[expect(clippy::too_many_arguments, reason = "all that is known at the end of a run")]
 pub(super) fn finish(
     app: &App<'_>,
@@ -32,11 +33,11 @@ pub(super) fn finish(
     stopper: &Stopper,
     redactor: &mut Redactor<'_>,
     progress: &Progress,
-) -> Result<(), Failure> {
+) -> Result<Account, Failure> {
     let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(failure);
     append(&Event::Exit(exit.clone()))?;
     let account = ledger.account(run).map_err(failure)?;
-    let Some(launch) = account.launch.clone() else { return Ok(()) };
+    let Some(launch) = account.launch.clone() else { return Ok(account) };
     reply(app, ledger, &account, &launch, agent, &output)?;
     let worktree = before.map(|before| before.observe(&launch.scope));
     let mut checks = if exit.ended == Ended::Unstarted {
@@ -47,8 +48,15 @@ pub(super) fn finish(
     for check in &mut checks {
         check.output = redactor.text(&check.output).into_owned();
     }
-    let event = Event::Observed(Observed { worktree, checks });
-    ledger.append(Some(run), None, &event).map(drop).map_err(failure)
+    observed(ledger, run, Observed { worktree, checks })
+}
+
+/// Records what was found, which is the last of a run.
+fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<Account, Failure> {
+    let mut account = ledger.account(run).map_err(failure)?;
+    ledger.append(Some(run), None, &Event::Observed(observed.clone())).map_err(failure)?;
+    account.observed = Some(observed);
+    Ok(account)
 }
 
 /// Checks that nobody ran are pending, whatever the reason.
@@ -163,12 +171,11 @@ pub(crate) fn recover(
     }
     let worktree = desk.before().map(|before| before.observe(&launch.scope));
     let checks = pending(&launch.checks, why);
-    ledger.append(Some(run), None, &Event::Observed(Observed { worktree, checks })).map_err(failure)?;
+    let whole = observed(ledger, run, Observed { worktree, checks })?;
     if !desk.pane().as_ref().is_some_and(pane_lives) {
         // What was written for the agent is in the ledger too.
         let _ = std::fs::remove_dir_all(folder_of(launch.worktree.as_ref(), run));
     }
-    let whole = ledger.account(run).map_err(failure)?;
     drop(seat);
     desk.clear();
     Ok(Some(whole))

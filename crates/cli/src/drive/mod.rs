@@ -293,7 +293,7 @@ impl Ready {
             let exit = exit(performed, stopper, told);
             // What was written for the agent is in the ledger too.
             let _ = std::fs::remove_dir_all(&self.folder);
-            stopper.during(&desk, || {
+            let account = stopper.during(&desk, || {
                 finish(
                     app,
                     &mut ledger,
@@ -309,6 +309,7 @@ impl Ready {
             })?;
             drop(seat);
             desk.clear();
+            return Ok((account, ledger));
         }
         let account = ledger.account(&id).map_err(failure)?;
         Ok((account, ledger))

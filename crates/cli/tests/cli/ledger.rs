@@ -230,18 +230,27 @@ fn verify_says_what_is_wrong_by_its_exit_code() {
     let expected =
         format!("prompts composed again, the same bytes: 1\nrecords in order: 1\nhead 1:{}\n", head.chain);
     assert_eq!((told.code, told.out), (0, expected));
-    let other = again(&mut ledger, |kept| kept.composed.engine = 7);
+    let other = again(&mut ledger, |kept| kept.composed.engine = 70_000);
     let told = world.run(["verify", &other]);
-    let expected =
-        format!("error[verify/engine]: run {other}: it was made by version 7 of the engine, this is 1\n");
+    let expected = format!(
+        "error[verify/engine]: run {other}: it was made by version 70000 of the engine, which is newer than this one ({}): its \
+         texts and its SHA-256 are right, it was not composed again; the callsheet that made it can compose it again\n\
+         prompts composed again, the same bytes: 0\nprompts that were made by another version of the engine: 1\n\
+         records in order: 1\nhead 2:{}\n",
+        callsheet_core::ENGINE_VERSION,
+        ledger.head().unwrap().chain
+    );
     assert_eq!((told.code, told.out), (11, expected));
     let differs = again(&mut ledger, |kept| {
-        kept.composed.engine = 1;
+        kept.composed.engine = callsheet_core::ENGINE_VERSION;
         kept.composed.run.phase = Some("review".into());
     });
     let told = world.run(["verify", &differs]);
-    let expected =
-        format!("error[verify/mismatch]: run {differs}: run phase: the request says something else\n");
+    let expected = format!(
+        "error[verify/mismatch]: run {differs}: run phase: the request says something else\n\
+         prompts composed again, the same bytes: 0\nrecords in order: 1\nhead 3:{}\n",
+        ledger.head().unwrap().chain
+    );
     assert_eq!((told.code, told.out), (1, expected));
     let head_of = |head: &callsheet_store::Head| format!("{}:{}", head.seq, head.chain);
     assert_eq!(world.run(["verify", "--head", &head_of(&head)]).code, 0);
@@ -250,8 +259,10 @@ fn verify_says_what_is_wrong_by_its_exit_code() {
     raw.execute_batch("DELETE FROM records WHERE seq = 3; DELETE FROM runs WHERE seq = 3; UPDATE head SET seq = 2, chain = (SELECT chain FROM records WHERE seq = 2)").unwrap();
     assert_eq!(world.run(["verify", "--all"]).code, 11, "nobody can tell without the head");
     let told = world.run(["verify", "--head", &head_of(&now)]);
-    let expected =
-        format!("error[ledger/damaged]: head {}: it does not lead to this head any more\n", head_of(&now));
+    let expected = format!(
+        "error[ledger/damaged]: head {}: it does not lead to this head any more\nprompts composed again, the same bytes: 0\n",
+        head_of(&now)
+    );
     assert_eq!((told.code, told.out), (8, expected));
     raw.execute_batch("UPDATE blobs SET zstd = zstd || X'00'").unwrap();
     let told = world.run(["--json", "verify", "--all"]).json();

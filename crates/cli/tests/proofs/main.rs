@@ -8,15 +8,19 @@
 use std::io::Write as _;
 
 mod bombs;
+mod clock;
 mod corpus;
 mod determinism;
 mod measure;
 mod paths;
+mod read_only;
 mod requests;
+mod retention;
 mod swap;
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;
 mod terminal;
+mod verifying;
 mod world;
 
 /// Whether the long forms are asked for.

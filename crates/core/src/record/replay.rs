@@ -18,7 +18,7 @@ use crate::compose::compose;
 use crate::diag::Failure;
 use crate::render::render;
 use crate::request::Request;
-use crate::secrets::{Keyed, needs, unseal};
+use crate::secrets::{Keyed, needs, sealed_in, unseal};
 use crate::source::Snapshot;
 use crate::text::Text;
 use crate::values::Values;
@@ -47,9 +47,9 @@ impl fmt::Display for Lost {
 pub enum Finding {
     /// The same bytes.
     Same,
-    /// Another version of the engine made it; this one may write other bytes, and does not judge.
+    /// Another version of the engine made it: its texts are whole, and this engine does not compose it again.
     OtherEngine(u32),
-    /// The values of these names were delivered and are not kept.
+    /// The values of these names were delivered, are not kept, and are needed to compose what was delivered.
     NeedsSecret(Vec<String>),
     Differs {
         /// The first input that is not what the record says, where one can be named.
@@ -80,14 +80,18 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
         let why = format!("its parts do not make the text with the SHA-256 {}", record.output.sha256);
         return Ok(differs(None, why));
     }
+    if record.engine != ENGINE_VERSION {
+        // A request of another engine may have another form. The texts that it needs are there all the same.
+        for digest in blobs_of(record)? {
+            blob(digest).ok_or_else(|| Lost { what: "a text".into(), digest: Some(digest) })?;
+        }
+        return Ok(Finding::OtherEngine(record.engine));
+    }
     let request = request_of(record, blob)?;
     if let Some(field) = other_run(record, &request) {
         return Ok(differs(Some(field), "the request says something else"));
     }
     let snapshot = snapshot(&record.snapshot, blob)?;
-    if record.engine != ENGINE_VERSION {
-        return Ok(Finding::OtherEngine(record.engine));
-    }
     let again = compose(&request, &snapshot).and_then(|composed| {
         let rendered = render(&composed.prompt, record.output.format, record.api)?;
         Ok((composed, rendered.text))
@@ -109,28 +113,42 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
     })
 }
 
-/// Composes what was delivered, from the values `given` for those that are marked as secret, and compares its keyed
-/// hash. A record without such values needs none.
+/// Checks the text that was delivered against its keyed hash. A record without a seal has delivered what it holds, and so
+/// has one whose secret values are not in the prompt. Else the prompt is composed with the values that are `given`.
 pub fn verify_sealed(record: &Composed, given: &Values, blob: Blobs<'_>) -> Result<Finding, Lost> {
     let Some(sealed) = &record.sealed else { return Ok(Finding::Same) };
-    let request = request_of(record, blob)?;
-    let missing = needs(&request, given);
-    if !missing.is_empty() {
-        return Ok(Finding::NeedsSecret(missing));
-    }
     let keyed = Keyed::new(sealed.key.0);
-    let request = match unseal(&request, given, &keyed) {
+    let was_delivered = |text: &str| keyed.hash(text.as_bytes()) == sealed.text;
+    let recorded = assemble(record, blob)?;
+    let as_recorded = was_delivered(&recorded);
+    let request = match request_of(record, blob) {
+        Ok(request) => request,
+        Err(_) if record.engine != ENGINE_VERSION => return Ok(Finding::OtherEngine(record.engine)),
+        Err(lost) => return Err(lost),
+    };
+    let opened = match unseal(&request, given, &keyed) {
         Ok(request) => request,
         Err(keys) => {
             let input = format!("value {}", keys.join(", "));
             return Ok(differs(Some(input), "it is not the value that was delivered"));
         }
     };
+    if as_recorded {
+        return Ok(Finding::Same);
+    }
+    let missing = sealed_in(&request, needs(&request, given), &recorded);
+    if record.engine != ENGINE_VERSION {
+        return Ok(match missing.is_empty() {
+            true => Finding::OtherEngine(record.engine),
+            false => Finding::NeedsSecret(missing),
+        });
+    }
     let snapshot = snapshot(&record.snapshot, blob)?;
-    let again = compose(&request, &snapshot)
+    let again = compose(&opened, &snapshot)
         .and_then(|composed| render(&composed.prompt, record.output.format, record.api));
     Ok(match again {
-        Ok(rendered) if keyed.hash(rendered.text.as_bytes()) == sealed.text => Finding::Same,
+        Ok(rendered) if was_delivered(&rendered.text) => Finding::Same,
+        _ if !missing.is_empty() => Finding::NeedsSecret(missing),
         _ => differs(None, "composed with the values, it is not the text that was delivered"),
     })
 }

@@ -18,4 +18,4 @@ pub use gate::{Found, Gate, Gated, Mode, Passed};
 pub use redact::Redactor;
 pub use rules::{RuleFile, Rules, read_rules};
 pub use scan::Hit;
-pub use seal::{Keyed, is_secret, needs, seal, unseal};
+pub use seal::{Keyed, is_secret, needs, seal, sealed_in, unseal};

@@ -5,7 +5,7 @@
 //! without a key would let anybody try out passwords.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use sha2::{Digest as _, Sha256};
@@ -72,7 +72,17 @@ pub fn seal(request: &Request, keyed: &Keyed) -> Request {
 
 /// The values without which a sealed request cannot be composed as it was, of those that are not `given`.
 pub fn needs(sealed: &Request, given: &Values) -> Vec<String> {
-    sealed.secret.iter().filter(|key| given.get(key).is_none()).map(ToString::to_string).collect()
+    sealed.secret.iter().filter(|key| given.get(key).is_none()).cloned().collect()
+}
+
+/// Of the secret values `keys` those whose seals are in `text`, the sealed prompt. A value that only decides what is
+/// written leaves no seal there, so if no seal is found, all of them.
+pub fn sealed_in(sealed: &Request, keys: Vec<String>, text: &str) -> Vec<String> {
+    // The hash alone: an encoding may write the brackets and the name in another way.
+    let hash = |key: &str| sealed.values.get(key)?.as_str().strip_suffix(']')?.rsplit(':').next();
+    let is_there = |key: &&String| hash(key).is_some_and(|hash| text.contains(hash));
+    let found: Vec<String> = keys.iter().filter(is_there).cloned().collect();
+    if found.is_empty() { keys } else { found }
 }
 
 /// The request with the values in it again, or the keys of those that are not the ones that were sealed.

@@ -99,7 +99,9 @@ impl Stamp {
 
     fn is_older_than(&self, looked: SystemTime) -> bool {
         let changed = u64::try_from(self.changed.0).ok().map(Duration::from_secs);
-        changed.is_some_and(|changed| UNIX_EPOCH + changed + MOMENT < looked)
+        changed
+            .and_then(|changed| UNIX_EPOCH.checked_add(changed)?.checked_add(MOMENT))
+            .is_some_and(|at| at < looked)
     }
 }
 

@@ -28,11 +28,14 @@ fn writer() {
         if place.starts_with("postgres") { Place::Postgres(place) } else { Place::Sqlite(place.into()) };
     let count = env::var(COUNT).map_or(u64::MAX, |count| count.parse().unwrap());
     let mut ledger = Ledger::create(&place).unwrap();
-    let run = new_id().unwrap();
+    let mut run = new_id().unwrap();
     for number in 0..count {
         let seq = match number % 4 {
-            0 => ledger
-                .compose(&kept(&format!("T-{run}"), &[("a.md", &format!("{run} {number}\n").repeat(40))])),
+            0 => {
+                let kept = kept(&format!("T-{run}"), &[("a.md", &format!("{run} {number}\n").repeat(40))]);
+                run = kept.composed.run.id.clone();
+                ledger.compose(&kept)
+            }
             _ => ledger.append(Some(&run), None, &output(Stream::Stdout, number, "a line\n")),
         };
         let mut out = std::io::stdout().lock();

@@ -1,5 +1,6 @@
 //! What a ledger finds when somebody has been at it.
 
+use callsheet_core::ENGINE_VERSION;
 use callsheet_core::record::{Digest, Event, Link, sha256};
 use callsheet_store::{Error, Ledger, Place, Verified};
 
@@ -192,8 +193,14 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
     assert_eq!(checked.worst(), Some(Verified::OtherEngine));
     assert_eq!(
         checked.problems[0].to_string(),
-        format!("run {}: it was made by version 2 of the engine, this is 1", other.composed.run.id)
+        format!(
+            "run {}: it was made by version {} of the engine, which is newer than this one ({ENGINE_VERSION}): its texts and its \
+             SHA-256 are right, it was not composed again; the callsheet that made it can compose it again",
+            other.composed.run.id,
+            ENGINE_VERSION + 1
+        )
     );
+    assert_eq!(checked.other_engines, [(other.composed.run.id, ENGINE_VERSION + 1)]);
 }
 
 #[test]

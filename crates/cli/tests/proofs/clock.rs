@@ -1,0 +1,181 @@
+//! A clock that is set to any time: nothing falls over, times stay in order, and retention removes nothing because of it.
+//!
+//! The clock is that of a library which is loaded before all others and answers in the place of the system's.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::world::{Said, World, said};
+
+const SOURCE: &str = "
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long told(long long now) {
+    const char *text = getenv(\"FAKE_SECONDS\");
+    return text ? atoll(text) : now;
+}
+
+int clock_gettime(clockid_t which, struct timespec *at) {
+    int done = (int)syscall(SYS_clock_gettime, which, at);
+    if (done == 0 && (which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE)) at->tv_sec = told(at->tv_sec);
+    return done;
+}
+
+int gettimeofday(struct timeval *at, void *zone) {
+    struct timespec now;
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
+    at->tv_sec = now.tv_sec;
+    at->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *at) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
+    if (at) *at = now.tv_sec;
+    return now.tv_sec;
+}
+";
+
+struct Clocks {
+    world: World,
+    library: PathBuf,
+}
+
+impl Clocks {
+    /// `None` if there is no C compiler, or the system loads no such library.
+    fn new() -> Option<Self> {
+        let world = World::new();
+        let (source, library) = (world.put("clock.c", SOURCE), world.at("clock.so"));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
+        let clocks = Self { world, library };
+        let is_compiled = compiler.status().is_ok_and(|status| status.success());
+        let works = is_compiled && {
+            let mut date = Command::new("date");
+            date.args(["-u", "+%Y"]).env("LD_PRELOAD", &clocks.library).env("FAKE_SECONDS", "7258118400");
+            date.output().is_ok_and(|output| output.stdout == b"2200\n")
+        };
+        if !works {
+            crate::not_tested("clocks that are set wrong: no library can be put before the system's");
+        }
+        works.then_some(clocks)
+    }
+
+    fn run(&self, seconds: Option<i64>, args: &[&str]) -> Said {
+        let mut command = self.world.command();
+        command.args(["--ledger", "l.db"]).args(args);
+        if let Some(seconds) = seconds {
+            command.env("LD_PRELOAD", &self.library).env("FAKE_SECONDS", seconds.to_string());
+        }
+        let said = said(&mut command);
+        assert!(!said.err().contains("panicked"), "{args:?} at {seconds:?}: {}", said.err());
+        said
+    }
+
+    fn done(&self, seconds: Option<i64>, args: &[&str]) -> String {
+        let said = self.run(seconds, args);
+        assert_eq!(said.code, Some(0), "{args:?} at {seconds:?}: {}", said.err());
+        said.out()
+    }
+
+    fn runs(&self) -> Vec<serde_json::Value> {
+        let listed: serde_json::Value =
+            serde_json::from_str(&self.done(None, &["--json", "log", "--limit", "1000"])).unwrap();
+        listed["runs"].as_array().unwrap().iter().rev().cloned().collect()
+    }
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
+}
+
+const DAY: i64 = 86_400;
+
+/// Clocks from the first to the last, in order.
+const CLOCKS: &[i64] = &[
+    i64::MIN,
+    -(1 << 60),
+    -62_167_219_201,
+    -62_135_596_800,
+    -2_208_988_800,
+    -1,
+    0,
+    1,
+    DAY,
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 32,
+    32_503_680_000,
+    253_402_300_799,
+    253_402_300_800,
+    281_474_976_711,
+    1 << 60,
+    i64::MAX,
+];
+
+#[test]
+fn nothing_falls_over_whatever_the_clock_says() {
+    let Some(clocks) = Clocks::new() else { return };
+    clocks.done(None, &["compose", "-p", "plan", "--record", "now"]);
+    for seconds in CLOCKS.iter().copied() {
+        let at = Some(seconds);
+        clocks.done(at, &["-q", "compose", "-p", "plan", "--record", "x"]);
+        clocks.done(at, &["-q", "run", "--timeout", "30000000000000h", "x", "--", "true"]);
+        for args in [
+            &["log"][..],
+            &["log", "--since", "1960", "--until", "9999-12-31"],
+            &["show", "last"],
+            &["status"],
+            &["verify", "--all"],
+            &["export", "--all"],
+            &["recover"],
+        ] {
+            clocks.done(at, args);
+        }
+        let swept = clocks.run(at, &["gc", "--keep-days", "30"]);
+        assert_eq!((swept.code, swept.out().as_str()), (Some(0), ""), "at {seconds}");
+        assert!(
+            swept.err().starts_with("warning[clock/wrong]: the clock says "),
+            "at {seconds}: {}",
+            swept.err()
+        );
+    }
+    let runs = clocks.runs();
+    assert_eq!(runs.len(), 1 + 2 * CLOCKS.len());
+    let times: Vec<&str> = runs[1..].iter().map(|run| run["started"].as_str().unwrap()).collect();
+    assert!(times.iter().all(|time| time.len() == "2026-01-31T12:00:00.000000Z".len()), "{times:?}");
+    // Microseconds go on while the second stands still, and may begin again.
+    assert!(times.windows(2).all(|two| two[0][..19] <= two[1][..19]), "{times:?}");
+    assert_eq!((&times[0][..10], &times[times.len() - 1][..10]), ("0000-01-01", "9999-12-31"));
+    assert_eq!(clocks.done(None, &["gc", "--keep-days", "30"]), "");
+    assert_eq!(clocks.runs().len(), runs.len());
+    clocks.done(None, &["verify", "--all", "--read-data"]);
+}
+
+#[test]
+fn a_clock_that_can_be_right_is_believed() {
+    let Some(clocks) = Clocks::new() else { return };
+    clocks.done(Some(now() - 40 * DAY), &["-q", "compose", "-p", "plan", "--record", "old"]);
+    // A clock that was wrong in between makes no run old, and none young.
+    for seconds in [-1, 0, 946_684_800, now() + 4000 * DAY, 1 << 60] {
+        clocks.done(Some(seconds), &["-q", "compose", "-p", "plan", "--record", "odd"]);
+    }
+    clocks.done(Some(now() - 2 * DAY), &["-q", "compose", "-p", "plan", "--record", "young"]);
+    let removed = |at: i64, days: &str| {
+        clocks.done(Some(at), &["gc", "--keep-days", days, "--dry-run"]).lines().count()
+    };
+    assert_eq!(removed(now(), "100"), 0);
+    assert_eq!(removed(now(), "30"), 1);
+    assert_eq!(removed(now(), "1"), 7);
+    assert_eq!(removed(now() + 300 * DAY, "100"), 7);
+    assert_eq!(removed(now() + 500 * DAY, "100"), 0);
+    let swept = clocks.done(None, &["gc", "--keep-days", "30"]);
+    assert_eq!((swept.lines().count(), clocks.runs().len()), (1, 6));
+}

@@ -1,0 +1,252 @@
+//! A ledger that cannot be written can be read: by its mode, by that of its folder, on a file system that is mounted to be
+//! read, and by a user of PostgreSQL who may only read. Nothing is written then, neither in it nor beside it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use callsheet_mock::Postgres;
+use postgres::NoTls;
+
+use crate::world::{Said, World, said};
+
+/// Whom permissions bind, unless we are bound by them ourselves.
+const NOBODY: u32 = 65534;
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+/// A world of a user whom permissions bind.
+struct Bound {
+    world: World,
+    binary: PathBuf,
+}
+
+impl Bound {
+    fn new() -> Self {
+        let world = World::new();
+        let binary = world.at("callsheet");
+        // By another program: a file that this one holds open for writing, were it in a child just forked, cannot be run.
+        assert!(
+            Command::new("cp").arg(env!("CARGO_BIN_EXE_callsheet")).arg(&binary).status().unwrap().success()
+        );
+        let top = world.at(".");
+        fs::set_permissions(&top, Permissions::from_mode(0o755)).unwrap();
+        let bound = Self { world, binary };
+        bound.give_away(&top);
+        bound
+    }
+
+    fn give_away(&self, path: &Path) {
+        if is_root() {
+            let owner = format!("{NOBODY}:{NOBODY}");
+            assert!(Command::new("chown").args(["-R", &owner]).arg(path).status().unwrap().success());
+        }
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.world.project).env_clear().env("HOME", self.world.at("home"));
+        command.env("PATH", std::env::var("PATH").unwrap());
+        command
+    }
+
+    fn run(&self, ledger: &str, args: &[&str]) -> Said {
+        let mut command = self.command(&self.binary);
+        command.args(["--ledger", ledger]).args(args);
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        said(&mut command)
+    }
+
+    /// Records something of every kind that is listed.
+    fn fill(&self, ledger: &str) {
+        for args in [
+            &["compose", "-p", "plan", "--task-id", "T-1", "--record", "Plan it"][..],
+            &["run", "--task-id", "T-1", "Do it", "--", "true"],
+        ] {
+            let done = self.run(ledger, args);
+            assert_eq!(done.code, Some(0), "{}", done.err());
+        }
+    }
+}
+
+/// Every command that only reads.
+const READS: &[&[&str]] = &[
+    &["log"],
+    &["--json", "log", "--task", "T-1"],
+    &["show", "last"],
+    &["show", "last", "--prompt"],
+    &["show", "last", "--records"],
+    &["verify", "--all", "--read-data"],
+    &["verify", "last"],
+    &["export", "--all"],
+    &["export", "last", "--in-toto"],
+    &["-q", "diff", "last", "last"],
+    &["status"],
+    &["flow", "list"],
+    &["-q", "gc", "--keep-last", "1", "--dry-run"],
+];
+
+const WRITES: &[&[&str]] = &[&["compose", "-p", "plan", "--record", "x"], &["gc", "--keep-last", "0"]];
+
+/// All files of a folder, with what would tell of a change.
+fn files(folder: &Path) -> BTreeMap<String, (u64, u32, i64, i64)> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let meta = entry.metadata().unwrap();
+            (
+                entry.file_name().into_string().unwrap(),
+                (meta.len(), meta.mode(), meta.mtime(), meta.mtime_nsec()),
+            )
+        })
+        .collect()
+}
+
+/// Ledgers in folders of their own: closed, left with a log, and left with a log without its index.
+fn ledgers(bound: &Bound) -> Vec<PathBuf> {
+    let first = bound.world.project.join("closed");
+    fs::create_dir(&first).unwrap();
+    bound.give_away(&first);
+    let ledger = first.join("ledger.db");
+    bound.fill(ledger.to_str().unwrap());
+    assert_eq!(files(&first).len(), 1, "{:?}", files(&first));
+    // For as long as one reads, the log stays.
+    let reader = rusqlite::Connection::open(&ledger).unwrap();
+    reader.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap();
+    bound.give_away(&first);
+    bound.fill(ledger.to_str().unwrap());
+    let mut all = Vec::new();
+    for (name, endings) in
+        [("left", &["", "-wal", "-shm"][..]), ("log", &["", "-wal"]), ("odd ?#%name", &["", "-wal"])]
+    {
+        let folder = bound.world.project.join(name);
+        fs::create_dir(&folder).unwrap();
+        for ending in endings {
+            let name = format!("ledger.db{ending}");
+            fs::copy(first.join(&name), folder.join(&name)).unwrap();
+        }
+        assert!(folder.join("ledger.db-wal").metadata().unwrap().len() > 0);
+        all.push(folder);
+    }
+    drop(reader);
+    // Its last connection has written the log into the database.
+    assert_eq!(bound.run(ledger.to_str().unwrap(), &["recover"]).code, Some(0));
+    let odd = bound.world.project.join("closed ?#%name");
+    fs::create_dir(&odd).unwrap();
+    fs::copy(&ledger, odd.join("ledger.db")).unwrap();
+    all.extend([first, odd]);
+    all.iter().for_each(|folder| bound.give_away(folder));
+    all
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_is_read() {
+    let bound = Bound::new();
+    let mut tried = 0;
+    for folder in ledgers(&bound) {
+        let ledger = folder.join("ledger.db");
+        let ledger = ledger.to_str().unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let mut expected: Option<Vec<Vec<u8>>> = None;
+        for (of_folder, of_files) in
+            [(0o500, 0o600), (0o500, 0o400), (0o555, 0o444), (0o700, 0o400), (0o700, 0o600)]
+        {
+            files(&folder).keys().for_each(|name| mode(&folder.join(name), of_files));
+            mode(&folder, of_folder);
+            let before = files(&folder);
+            let what = format!("{ledger} as {of_folder:o}/{of_files:o}");
+            let answers = READS.iter().map(|args| {
+                let said = bound.run(ledger, args);
+                assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{args:?} of {what}");
+                tried += 1;
+                said.out
+            });
+            let answers: Vec<Vec<u8>> = answers.collect();
+            // All that is in the log was read: the same as from a ledger that can be written.
+            assert_eq!(String::from_utf8_lossy(&answers[0]).lines().count(), 5, "{what}");
+            assert!(expected.get_or_insert_with(|| answers.clone()) == &answers, "{what}");
+            let is_writable = of_folder == 0o700 && of_files == 0o600;
+            if !is_writable {
+                assert_eq!(files(&folder), before, "{what}");
+                for args in WRITES {
+                    let refused = bound.run(ledger, args);
+                    assert_eq!(refused.code, Some(8), "{args:?} of {what}: {}", refused.err());
+                }
+                assert_eq!(files(&folder).len(), before.len(), "{what}");
+            }
+            mode(&folder, 0o700);
+        }
+        if is_root() {
+            on_a_mounted_file_system(&bound, &folder, &expected.unwrap());
+        }
+    }
+    assert!(tried >= 5 * 5 * READS.len(), "{tried}");
+    if !is_root() {
+        crate::not_tested("ledgers on a file system that is mounted to be read: only root can mount");
+    }
+}
+
+fn on_a_mounted_file_system(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {
+    let mounted = |args: &[&str]| {
+        let mut command = bound.command(Path::new("unshare"));
+        let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+        command.args(["-m", "sh", "-c", script]).arg(folder).arg(&bound.binary).args(["--ledger"]);
+        command.arg(folder.join("ledger.db")).args(args);
+        said(&mut command)
+    };
+    let before = files(folder);
+    if mounted(&["--version"]).code != Some(0) {
+        return crate::not_tested(
+            "ledgers on a file system that is mounted to be read: unshare cannot mount here",
+        );
+    }
+    for (args, expected) in READS.iter().zip(expected) {
+        let said = mounted(args);
+        assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{args:?} of {}", folder.display());
+        assert!(said.out == *expected, "{args:?} of {}", folder.display());
+    }
+    for args in WRITES {
+        assert_eq!(mounted(args).code, Some(8), "{args:?}");
+    }
+    assert_eq!(files(folder), before);
+}
+
+#[test]
+fn a_user_of_postgres_who_may_only_read_reads() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return crate::not_tested(&format!("a user of PostgreSQL who may only read: {why}")),
+    };
+    let bound = Bound::new();
+    let url = server.database("read_only").unwrap();
+    let reader = url.replace("callsheet@", "reader@");
+    let mut client = postgres::Client::connect(&url, NoTls).unwrap();
+    client.batch_execute("CREATE ROLE reader LOGIN").unwrap();
+    // Where there is no ledger, reading makes none.
+    for url in [&url, &reader] {
+        let said = bound.run(url, &["log"]);
+        assert_eq!(said.code, Some(4), "{}", said.err());
+        assert!(said.err().starts_with("error[ledger/not-there]: "), "{}", said.err());
+    }
+    let made = client.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[]).unwrap();
+    assert!(made.is_empty());
+    bound.fill(&url);
+    let grant =
+        "GRANT USAGE ON SCHEMA callsheet TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA callsheet TO reader";
+    client.batch_execute(grant).unwrap();
+    for args in READS {
+        let (own, other) = (bound.run(&url, args), bound.run(&reader, args));
+        assert_eq!((own.code, other.code, other.err().as_str()), (Some(0), Some(0), ""), "{args:?}");
+        assert!(own.out == other.out, "{args:?}");
+    }
+    for args in WRITES {
+        assert_eq!(bound.run(&reader, args).code, Some(8), "{args:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Retention beside runs that begin, go on and end: none is lost, and the ledger stays whole.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use callsheet_mock::Postgres;
+
+use crate::world::World;
+
+/// Runs `each` programs in four processes at a time while `gc` removes all that it may, again and again.
+fn beside_runs(ledger: &str, each: usize) {
+    let world = World::new();
+    let (done, sweeps) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let removed = thread::scope(|scope| {
+        let sweeper = scope.spawn(|| {
+            let mut removed = 0;
+            while !done.load(Ordering::SeqCst) {
+                let said = world.run(&["--ledger", ledger, "gc", "--keep-last", "0"]);
+                // Before the first run there is no ledger.
+                assert!(said.code == Some(0) || sweeps.load(Ordering::SeqCst) == 0, "{}", said.err());
+                if said.code == Some(0) {
+                    sweeps.fetch_add(1, Ordering::SeqCst);
+                    removed += said.out().lines().filter(|line| line.starts_with("removed ")).count();
+                }
+            }
+            removed
+        });
+        let runners: Vec<_> = (0..4)
+            .map(|number| {
+                let world = &world;
+                scope.spawn(move || {
+                    for time in 0..each {
+                        let script = format!("echo {number} {time}");
+                        let said =
+                            world.run(&["--ledger", ledger, "run", "-q", "x", "--", "sh", "-c", &script]);
+                        assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{number} {time}");
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = runners.into_iter().map(|runner| runner.join()).collect();
+        done.store(true, Ordering::SeqCst);
+        let removed = sweeper.join().unwrap();
+        ended.into_iter().for_each(|ended| ended.unwrap());
+        removed
+    });
+    let verified = world.run(&["--ledger", ledger, "verify", "--all", "--read-data"]);
+    assert_eq!(verified.code, Some(0), "{}", verified.out());
+    let left = world.run(&["--ledger", ledger, "log", "--limit", "1000"]).out().lines().count() - 1;
+    assert_eq!(removed + left, 4 * each, "{} sweeps", sweeps.load(Ordering::SeqCst));
+    assert!(sweeps.load(Ordering::SeqCst) > 0);
+}
+
+#[test]
+fn no_run_that_ends_is_lost_on_sqlite() {
+    beside_runs("l.db", if crate::long() { 100 } else { 6 });
+}
+
+#[test]
+fn no_run_that_ends_is_lost_on_postgres() {
+    match Postgres::start() {
+        Ok(server) => beside_runs(&server.database("swept").unwrap(), if crate::long() { 100 } else { 6 }),
+        Err(why) => crate::not_tested(&format!("retention on PostgreSQL: {why}")),
+    }
+}

@@ -1,0 +1,219 @@
+//! `verify --all` verifies everything, whatever it finds on the way, and ends with the worst.
+
+use std::collections::BTreeSet;
+
+use callsheet_core::ENGINE_VERSION;
+use callsheet_core::record::{Kept, blobs_of};
+use callsheet_store::{Ledger, Place, new_id};
+use serde_json::{Value, json};
+
+use crate::world::{Said, World};
+
+const LEDGER: &str = "l.db";
+
+fn run(world: &World, args: &[&str]) -> Said {
+    let mut command = world.command();
+    command.args(["--ledger", LEDGER]).args(args).env("ONE", "first secret value");
+    crate::world::said(command.env("TWO", "second secret value"))
+}
+
+fn recorded(world: &World, args: &[&str]) -> String {
+    let compose = ["--json", "compose", "-r", "layers", "--role", "keeper", "--record", "Wait."];
+    let said = run(world, &[&compose, args].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err());
+    json_of(&said)["run"].as_str().unwrap().to_owned()
+}
+
+fn json_of(said: &Said) -> Value {
+    serde_json::from_slice(&said.out).unwrap()
+}
+
+/// The same record again with a change.
+fn again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut Kept)) -> String {
+    let run = ledger.find(run).unwrap().run.id;
+    let composed = ledger.composed(&run).unwrap();
+    let digests = blobs_of(&composed).unwrap();
+    let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
+    let mut kept = Kept { composed, blobs };
+    kept.composed.run.id = new_id().unwrap();
+    change(&mut kept);
+    ledger.compose(&kept).unwrap();
+    kept.composed.run.id.to_string()
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.write(".callsheet/templates/identity/keeper.md", "The word is {{one}}. {{other}}");
+    world
+}
+
+const ONE: [&str; 2] = ["--set-secret-env", "one=ONE"];
+const TWO: [&str; 2] = ["--set-secret-env", "two=TWO"];
+const NONE: [&str; 4] = ["--set", "one=x", "--set", "other=y"];
+
+#[test]
+fn a_sealed_prompt_needs_the_values_that_are_in_it_and_no_others() {
+    let world = world();
+    let other = ["--set", "other=y"];
+    // What is marked as secret, what is given to verify it, and what is still needed.
+    let plain = recorded(&world, &NONE);
+    let unused = recorded(&world, &[&NONE[..], &TWO].concat());
+    let used = recorded(&world, &[&ONE[..], &other].concat());
+    let both = recorded(&world, &[&ONE[..], &TWO, &other].concat());
+    let needs = |run: &str, given: &[&str]| {
+        let said = run_json(&world, &[&["verify", run], given].concat());
+        (said.0, said.1["sealed"].clone())
+    };
+    let one = |run: &str| json!([{ "run": run, "values": ["one"] }]);
+    assert_eq!(needs(&plain, &[]), (Some(0), json!([])));
+    assert_eq!(needs(&unused, &[]), (Some(0), json!([])));
+    assert_eq!(needs(&unused, &TWO), (Some(0), json!([])));
+    assert_eq!(needs(&used, &[]), (Some(12), one(&used)));
+    assert_eq!(needs(&used, &TWO), (Some(12), one(&used)));
+    assert_eq!(needs(&used, &ONE), (Some(0), json!([])));
+    assert_eq!(needs(&both, &[]), (Some(12), one(&both)));
+    assert_eq!(needs(&both, &TWO), (Some(12), one(&both)));
+    assert_eq!(needs(&both, &ONE), (Some(0), json!([])));
+    // A wrong value is told, also of one that is not in the prompt.
+    assert_eq!(needs(&used, &["--set-secret-env", "one=TWO"]), (Some(1), json!([])));
+    assert_eq!(needs(&unused, &["--set-secret-env", "two=ONE"]), (Some(1), json!([])));
+    let (code, told) = run_json(&world, &["verify", "--all"]);
+    assert_eq!((code, &told["runs"], &told["same"]), (Some(12), &json!(4), &json!(2)));
+    assert_eq!(told["sealed"], json!([one(&used)[0], one(&both)[0]]));
+    let (code, told) = run_json(&world, &[&["verify", "--all"], &ONE[..]].concat());
+    assert_eq!((code, &told["same"]), (Some(0), &json!(4)));
+    let text = run(&world, &["verify", "--all"]);
+    let shown = text.out();
+    for run in [&used, &both] {
+        let line = format!(
+            "error[verify/secret]: run {run}: needs_secret: it was delivered with values that are not kept: one\n"
+        );
+        assert!(shown.contains(&line), "{shown}");
+    }
+    let counts = "prompts composed again, the same bytes: 2\nprompts that need a secret value: 2\nrecords in order: 4\n";
+    assert!(shown.contains(counts), "{shown}");
+    // A seal that was changed is found, though nothing secret is in the prompt.
+    let mut ledger = Ledger::open(&Place::Sqlite(world.project.join(LEDGER))).unwrap();
+    let forged = again(&mut ledger, &unused, |kept| {
+        let sealed = kept.composed.sealed.as_mut().unwrap();
+        sealed.text = sealed.text.replace(|_: char| true, "0");
+    });
+    assert_eq!(needs(&forged, &TWO).0, Some(1));
+}
+
+fn run_json(world: &World, args: &[&str]) -> (Option<i32>, Value) {
+    let said = run(world, &[&["--json"], args].concat());
+    (said.code, json_of(&said))
+}
+
+/// What a run of a ledger has: each is a case of its own, and all subsets of them are tried.
+const KINDS: [&str; 5] = ["damaged", "differs", "sealed", "older", "newer"];
+
+#[test]
+fn the_worst_of_all_findings_is_the_exit_code() {
+    let world = world();
+    let path = world.project.join(LEDGER);
+    let some = |subset: &u32| crate::long() || subset.count_ones() <= 2 || subset.count_ones() == 5;
+    for subset in (0..1_u32 << KINDS.len()).filter(some) {
+        let kinds: BTreeSet<&str> = KINDS
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| subset & (1 << at) != 0)
+            .map(|(_, kind)| *kind)
+            .collect();
+        for file in [LEDGER, "l.db-wal", "l.db-shm"] {
+            let _ = std::fs::remove_file(world.project.join(file));
+        }
+        let first = recorded(&world, &NONE);
+        let mut ledger = Ledger::open(&Place::Sqlite(path.clone())).unwrap();
+        let mut of = |kind: &str, change: &dyn Fn(&mut Kept)| {
+            kinds.contains(kind).then(|| again(&mut ledger, &first, |kept| change(kept)))
+        };
+        of("differs", &|kept| kept.composed.run.phase = Some("review".into()));
+        let older = of("older", &|kept| kept.composed.engine = ENGINE_VERSION - 1);
+        let newer = of("newer", &|kept| kept.composed.engine = ENGINE_VERSION + 6);
+        let sealed =
+            kinds.contains("sealed").then(|| recorded(&world, &[&ONE[..], &["--set", "other=y"]].concat()));
+        let last = recorded(&world, &NONE);
+        drop(ledger);
+        if kinds.contains("damaged") {
+            let raw = rusqlite::Connection::open(&path).unwrap();
+            raw.execute_batch("UPDATE runs SET role = 'other' WHERE seq = 1").unwrap();
+        }
+        let is = |kind| kinds.contains(kind);
+        let wanted = match () {
+            () if is("damaged") => 8,
+            () if is("differs") => 1,
+            () if is("sealed") => 12,
+            () if is("older") || is("newer") => 11,
+            () => 0,
+        };
+        let (code, told) = run_json(&world, &["verify", "--all", "--read-data"]);
+        assert_eq!(code, Some(wanted), "{kinds:?}: {told}");
+        let count = kinds.len() - usize::from(is("damaged")) + 2;
+        assert_eq!(
+            (&told["runs"], &told["same"], &told["records"]),
+            (&json!(count), &json!(2), &json!(count))
+        );
+        let engines: Vec<Value> =
+            [(older.as_ref(), ENGINE_VERSION - 1), (newer.as_ref(), ENGINE_VERSION + 6)]
+                .into_iter()
+                .filter_map(|(run, engine)| Some(json!({ "run": run?, "engine": engine })))
+                .collect();
+        assert_eq!(told["other_engines"], json!(engines));
+        let sealed: Vec<Value> = sealed.iter().map(|run| json!({ "run": run, "values": ["one"] })).collect();
+        assert_eq!(told["sealed"], json!(sealed));
+        assert_eq!(told["problems"].as_array().unwrap().len(), kinds.len(), "{told}");
+        let text = run(&world, &["verify", "--all"]);
+        assert_eq!(text.code, Some(wanted));
+        for (run, age, engine) in
+            [(&older, "older", ENGINE_VERSION - 1), (&newer, "newer", ENGINE_VERSION + 6)]
+        {
+            let Some(run) = run else { continue };
+            let line = format!(
+                "run {run}: it was made by version {engine} of the engine, which is {age} than this one ({ENGINE_VERSION})"
+            );
+            assert!(text.out().contains(&line), "{}", text.out());
+            assert_eq!(run_json(&world, &["verify", run]).0, Some(11));
+        }
+        assert_eq!(run_json(&world, &["verify", &last]).0, Some(0));
+    }
+}
+
+/// Of a run of another engine everything is verified but composing again.
+#[test]
+fn a_run_of_another_engine_is_verified_as_far_as_it_can_be() {
+    let world = world();
+    let first = recorded(&world, &NONE);
+    let secret = recorded(&world, &[&ONE[..], &["--set", "other=y"]].concat());
+    let unused = recorded(&world, &[&NONE[..], &TWO].concat());
+    let mut ledger = Ledger::open(&Place::Sqlite(world.project.join(LEDGER))).unwrap();
+    for engine in [0, ENGINE_VERSION + 1, u32::MAX] {
+        let other = |kept: &mut Kept| kept.composed.engine = engine;
+        let as_it_was = again(&mut ledger, &first, other);
+        let of_other_form = again(&mut ledger, &first, |kept| {
+            other(kept);
+            kept.composed.request = json!({ "a_form": "that is not known" });
+        });
+        let other_bytes = again(&mut ledger, &first, |kept| {
+            other(kept);
+            kept.composed.output.bytes += 1;
+        });
+        let other_version = again(&mut ledger, &first, |kept| {
+            other(kept);
+            kept.composed.output.origins[0].version = "0123456789ab".into();
+        });
+        let sealed = again(&mut ledger, &secret, other);
+        let not_in_it = again(&mut ledger, &unused, other);
+        let code = |run: &str, more: &[&str]| run_json(&world, &[&["verify", run], more].concat()).0;
+        assert_eq!((code(&as_it_was, &[]), code(&of_other_form, &[])), (Some(11), Some(11)));
+        assert_eq!((code(&other_bytes, &[]), code(&other_version, &[])), (Some(1), Some(1)));
+        assert_eq!(
+            (code(&sealed, &[]), code(&sealed, &ONE), code(&not_in_it, &[])),
+            (Some(12), Some(11), Some(11))
+        );
+        let (_, told) = run_json(&world, &["verify", &sealed]);
+        assert_eq!(told["other_engines"], json!([{ "run": sealed, "engine": engine }]));
+        assert_eq!(told["sealed"], json!([{ "run": sealed, "values": ["one"] }]));
+    }
+}

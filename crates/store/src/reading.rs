@@ -1,0 +1,146 @@
+//! How a database file is read: beside others who write, or where nothing can be written.
+//!
+//! SQLite needs two files beside a database with a write-ahead log. Where it cannot make them, a database without a log is
+//! read as one that does not change, and each answer is thrown away if it did; one with a log is copied first.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::error::Error;
+
+/// A database file that is read.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    /// What it was like when it was opened, if it is read as one that does not change.
+    state: Option<FileState>,
+    /// Where a copy of it lies for as long as it is read.
+    copy: Option<TempDir>,
+}
+
+pub(crate) enum Way {
+    /// With the locks of SQLite.
+    Beside,
+    /// By this URI, as a file that does not change.
+    Frozen(String),
+    /// By a copy of it.
+    Copied(PathBuf),
+}
+
+/// Enough of a file to tell that it was changed.
+#[derive(Debug, PartialEq, Eq)]
+struct FileState {
+    inode: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    /// Bytes of the write-ahead log.
+    log: u64,
+}
+
+impl FileState {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = path.symlink_metadata()?;
+        Ok(Self {
+            inode: (found.dev(), found.ino()),
+            size: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+            log: beside(path, "-wal").symlink_metadata().map_or(0, |log| log.len()),
+        })
+    }
+}
+
+impl Found {
+    /// Whether a file that is read as one that does not change has changed.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| FileState::of(&self.path).ok().as_ref() != Some(state))
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Failed(format!("`{}`: {error}", path.display()))
+}
+
+/// The file at `path`. A link is not followed.
+pub(crate) fn find(path: &Path) -> Result<Found, Error> {
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(failed(path, &error)),
+        Err(_) => return Err(Error::NotThere(path.display().to_string())),
+    };
+    if !found.is_file() {
+        return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
+    }
+    let path = path.canonicalize().map_err(|error| failed(path, &error))?;
+    Ok(Found { path, state: None, copy: None })
+}
+
+/// Chooses how to read a file.
+pub(crate) fn way(found: &mut Found) -> Result<Way, Error> {
+    let path = found.path.clone();
+    let failed = |error: io::Error| failed(&path, &error);
+    if can_write(&path) {
+        return Ok(Way::Beside);
+    }
+    let state = FileState::of(&path).map_err(failed)?;
+    if state.log == 0 {
+        found.state = Some(state);
+        return Ok(Way::Frozen(uri(&path)));
+    }
+    // A copy that was taken while others wrote may be torn.
+    for _ in 0..10 {
+        let before = FileState::of(&path).map_err(failed)?;
+        let dir = tempfile::Builder::new().prefix("callsheet-").tempdir().map_err(failed)?;
+        let copy = dir.path().join("ledger.db");
+        for ending in ["", "-wal"] {
+            match copy_private(&beside(&path, ending), &beside(&copy, ending)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && ending == "-wal" => {}
+                done => done.map_err(failed)?,
+            }
+        }
+        if FileState::of(&path).map_err(failed)? == before {
+            found.copy = Some(dir);
+            return Ok(Way::Copied(copy));
+        }
+    }
+    Err(Error::Locked)
+}
+
+fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    io::copy(&mut File::open(from)?, &mut file).map(drop)
+}
+
+/// Whether the file and those that SQLite needs beside it can be written.
+fn can_write(path: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let can = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let others = ["-wal", "-shm"].map(|ending| beside(path, ending));
+    let mut files = others.iter().filter(|file| fs::symlink_metadata(file).is_ok());
+    can(path, Access::WRITE_OK)
+        && can(folder, Access::WRITE_OK | Access::EXEC_OK)
+        && files.all(|file| can(file, Access::WRITE_OK))
+}
+
+/// The path as a URI: every byte that could mean something else is escaped.
+fn uri(path: &Path) -> String {
+    let escaped = path.as_os_str().as_bytes().iter().map(|byte| match byte {
+        b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    format!("file:{}?immutable=1", escaped.collect::<String>())
+}

@@ -1,0 +1,162 @@
+//! A file is taken for an export only if `export` could have written it, byte for byte.
+
+use std::io::BufReader;
+
+use callsheet_core::Ended;
+use callsheet_core::record::{By, Decided, Digest, Event, Exit, sha256};
+use callsheet_store::{Error, Ledger, Place, Scope, export, import, new_id, read_export};
+use serde_json::{Map, Value, json};
+
+use crate::prompts::kept;
+
+fn exports() -> [(Vec<String>, bool); 2] {
+    let mut ledger = Ledger::create(&Place::Memory).unwrap();
+    let first = kept("T-1", &[("docs/plan.md", &"Plan with care.\n".repeat(60)), ("a.md", "ä & <b>\n")]);
+    let second = kept("T-2", &[("docs/plan.md", &"Plan with care.\n".repeat(60))]);
+    for kept in [&first, &second] {
+        ledger.compose(kept).unwrap();
+        let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
+        ledger.append(Some(&kept.composed.run.id), None, &exit).unwrap();
+    }
+    let decided =
+        Decided { by: By::Flow, what: "plan".into(), decision: "review".into(), detail: json!({ "n": 1 }) };
+    ledger.append(None, Some(&new_id().unwrap()), &Event::Decided(decided)).unwrap();
+    [(Scope::All, true), (Scope::Run(first.composed.run.id), false)].map(|(scope, all)| {
+        let mut file = Vec::new();
+        export(&mut ledger, &scope, &mut file).unwrap();
+        let lines = String::from_utf8(file).unwrap();
+        (lines.split_inclusive('\n').map(str::to_owned).collect(), all)
+    })
+}
+
+/// The same lines with an end that is right for them, as somebody would make it who forges a file.
+fn with_end(lines: &[String]) -> String {
+    let body = lines[..lines.len() - 1].concat();
+    let count = body.split_inclusive('\n').count();
+    let end = json!({ "end": { "lines": count, "sha256": sha256(&[body.as_bytes()]) } });
+    format!("{body}{end}\n")
+}
+
+fn reversed(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let turned: Map<String, Value> =
+                map.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect();
+            turned.into()
+        }
+        other => other.clone(),
+    }
+}
+
+/// The same value in other spellings.
+fn spellings(line: &str) -> Vec<String> {
+    let text = line.trim_end_matches('\n');
+    let value: Value = serde_json::from_str(text).unwrap();
+    let (kind, inner) = value.as_object().unwrap().iter().next().unwrap();
+    let first = inner.as_object().unwrap().keys().next().unwrap();
+    let mut all = vec![
+        format!(" {text}\n"),
+        format!("{text} \n"),
+        format!("{text}\r\n"),
+        format!("\t{text}\n"),
+        format!("\u{feff}{text}\n"),
+        format!("\n{text}\n"),
+        format!("{text}\n\n"),
+        text.replacen(':', ": ", 1) + "\n",
+        text.replacen("{\"", "{ \"", 1) + "\n",
+        format!("{}\n", serde_json::to_string_pretty(&value).unwrap().replace('\n', " ")),
+        text.replacen(kind, &format!("\\u{:04x}{}", kind.as_bytes()[0], &kind[1..]), 1) + "\n",
+        format!("{{\"{kind}\":{inner},\"{kind}\":{inner}}}\n"),
+        text.replacen(&format!("{{\"{first}\""), &format!("{{\"more\":1,\"{first}\""), 1) + "\n",
+        text.replacen(&format!("{{\"{first}\""), &format!("{{\"{first}\":null,\"{first}\""), 1) + "\n",
+    ];
+    let turned = reversed(&value).to_string();
+    if turned != text {
+        all.push(turned + "\n");
+    }
+    all
+}
+
+/// Every forged file, with what was done to it.
+fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
+    let whole = lines.concat();
+    let mut files = Vec::new();
+    let (header, body, end) = (&lines[0], &lines[1..lines.len() - 1], &lines[lines.len() - 1]);
+    let after = ["\n", " ", "x", "\0", "{}", "{}\n", "\r\n", "\n\n", "\u{feff}", "null\n", "\u{1f}\u{8b}"];
+    let after =
+        after.into_iter().chain([end, header, &body[0], &body[body.len() - 1], &whole].map(String::as_str));
+    files.extend(after.map(|more| (format!("{more:?} after the end"), format!("{whole}{more}"))));
+    files.push(("no last newline".into(), whole.trim_end_matches('\n').into()));
+    files.extend(spellings(end).into_iter().map(|other| {
+        (format!("the end as {other:?}"), format!("{}{other}", lines[..lines.len() - 1].concat()))
+    }));
+    let mut forge = |what: String, lines: Vec<String>| files.push((what, with_end(&lines)));
+    let with = |at: usize, other: &[String]| [&lines[..at], other, &lines[at + 1..]].concat();
+    for (at, line) in lines.iter().enumerate().take(lines.len() - 1) {
+        for other in spellings(line) {
+            forge(format!("line {at} as {other:?}"), with(at, &[other]));
+        }
+        forge(format!("line {at} twice"), with(at, &[line.clone(), line.clone()]));
+        // Which records a run has is known to its ledger alone.
+        if all || !line.starts_with("{\"record") {
+            forge(format!("line {at} left out"), with(at, &[]));
+        }
+        forge(format!("an end before line {at}"), with(at, &[end.clone(), line.clone()]));
+        if at + 2 < lines.len() {
+            forge(format!("lines {at} and {} swapped", at + 1), {
+                let mut other = lines.to_vec();
+                other.swap(at, at + 1);
+                other
+            });
+        }
+    }
+    let mut head = |key: &str, value: Value| {
+        let mut other: Value = serde_json::from_str(header).unwrap();
+        other["callsheet_export"][key] = value;
+        forge(format!("a header with another {key}"), with(0, &[format!("{other}\n")]));
+    };
+    head("all", json!(!all));
+    head("version", json!(0));
+    head("version", json!(2));
+    if all {
+        head("seq", json!(1));
+        head("seq", json!(99));
+        head("chain", json!(Digest::ZERO));
+    } else {
+        let text = "A text that the run does not need.".repeat(30);
+        let digest = sha256(&[text.as_bytes()]);
+        let blob = format!("{}\n", json!({ "blob": { "sha256": digest, "text": text } }));
+        let mut blobs: Vec<String> = lines.to_vec();
+        let is_behind = |line: &String| line.starts_with("{\"blob") && *line < blob;
+        let at = lines.iter().skip(1).take_while(|line| is_behind(line)).count() + 1;
+        blobs.insert(at, blob);
+        forge("a text that the run does not need".into(), blobs);
+    }
+    files
+}
+
+#[test]
+fn only_what_export_writes_is_read_and_imported() {
+    let mut target = Ledger::create(&Place::Memory).unwrap();
+    target.compose(&kept("T-9", &[])).unwrap();
+    let head = target.head().unwrap();
+    let mut tried = 0;
+    for (lines, all) in exports() {
+        assert_eq!(with_end(&lines), lines.concat(), "an end that is made again is the same");
+        assert!(read_export(&mut lines.concat().as_bytes()).is_ok());
+        for (what, file) in forged(&lines, all) {
+            assert_ne!(file, lines.concat(), "{what}");
+            tried += 1;
+            // In small pieces too: what comes after the end may not be in the buffer yet.
+            for size in [1 << 16, 7] {
+                let read = read_export(&mut BufReader::with_capacity(size, file.as_bytes()));
+                let refused = matches!(read, Err(Error::Damaged(_) | Error::Newer { .. }));
+                assert!(refused, "{what}: {read:?}");
+            }
+            let added = import(&mut target, &mut file.as_bytes());
+            assert!(matches!(added, Err(Error::Damaged(_) | Error::Newer { .. })), "{what}: {added:?}");
+            assert_eq!(target.head().unwrap(), head, "{what}");
+        }
+    }
+    assert!(tried > 250, "{tried}");
+}

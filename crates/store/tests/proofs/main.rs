@@ -1,0 +1,23 @@
+//! Proofs: what a wrong clock, a sweep beside a run, and a forged export cannot do to a ledger.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod exports;
+mod older_schema;
+#[path = "../conformance/prompts.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod prompts;
+mod retention;
+
+use callsheet_mock::{Postgres, not_tested};
+use callsheet_store::Place;
+
+/// Does `work` with an empty SQLite ledger, and with one on PostgreSQL if there is a server.
+fn on_both(name: &str, work: impl Fn(&Place)) {
+    let dir = tempfile::tempdir().unwrap();
+    work(&Place::Sqlite(dir.path().join("ledger.db")));
+    match Postgres::start() {
+        Ok(server) => work(&Place::Postgres(server.database(name).unwrap())),
+        Err(why) => not_tested(&format!("{name} on PostgreSQL: {why}")),
+    }
+}

@@ -1,0 +1,188 @@
+//! Retention removes nothing that goes on, and nothing because a clock was wrong.
+
+use std::process::Command;
+use std::slice::from_ref;
+
+use callsheet_core::flow::{self, Decision, Settings, find_flow};
+use callsheet_core::receipt::Receipt;
+use callsheet_core::record::{
+    By, Decided, Delivered, Event, Exit, Id, Kept, Launch, Observed, Output, Replied, Stream,
+};
+use callsheet_core::request::Layout;
+use callsheet_core::{Builtin, Ended, Library};
+use callsheet_store::{Error, Ledger, Place, Retention, new_id};
+use serde_json::json;
+
+use crate::on_both;
+use crate::prompts::{kept, kept_after};
+
+const NOTHING: Retention = Retention { days: None, last: Some(0) };
+
+fn problems(ledger: &mut Ledger) -> Vec<String> {
+    ledger.verify_all(true).unwrap().problems.iter().map(ToString::to_string).collect()
+}
+
+/// A prompt that a program is started with.
+fn launched(parent: Option<&Id>, flow: Option<&Id>) -> Kept {
+    let mut kept = kept_after("T-1", &[("a.md", &"A text of this run.\n".repeat(40))], parent.cloned());
+    let flow = flow.map(|flow| ("flow".to_owned(), flow.to_string()));
+    kept.composed.launch = Some(Launch { flow: flow.into_iter().collect(), ..Launch::default() });
+    kept
+}
+
+/// All that is recorded of a run after its prompt, in order.
+fn life() -> Vec<Event> {
+    vec![
+        Event::Delivered(Delivered { receipt: Receipt::Spawned, evidence: "pid 7".into() }),
+        Event::Output(Output { stream: Stream::Stdout, line: 1, text: "one\n".into(), cut: false }),
+        Event::Exit(Exit::of(Ended::Exited, Some(0))),
+        Event::Replied(Replied { verdict: None, reply: json!({}) }),
+        Event::Observed(Observed { worktree: None, checks: Vec::new() }),
+    ]
+}
+
+/// Records all of it.
+fn live(ledger: &mut Ledger, run: &Id) {
+    for event in life() {
+        ledger.append(Some(run), None, &event).unwrap();
+    }
+}
+
+#[test]
+fn a_run_stays_until_all_of_it_is_recorded() {
+    on_both("unfinished_runs", |place| {
+        let (mut ledger, mut other) = (Ledger::create(place).unwrap(), Ledger::create(place).unwrap());
+        let first = launched(None, None);
+        let parent = kept("T-0", &[]);
+        ledger.compose(&parent).unwrap();
+        let second = launched(Some(&parent.composed.run.id), None);
+        let id = &second.composed.run.id;
+        ledger.compose(&first).unwrap();
+        live(&mut ledger, &first.composed.run.id);
+        ledger.compose(&second).unwrap();
+        for (step, event) in life().iter().enumerate() {
+            let swept = other.sweep(NOTHING).unwrap();
+            // The run that has ended is removed, the other and its parent stay.
+            let wanted = if step == 0 { vec![first.composed.run.id.clone()] } else { vec![] };
+            assert_eq!((swept.runs, swept.unfinished), (wanted, vec![id.clone()]), "before {}", event.kind());
+            ledger.append(Some(id), None, event).unwrap();
+            ledger.account(id).unwrap();
+        }
+        let swept = other.sweep(NOTHING).unwrap();
+        assert_eq!(swept.runs, [id.clone(), parent.composed.run.id.clone()]);
+        // Nothing is appended to what is gone, whatever it is.
+        let head = ledger.head().unwrap();
+        for event in life() {
+            assert_eq!(ledger.append(Some(id), None, &event), Err(Error::NoRun(id.to_string())));
+        }
+        assert_eq!((ledger.head().unwrap(), problems(&mut ledger)), (head, vec![]));
+    });
+}
+
+#[test]
+fn the_runs_of_a_flow_stay_until_it_has_ended() {
+    on_both("unfinished_flows", |place| {
+        let mut ledger = Ledger::create(place).unwrap();
+        let flow = new_id().unwrap();
+        let kept = launched(None, Some(&flow));
+        let id = &kept.composed.run.id;
+        let (_, definition) = find_flow(&Library::new(&Builtin), "sdd", &Layout::default()).unwrap();
+        let decide = |ledger: &mut Ledger, event: &flow::Event| {
+            let decided =
+                Decided { by: By::Flow, what: "flow".into(), decision: "x".into(), detail: json!(event) };
+            ledger.append(None, Some(&flow), &Event::Decided(decided)).unwrap();
+        };
+        let more = json!({ "definition": definition });
+        let started = flow::Event::Started { request: "x".into(), settings: Settings::default(), more };
+        let events = [
+            started,
+            flow::Event::Refused { entry: 1, why: Vec::new() },
+            flow::Event::Stopped,
+            flow::Event::Resumed,
+            flow::Event::Decided { decision: Decision::Reject },
+        ];
+        assert!(flow::fold(&definition, &events).has_ended());
+        decide(&mut ledger, &events[0]);
+        ledger.compose(&kept).unwrap();
+        live(&mut ledger, id);
+        for event in &events[1..] {
+            let swept = ledger.sweep(NOTHING).unwrap();
+            assert_eq!((swept.runs, swept.unfinished), (vec![], vec![id.clone()]), "before {event:?}");
+            decide(&mut ledger, event);
+        }
+        assert_eq!(ledger.sweep(NOTHING).unwrap().runs, from_ref(id));
+        // A flow that nothing is known of may go on.
+        let unknown = launched(None, Some(&new_id().unwrap()));
+        ledger.compose(&unknown).unwrap();
+        let id = &unknown.composed.run.id;
+        live(&mut ledger, id);
+        assert_eq!(ledger.sweep(NOTHING).unwrap().unfinished, from_ref(id));
+        assert_eq!(problems(&mut ledger), Vec::<String>::new());
+    });
+}
+
+/// A run that was recorded with this time.
+fn at(ledger: &mut Ledger, started: &str) -> Id {
+    let mut kept = kept("T-1", &[]);
+    kept.composed.run.started = started.into();
+    ledger.compose(&kept).unwrap();
+    kept.composed.run.id
+}
+
+/// The time so many days ago.
+fn days_ago(days: u32) -> String {
+    let mut date = Command::new("date");
+    date.args(["-u", "-d", &format!("{days} days ago"), "+%Y-%m-%dT%H:%M:%S.000000Z"]);
+    String::from_utf8(date.output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn no_run_is_removed_because_a_clock_was_wrong() {
+    let (backwards, soon) = (days_ago(300), "2999-12-31T00:00:00.000000Z");
+    let wrong = [
+        "0000-01-01T00:00:00.000000Z",
+        "1969-12-31T23:59:59.999999Z",
+        "1970-01-01T00:00:00.000000Z",
+        "1999-12-31T00:00:00.000000Z",
+        &backwards,
+        soon,
+        "9999-12-31T23:59:59.999999Z",
+        "12026-01-01T00:00:00.000000Z",
+        "-001-01-01T00:00:00.000000Z",
+        "",
+        "soon",
+    ];
+    let days = Retention { days: Some(30), last: None };
+    for (number, wrong) in wrong.iter().enumerate() {
+        let mut ledger = Ledger::create(&Place::Memory).unwrap();
+        let before = at(&mut ledger, &days_ago(100));
+        let odd = at(&mut ledger, wrong);
+        let swept = ledger.expired(days).unwrap();
+        assert_eq!((swept.runs, swept.clock_is_wrong), (vec![before.clone()], false), "{number}: {wrong}");
+        // A run after it whose time is right and long ago tells that this one is old too.
+        at(&mut ledger, &days_ago(60));
+        let swept = ledger.sweep(days).unwrap();
+        assert!(swept.runs.contains(&odd) && swept.runs.len() == 3, "{number}: {wrong}: {swept:?}");
+        assert_eq!(problems(&mut ledger), Vec::<String>::new());
+    }
+}
+
+/// A clock that jumps far ahead is not believed at once, neither alone nor with runs that it gave their times.
+#[test]
+fn a_long_step_of_time_is_not_believed_at_once() {
+    let days = Retention { days: Some(30), last: None };
+    let removed = |times: &[u32]| {
+        let mut ledger = Ledger::create(&Place::Memory).unwrap();
+        times.iter().for_each(|days| drop(at(&mut ledger, &days_ago(*days))));
+        let swept = ledger.sweep(days).unwrap();
+        (swept.runs.len(), swept.clock_is_wrong)
+    };
+    assert_eq!(removed(&[]), (0, false));
+    assert_eq!(removed(&[390]), (1, false));
+    assert_eq!(removed(&[410]), (0, true));
+    assert_eq!(removed(&[810, 390]), (2, false));
+    assert_eq!(removed(&[810, 410]), (0, true));
+    assert_eq!(removed(&[900, 3, 2, 1]), (0, true));
+    assert_eq!(removed(&[900, 8, 2, 1]), (1, false));
+    assert_eq!(removed(&[900, 890, 50, 40, 1]), (4, false));
+}
