@@ -218,15 +218,12 @@ impl Db {
         if self.engine() == Engine::Postgres {
             return Ok(());
         }
-        let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
-        let mut wanted: BTreeSet<&str> = known
-            .iter()
-            .flat_map(|migration| migration.sql.split(";\n"))
-            .filter(|sql| !sql.is_empty())
-            .collect();
-        for mut row in rows {
-            let (name, sql) = (row.text("sqlite_schema.name")?, row.maybe_text("sqlite_schema.sql")?);
-            if !sql.is_some_and(|sql| wanted.remove(sql.as_str())) {
+        // A migration can change a statement of an earlier one, so the same migrations say what to expect.
+        let mut model = Self::memory()?;
+        known.iter().try_for_each(|migration| model.batch(migration.sql))?;
+        let mut wanted: BTreeSet<String> = model.schema()?.into_iter().filter_map(|(_, sql)| sql).collect();
+        for (name, sql) in self.schema()? {
+            if !sql.is_some_and(|sql| wanted.remove(&sql)) {
                 return Err(Error::damaged(format!("`{name}` in its schema is not callsheet's")));
             }
         }
@@ -237,6 +234,14 @@ impl Db {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The objects of an SQLite schema: the name of each, and the statement that makes it.
+    fn schema(&mut self) -> Result<Vec<(String, Option<String>)>, Error> {
+        let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
+        rows.into_iter()
+            .map(|mut row| Ok((row.text("sqlite_schema.name")?, row.maybe_text("sqlite_schema.sql")?)))
+            .collect()
     }
 
     /// Which of these blobs are there.

@@ -23,5 +23,5 @@ pub use export::{Imported, Scope, export, import, read_export, statement};
 pub use gc::{Retention, Swept};
 pub use ledger::{Head, Ledger, Place};
 pub use migrate::{Migration, migrations};
-pub use read::{Filter, Line, Log, Record, RunRow};
+pub use read::{Filter, Line, Log, ProjectFilter, Record, RunRow};
 pub use verify::{Checked, Problem, Result as Verified};

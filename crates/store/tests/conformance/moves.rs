@@ -143,6 +143,12 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
     target.compose(&own).unwrap();
     let imported = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
     assert_eq!(imported, Imported { runs: 1, records: 2, known: 0, same_chain: false });
-    assert_eq!((ids(&mut target).len(), target.head().unwrap().seq), (2, 3));
+    // Each of what was added, the run and the flow, has a record that says so.
+    assert_eq!((ids(&mut target).len(), target.head().unwrap().seq), (2, 5));
+    let rows = target.runs(&Filter { limit: 9, ..Filter::default() }).unwrap();
+    assert_eq!(rows.iter().map(|row| row.imported).collect::<Vec<_>>(), [true, false]);
+    let own = target.runs(&Filter { limit: 9, own: true, ..Filter::default() }).unwrap();
+    assert_eq!(own, rows[1..]);
+    assert!(target.account(&rows[0].run.id).unwrap().imported);
     assert_eq!(problems(&mut target), Vec::<String>::new());
 }
