@@ -290,6 +290,13 @@ impl Db {
         Ok(lines?.into_iter().filter(|line| line != "ok").collect())
     }
 
+    /// Writes a whole copy into a file that is not there yet.
+    pub(crate) fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
+        let odd = || Error::Failed(format!("`{}` is not UTF-8", path.display()));
+        let path = path.to_str().ok_or_else(odd)?;
+        self.batch(&format!("VACUUM INTO '{}'", path.replace('\'', "''")))
+    }
+
     /// Gives room that removed content took back to the file system.
     pub(crate) fn shrink(&mut self) -> Result<(), Error> {
         match self.engine() {
@@ -316,6 +323,28 @@ fn connect(url: &str) -> Result<Client, Error> {
         ))?;
     }
     Ok(client)
+}
+
+/// Which database a URL leads to, without user and password: `postgres://HOST:PORT/DATABASE`.
+pub fn postgres_place(url: &str) -> Result<String, Error> {
+    use postgres::config::Host;
+    let config: postgres::Config = url.parse()?;
+    let mut hosts: Vec<String> = config
+        .get_hosts()
+        .iter()
+        .map(|host| match host {
+            Host::Tcp(name) => name.to_ascii_lowercase(),
+            Host::Unix(path) => path.display().to_string(),
+        })
+        .collect();
+    // An address leads elsewhere than the name that stands beside it.
+    hosts.extend(config.get_hostaddrs().iter().map(ToString::to_string));
+    let ports = match config.get_ports() {
+        [] => vec!["5432".to_owned()],
+        ports => ports.iter().map(ToString::to_string).collect(),
+    };
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    Ok(format!("postgres://{}:{}/{database}", hosts.join(","), ports.join(",")))
 }
 
 impl Postgres {

@@ -11,7 +11,7 @@ use crate::clock::now;
 use crate::db::{Db, Engine};
 use crate::error::Error;
 use crate::migrate::{has_projects, migrate};
-use crate::private::WatchedFile;
+use crate::private::{WatchedFile, private_file};
 use crate::row::Param;
 
 /// Where a ledger is.
@@ -118,6 +118,12 @@ impl Ledger {
         let row = self.db.query("SELECT id FROM identity", &[])?.into_iter().next();
         let text = row.ok_or_else(|| Error::damaged("its id is gone"))?.text("identity.id")?;
         Id::parse(&text).map(Some).ok_or_else(|| Error::damaged("identity.id is not an id"))
+    }
+
+    /// Writes a whole copy of a ledger on SQLite into a file that is not there yet; only its owner can read it.
+    pub fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
+        self.db.copy_into(path)?;
+        private_file(path, false).map(drop)
     }
 
     /// Nothing is appended unless the chain contains `head`.

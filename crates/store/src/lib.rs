@@ -17,7 +17,7 @@ mod row;
 mod verify;
 
 pub use clock::{new_id, now};
-pub use db::{Engine, sqlite_version};
+pub use db::{Engine, postgres_place, sqlite_version};
 pub use error::Error;
 pub use export::{Imported, Scope, export, import, read_export, statement};
 pub use gc::{Retention, Swept};

@@ -18,6 +18,10 @@ fn inode(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
+fn is_empty(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.len() == 0)
+}
+
 impl WatchedFile {
     pub(crate) fn new(path: &Path) -> Result<Self, Error> {
         let gone = || Error::damaged(format!("`{}` is gone", path.display()));
@@ -32,12 +36,15 @@ impl WatchedFile {
         let found = inode(&log);
         // SQLite makes the log with the first transaction and removes it when the last connection is closed.
         let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
-        for (path, lost) in
-            [(&self.path, is_lost(Some(self.inode), inode(&self.path))), (&log, is_lost(self.log, found))]
-        {
+        for (path, lost) in [
+            (&self.path, is_lost(Some(self.inode), inode(&self.path)) || is_empty(&self.path)),
+            (&log, is_lost(self.log, found)),
+        ] {
             if lost {
                 let path = path.display();
-                return Err(Error::damaged(format!("`{path}` was removed or replaced while it was in use")));
+                return Err(Error::damaged(format!(
+                    "`{path}` was removed, replaced or emptied while it was in use"
+                )));
             }
         }
         self.log = found;

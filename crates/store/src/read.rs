@@ -271,12 +271,13 @@ pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
         Param::maybe(filter.verdict.as_deref()),
         Param::maybe(filter.since.as_deref()),
         Param::maybe(until.as_deref()),
-        Param::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX)),
     ];
+    let limit = Param::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX));
     if !has_projects(db)? {
         if !unnamed {
             return Ok(Vec::new());
         }
+        wanted.push(limit);
         let rows = db.query(
             "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict,
                     CAST(NULL AS TEXT), CAST(NULL AS BIGINT) FROM runs
@@ -288,16 +289,16 @@ pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
         )?;
         return rows.into_iter().map(run_row).collect();
     }
-    wanted.extend([Param::maybe(project), Param::Int(unnamed.into()), Param::Int(filter.own.into())]);
+    wanted.extend([Param::maybe(project), Param::Int(unnamed.into()), Param::Int(filter.own.into()), limit]);
     let rows = db.query(
         "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
          FROM runs
          WHERE (CAST($1 AS TEXT) IS NULL OR agent = $1) AND (CAST($2 AS TEXT) IS NULL OR phase = $2)
            AND (CAST($3 AS TEXT) IS NULL OR task = $3) AND (CAST($4 AS TEXT) IS NULL OR verdict = $4)
            AND (CAST($5 AS TEXT) IS NULL OR started >= $5) AND (CAST($6 AS TEXT) IS NULL OR started <= $6)
-           AND (CAST($8 AS TEXT) IS NULL OR project = $8 OR (CAST($9 AS BIGINT) = 1 AND project IS NULL))
-           AND (CAST($10 AS BIGINT) = 0 OR imported IS NULL)
-         ORDER BY seq DESC LIMIT $7",
+           AND (CAST($7 AS TEXT) IS NULL OR project = $7 OR (CAST($8 AS BIGINT) = 1 AND project IS NULL))
+           AND (CAST($9 AS BIGINT) = 0 OR imported IS NULL)
+         ORDER BY seq DESC LIMIT $10",
         &wanted,
     )?;
     rows.into_iter().map(run_row).collect()
