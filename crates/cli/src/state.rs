@@ -38,6 +38,15 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     write().map_err(|error| failed(path, &error))
 }
 
+/// The same in one step: others read the old text or the new one.
+pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let number = std::process::id();
+    let thread = std::thread::current().id();
+    let fresh = path.with_extension(format!("{number}-{thread:?}.new"));
+    write_private(&fresh, text)?;
+    fs::rename(&fresh, path).map_err(|error| failed(path, &error))
+}
+
 /// A name for something that belongs to one directory.
 pub(crate) fn name_of(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
@@ -46,10 +55,10 @@ pub(crate) fn name_of(dir: &Path) -> String {
 }
 
 /// For as long as the answer lives, nobody else on this machine decides whether a task is run again.
-pub(crate) fn hold_task(project: &Path, task: &str) -> Result<File, Failure> {
+pub(crate) fn hold_task(project: &str, task: &str) -> Result<File, Failure> {
     let folder = state_dir()?.join("tasks");
     private_folder(&folder)?;
-    let path = folder.join(name_of(&project.join(task)));
+    let path = folder.join(name_of(Path::new(&format!("{project}\n{task}"))));
     let hold = || {
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         lock.lock()?;

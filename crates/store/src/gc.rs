@@ -10,7 +10,7 @@ use crate::clock::{days_after, days_before, is_possible, now};
 use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Ledger, append};
-use crate::read::{Filter, RunRow, records_of, records_of_flow, runs};
+use crate::read::{Filter, ProjectFilter, RunRow, records_of, records_of_flow, runs};
 use crate::row::Param;
 
 /// Which runs stay. A run that either rule keeps stays, and so do an unfinished run, a run of a flow that has not ended,
@@ -41,15 +41,33 @@ pub struct Swept {
 impl Ledger {
     /// What [`Self::sweep`] would remove.
     pub fn expired(&mut self, retention: Retention) -> Result<Swept, Error> {
-        self.still(|ledger| expired(&mut ledger.db, retention, &now()))
+        self.expired_of(retention, None)
+    }
+
+    /// The same among the runs of one project.
+    pub fn expired_of(
+        &mut self,
+        retention: Retention,
+        project: Option<&ProjectFilter>,
+    ) -> Result<Swept, Error> {
+        self.still(|ledger| expired(&mut ledger.db, retention, project, &now()))
     }
 
     /// Removes what `retention` does not keep, and appends a record that says so. What is removed is decided in the
     /// transaction that removes it, so no run that is recorded meanwhile is lost.
     pub fn sweep(&mut self, retention: Retention) -> Result<Swept, Error> {
+        self.sweep_of(retention, None)
+    }
+
+    /// The same among the runs of one project.
+    pub fn sweep_of(
+        &mut self,
+        retention: Retention,
+        project: Option<&ProjectFilter>,
+    ) -> Result<Swept, Error> {
         let swept = self.alone(|db, zip| {
             let at = now();
-            let mut swept = expired(db, retention, &at)?;
+            let mut swept = expired(db, retention, project, &at)?;
             if swept.runs.is_empty() {
                 return Ok(swept);
             }
@@ -74,7 +92,7 @@ impl Ledger {
             let sha256 = sha256(&[payload.as_bytes()]);
             let draft =
                 Draft { run: None, flow: None, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
-            swept.seq = Some(append(db, zip, &draft)?);
+            swept.seq = Some(append(db, zip, &draft)?.seq);
             Ok(swept)
         })?;
         if swept.seq.is_some() {
@@ -88,7 +106,12 @@ impl Ledger {
     }
 }
 
-fn expired(db: &mut Db, retention: Retention, now: &str) -> Result<Swept, Error> {
+fn expired(
+    db: &mut Db,
+    retention: Retention,
+    project: Option<&ProjectFilter>,
+    now: &str,
+) -> Result<Swept, Error> {
     let rows = runs(db, &Filter { limit: usize::MAX, ..Filter::default() })?;
     let right = right_times(&rows, now);
     let ages = trusted_times(&rows, &right, now);
@@ -96,8 +119,11 @@ fn expired(db: &mut Db, retention: Retention, now: &str) -> Result<Swept, Error>
     let clock_is_wrong = retention.days.is_some() && !rows.is_empty() && is_wrong(&rows, &right, now);
     let mut swept = Swept { clock_is_wrong, ..Swept::default() };
     let mut flows = BTreeMap::new();
-    let mut kept = BTreeSet::new();
-    for (at, (row, started)) in rows.iter().zip(ages).enumerate() {
+    let is_own = |row: &RunRow| project.is_none_or(|project| project.takes(&row.run));
+    let mut kept: BTreeSet<Id> =
+        rows.iter().filter(|row| !is_own(row)).map(|row| row.run.id.clone()).collect();
+    let own = rows.iter().zip(ages).filter(|(row, _)| is_own(row));
+    for (at, (row, started)) in own.enumerate() {
         let young = clock_is_wrong || since.as_deref().is_some_and(|since| started >= since);
         if young || retention.last.is_some_and(|last| at < last) {
             kept.insert(row.run.id.clone());

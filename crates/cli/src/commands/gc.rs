@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::failure::Outcome;
 use crate::ledger::failure;
 
-/// Remove old runs from the ledger
+/// Remove old runs of this project from the ledger
 ///
 /// A run stays if either rule keeps it, if it or its flow has not ended, or if a run that stays points at it. Texts that only
 /// removed runs needed go too. The chain stays whole, and a record says what was removed. With a clock that cannot be
@@ -28,10 +28,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let mut ledger = if args.dry_run { app.read_ledger()? } else { app.write_ledger()? };
+    let project = app.runs_of(&ledger)?;
     let retention = Retention { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {
-        true => app.read_ledger()?.expired(retention),
-        false => app.open_ledger()?.sweep(retention),
+        true => ledger.expired_of(retention, project.as_ref()),
+        false => ledger.sweep_of(retention, project.as_ref()),
     };
     let swept = swept.map_err(failure)?;
     if swept.clock_is_wrong {

@@ -11,6 +11,7 @@ mod bombs;
 mod clock;
 mod corpus;
 mod determinism;
+mod ledgers;
 mod measure;
 mod paths;
 mod read_only;
