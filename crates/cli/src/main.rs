@@ -12,6 +12,7 @@ mod installed;
 mod ledger;
 mod mcp;
 mod pack;
+mod person;
 mod print;
 mod record;
 mod secrets;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tree;
+use crate::{ancestry, tree};
 
 /// The first argument that makes a guard of the program.
 pub const GUARD: &str = "__guard";
@@ -54,6 +54,7 @@ fn watch_over() -> io::Result<()> {
     // Without a terminal nothing below can be stopped by reading from one, and no key reaches it.
     let _ = rustix::process::setsid();
     tree::adopt_orphans()?;
+    ancestry::mark();
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut orders = BufReader::new(control.try_clone()?);
     let mut line = String::new();

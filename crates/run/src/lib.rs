@@ -8,6 +8,7 @@
 //! [guard](guard()) so that nothing outlives it, or in a [terminal](Tmux). [`Before`] and [`Before::observe`] tell what it
 //! changed, from git.
 
+mod ancestry;
 mod checks;
 mod disk;
 mod folder;
@@ -28,6 +29,7 @@ mod tree;
 mod walk;
 mod worktree;
 
+pub use ancestry::{is_below_guard, state_home};
 pub use checks::run_check;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use folder::{Folder, WriteError};

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::fact::Ended;
 
-use crate::guard::{GUARD, News, Order};
+use crate::ancestry::guard_words;
+use crate::guard::{News, Order};
 use crate::tree;
 use output::Collector;
 
@@ -197,7 +198,7 @@ pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, Start
 
 fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
     let guard = Command::new(&job.guard)
-        .arg(GUARD)
+        .args(guard_words())
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -20,6 +20,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    // An import can hold decisions.
+    app.above_guard()?;
     let mut file = open(app, &args.file)?;
     let done = import(&mut app.create_ledger()?, &mut *file).map_err(failure)?;
     if app.print.json {

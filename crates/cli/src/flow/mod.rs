@@ -268,7 +268,7 @@ impl<'a> Driver<'a> {
                 Err(_) => {}
             }
             if !self.state.stopped && (self.interrupt.is_set() || self.desk.is_asked_to_stop()) {
-                queue.extend(self.happen(Event::Stopped, By::Person)?);
+                queue.extend(self.happen(Event::Stopped, self.app.caller())?);
             }
         }
     }
@@ -384,6 +384,6 @@ impl<'a> Driver<'a> {
             self.finish(self.state.at == At::Done)?;
             return Ok(Vec::new());
         }
-        self.happen(Event::Resumed, By::Person)
+        self.happen(Event::Resumed, self.app.caller())
     }
 }

@@ -138,7 +138,7 @@ impl Account {
 
     /// The first decision counts: there is one.
     fn decision(&self, path: &str) -> Decision {
-        let of_person = |decided: &&Decided| decided.by == By::Person && decided.what == path;
+        let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
         match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
             Some("approve") => Decision::Approved,
             Some("reject") => Decision::Rejected,

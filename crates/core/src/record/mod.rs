@@ -342,8 +342,38 @@ pub struct Replied {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
+    /// A person, in records of older versions.
     Person,
+    /// A flow, by its own rules.
     Flow,
+    /// A person at a terminal.
+    Terminal,
+    /// A command line with `--yes`.
+    Yes,
+    /// A person on a page of the web view.
+    Page,
+    /// Another program, without a terminal and without `--yes`.
+    Api,
+}
+
+impl By {
+    pub const ALL: &[Self] = &[Self::Person, Self::Flow, Self::Terminal, Self::Yes, Self::Page, Self::Api];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Flow => "flow",
+            Self::Terminal => "terminal",
+            Self::Yes => "yes",
+            Self::Page => "page",
+            Self::Api => "api",
+        }
+    }
+
+    /// Whether it is a person's decision.
+    pub const fn is_person(self) -> bool {
+        !matches!(self, Self::Flow)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
-use super::{By, Event, Exit, RunStatus};
+use super::{Event, Exit, RunStatus};
 use crate::fact::Decision;
 
 /// The events that a record stands for, in order, each with what there is to say. A kind of record that stands for
@@ -61,8 +61,8 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
                 ("run.finished", json!({ "changed": observed.worktree.as_ref().map(|seen| &seen.changed) }));
             checks.chain(violations).chain([finished]).collect()
         }
-        Event::Decided(decided) if decided.by == By::Person && decided.detail["violation"] == true => {
-            let data = json!({ "path": decided.what, "decision": decided.decision });
+        Event::Decided(decided) if decided.by.is_person() && decided.detail["violation"] == true => {
+            let data = json!({ "path": decided.what, "decision": decided.decision, "by": decided.by });
             alloc::vec![("scope_violation.decided", data)]
         }
         Event::Decided(decided) => alloc::vec![("record.decided", json!(decided))],
