@@ -35,7 +35,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     // Between us and every agent that is started there is this program once more.
     if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
-        return ExitCode::from(callsheet_run::guard());
+        return ExitCode::from(callsheet_run::guard_with(drive::record_submission));
     }
     let mut command = Cli::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());

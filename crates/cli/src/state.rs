@@ -134,19 +134,9 @@ impl Desk {
         Some((server.into(), pane.into()))
     }
 
-    /// What was handed in during the run, as it was noted.
-    pub(crate) fn submitted(&self) -> Vec<serde_json::Value> {
-        let text = fs::read_to_string(self.dir.join("submitted.jsonl")).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    }
-
-    pub(crate) fn note_submitted(&self, value: &serde_json::Value) -> Result<(), Failure> {
-        let path = self.dir.join("submitted.jsonl");
-        let note = || {
-            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-            io::Write::write_all(&mut file, format!("{value}\n").as_bytes())
-        };
-        note().map_err(|error| failed(&path, &error))
+    /// The directory of the run's guard.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The run is over and recorded: there is nothing left to talk about.

@@ -10,6 +10,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use crate::guard::GUARD;
 
@@ -20,10 +21,26 @@ pub fn state_home() -> Option<PathBuf> {
     Some(state.join("callsheet"))
 }
 
-/// The words that make a guard of our program. Its state directory is among them, by path and by number.
-pub(crate) fn guard_words() -> [String; 3] {
+/// The run that this process drives, or the last of them.
+static RUN: Mutex<String> = Mutex::new(String::new());
+
+/// Names the run that guards are started for from now on.
+pub fn guard_run(run: &str) {
+    if let Ok(mut known) = RUN.lock() {
+        run.clone_into(&mut known);
+    }
+}
+
+/// How many words make a guard of our program.
+pub(crate) const GUARD_WORDS: usize = 4;
+
+/// The words that make a guard of our program. They name its state directory, by path and by number, and a run of its
+/// ledger.
+pub(crate) fn guard_words() -> [String; GUARD_WORDS] {
     let state = state_home().unwrap_or_default();
-    [GUARD.to_owned(), state.display().to_string(), number_of(&state)]
+    let run = RUN.lock().map(|run| run.clone()).unwrap_or_default();
+    let run = if run.is_empty() { "-".to_owned() } else { run };
+    [GUARD.to_owned(), state.display().to_string(), number_of(&state), run]
 }
 
 /// Device and inode: two paths of one directory have the same.
@@ -95,12 +112,21 @@ fn ancestors(pid: &str) -> Vec<ProcessStamp> {
     }
 }
 
-/// Whether this process runs below a guard of the state directory `state`.
-pub fn is_below_guard(state: &Path) -> bool {
-    let guards = ancestors("self").into_iter().filter_map(|process| guard_state(&command_line(process.pid)));
-    let states: Vec<GuardState> = guards.collect();
+/// Whether this process runs below a guard of the state directory `state`, or of any if there is none.
+pub fn is_below_guard(state: Option<&Path>) -> bool {
+    let guards = guards_above();
     // The mark of a guard that cannot be seen: it does not say of which state directory.
-    states.iter().any(|guard| guard.is_at(state)) || states.is_empty() && is_marked()
+    guards.iter().any(|guard| state.is_none_or(|state| guard.is_at(state)))
+        || guards.is_empty() && is_marked()
+}
+
+/// The runs whose guards are above this process, of whichever state directory.
+pub fn runs_above() -> Vec<String> {
+    guards_above().into_iter().map(|guard| guard.run).collect()
+}
+
+fn guards_above() -> Vec<GuardName> {
+    ancestors("self").into_iter().filter_map(|process| guard_name(&command_line(process.pid))).collect()
 }
 
 fn command_line(pid: i32) -> Vec<String> {
@@ -108,14 +134,15 @@ fn command_line(pid: i32) -> Vec<String> {
     bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The state directory that a guard's command line names.
+/// The state directory and the run that a guard's command line names.
 #[derive(Debug, PartialEq, Eq)]
-struct GuardState {
+struct GuardName {
     path: String,
     number: String,
+    run: String,
 }
 
-impl GuardState {
+impl GuardName {
     fn is_at(&self, state: &Path) -> bool {
         let same_path = Path::new(&self.path) == state || self.path.is_empty();
         let canonical = |path: &Path| path.canonicalize().ok();
@@ -126,10 +153,10 @@ impl GuardState {
 }
 
 /// The guard that this command line starts, if it does.
-fn guard_state(words: &[String]) -> Option<GuardState> {
+fn guard_name(words: &[String]) -> Option<GuardName> {
     let at = words.iter().position(|word| word == GUARD)?;
     let word = |at: usize| words.get(at).cloned().unwrap_or_default();
-    Some(GuardState { path: word(at + 1), number: word(at + 2) })
+    Some(GuardName { path: word(at + 1), number: word(at + 2), run: word(at + 3) })
 }
 
 /// Marks this process and all that it will start. The limit has had no other effect since Linux 2.4; once lowered, only
@@ -164,12 +191,12 @@ mod tests {
 
     #[test]
     fn guard_is_found_in_command_line() {
-        let guard = GuardState { path: "/state".into(), number: "1:2".into() };
-        assert_eq!(guard_state(&words(&["callsheet", GUARD, "/state", "1:2"])), Some(guard));
+        let guard = GuardName { path: "/state".into(), number: "1:2".into(), run: "r".into() };
+        assert_eq!(guard_name(&words(&["callsheet", GUARD, "/state", "1:2", "r"])), Some(guard));
         let server =
             words(&["tmux", "-L", "callsheet-x", "--", "env", "A=b", "cs", GUARD, "/state", "1:2", "pane"]);
-        assert_eq!(guard_state(&server).unwrap().path, "/state");
-        assert_eq!(guard_state(&words(&["callsheet", "run", "__guarded"])), None);
+        assert_eq!(guard_name(&server).unwrap().path, "/state");
+        assert_eq!(guard_name(&words(&["callsheet", "run", "__guarded"])), None);
     }
 
     #[test]
@@ -177,7 +204,11 @@ mod tests {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let link = other.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        let guard = |path: &Path, number: String| GuardState { path: path.display().to_string(), number };
+        let guard = |path: &Path, number: String| GuardName {
+            path: path.display().to_string(),
+            number,
+            run: "-".into(),
+        };
         assert!(guard(dir.path(), "-".into()).is_at(dir.path()));
         assert!(guard(&link, "-".into()).is_at(dir.path()));
         assert!(guard(dir.path(), "-".into()).is_at(&link));

@@ -11,6 +11,7 @@
 mod ancestry;
 mod checks;
 mod disk;
+mod environment;
 mod folder;
 mod git;
 mod guard;
@@ -23,18 +24,20 @@ mod prefetched;
 mod process;
 mod read;
 mod shelf;
+mod submission;
 mod tmux;
 mod transcript;
 mod tree;
 mod walk;
 mod worktree;
 
-pub use ancestry::{is_below_guard, state_home};
+pub use ancestry::{guard_run, is_below_guard, runs_above, state_home};
 pub use checks::run_check;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+pub use environment::PRIVATE_VARIABLES;
 pub use folder::{Folder, WriteError};
 pub use git::{Git, GitError};
-pub use guard::{GUARD, guard};
+pub use guard::{GUARD, RecordSubmission, guard, guard_with};
 pub use lanes::{lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
 pub use observe::{Before, Prints};
@@ -45,6 +48,9 @@ pub use process::{
     Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
 };
 pub use read::read_file;
+pub use submission::{
+    AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
+};
 pub use tmux::{Pane, Server, TerminalError, Tmux};
 pub use transcript::{found_at_paths, transcript_has_prompt};
 pub use worktree::{Worktree, worktree, worktree_place};

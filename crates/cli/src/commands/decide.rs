@@ -38,11 +38,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let refused = |message: String| Diag::error(Code::RunRefused, message);
+    app.above_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
-    app.above_guard()?;
     let mut ledger = app.open_ledger()?;
+    app.above_guards_of(&mut ledger)?;
     let id = find(&mut ledger, &args.run)?.run.id;
     let violations = ledger.account(&id).map_err(failure)?.violations();
     let Some(violation) = violations.iter().find(|violation| violation.path == args.path) else {

@@ -4,8 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use callsheet_core::Root;
 use callsheet_core::diag::visible;
+use callsheet_core::secrets::{mask_address, mask_address_in};
 use callsheet_run::own_program;
-use callsheet_store::{Ledger, Place};
+use callsheet_store::{Error, Ledger, Place};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -80,6 +81,7 @@ fn findings(app: &App<'_>) -> Result<Vec<Finding>, callsheet_core::diag::Failure
         program("tmux", "-V", State::Absent, "install tmux to have agents work in a terminal"),
         folder(app),
         sqlite(),
+        ledger(app),
         mcp(app),
     ];
     let wanted = app.config.agent.value.as_deref();
@@ -157,6 +159,61 @@ fn sqlite() -> Finding {
         }
     };
     Finding { name: "sqlite".into(), state, detail, todo: todo.into() }
+}
+
+/// The ledger that runs are recorded in: opens it, reads its head, and checks that it can be written.
+fn ledger(app: &App<'_>) -> Finding {
+    let finding = |state, detail: String, todo: &str| Finding {
+        name: "ledger".into(),
+        state,
+        detail: hidden(app, &detail),
+        todo: todo.into(),
+    };
+    let place = match app.place() {
+        Ok(place) => place,
+        Err(failure) => {
+            let why = failure.0.first().map(|diag| diag.message.clone()).unwrap_or_default();
+            let todo = failure.0.first().and_then(|diag| diag.hints.first().cloned()).unwrap_or_default();
+            return finding(State::Bad, why, &todo);
+        }
+    };
+    let shown = match &place {
+        Place::Sqlite(path) => match path.strip_prefix(&app.project).ok().and_then(|path| path.to_str()) {
+            Some(path) => format!("SQLite, {}", app.shown_here(path)),
+            None => format!("SQLite, {}", path.display()),
+        },
+        Place::Postgres(address) => format!("PostgreSQL, {}", mask_address(address)),
+        Place::Memory => "SQLite, in memory".into(),
+    };
+    let tried = Ledger::open(&place).and_then(|mut ledger| {
+        let head = ledger.head()?;
+        ledger.check_write()?;
+        Ok(head.seq)
+    });
+    match (tried, place) {
+        (Ok(records), _) => {
+            finding(State::Good, format!("{shown}: {records} records, can be read and written"), "")
+        }
+        (Err(Error::NotThere(_)), _) => {
+            finding(State::Absent, format!("{shown}: not made yet"), "the first `callsheet run` makes it")
+        }
+        (Err(error), Place::Sqlite(_) | Place::Memory) => finding(
+            State::Bad,
+            format!("{shown}: {error}"),
+            "check the file's owner and permissions and the free space, or name another one with --ledger",
+        ),
+        (Err(error), Place::Postgres(_)) => finding(
+            State::Bad,
+            format!("{shown}: {error}"),
+            "check that the server runs, and the address in --ledger, CALLSHEET_LEDGER or the configuration",
+        ),
+    }
+}
+
+/// Without the passwords of the addresses that are known.
+fn hidden(app: &App<'_>, text: &str) -> String {
+    let addresses = app.ledger.iter().chain(&app.config.ledger.value);
+    addresses.fold(text.to_owned(), |text, address| mask_address_in(&text, address))
 }
 
 /// Our own server, as an agent would start it.

@@ -237,7 +237,14 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     let more =
         serde_json::to_value(&plan).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
     let started = Event::Started { request: args.request.clone(), settings, more };
-    let known = Known { id, plan, events: Vec::new(), state: Default::default(), times: Default::default() };
+    let known = Known {
+        id,
+        plan,
+        events: Vec::new(),
+        state: Default::default(),
+        times: Default::default(),
+        decisions: Vec::new(),
+    };
     app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
     let ledger = app.create_ledger()?;
     drive(app, ledger, known, |driver| driver.happen(started, app.caller()))
@@ -253,10 +260,10 @@ fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
 
 fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>, yes: bool) -> Outcome {
     let refused = |message: String| Diag::error(Code::RunRefused, message);
+    app.above_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
-    app.above_guard()?;
     let decision = match (verdict, text.filter(|text| !text.trim().is_empty())) {
         (Verdict::Approve, _) => Decision::Approve,
         (Verdict::Reject, _) => Decision::Reject,
@@ -264,6 +271,7 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
         (Verdict::Changes, None) => return Err(usage("say what has to be changed").into()),
     };
     let mut ledger = app.open_ledger()?;
+    app.above_guards_of(&mut ledger)?;
     let known = find(&mut ledger, flow)?;
     if word(&known.state) != "waiting" {
         let message =

@@ -28,6 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     app.above_guard()?;
     let mut ledger = app.open_ledger()?;
+    app.above_guards_of(&mut ledger)?;
     let retention = Retention { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {
         true => Swept { runs: ledger.expired(retention).map_err(failure)?, ..Swept::default() },

@@ -23,7 +23,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     // An import can hold decisions.
     app.above_guard()?;
     let mut file = open(app, &args.file)?;
-    let done = import(&mut app.create_ledger()?, &mut *file).map_err(failure)?;
+    let mut ledger = app.create_ledger()?;
+    app.above_guards_of(&mut ledger)?;
+    let done = import(&mut ledger, &mut *file).map_err(failure)?;
     if app.print.json {
         return app.print.value(&json!({
             "runs": done.runs, "records": done.records, "known": done.known, "same_chain": done.same_chain,

@@ -38,15 +38,21 @@ pub(crate) struct Known {
     pub(crate) state: State,
     /// When it was started, and when something happened last.
     pub(crate) times: (String, String),
+    /// What persons decided, by whom and when.
+    pub(crate) decisions: Vec<(Decision, By, String)>,
 }
 
 impl Known {
     /// Reads a flow from its records alone.
     pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Failure> {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
+        let mut decisions = Vec::new();
         for record in ledger.records_of_flow(id).map_err(failure)? {
             let Some(record::Event::Decided(decided)) = record.event().map_err(failure)? else { continue };
             if let Ok(event) = serde_json::from_value::<Event>(decided.detail) {
+                if let Event::Decided { decision } = &event {
+                    decisions.push((decision.clone(), decided.by, record.at.clone()));
+                }
                 events.push(event);
                 if times.0.is_empty() {
                     times.0.clone_from(&record.at);
@@ -60,7 +66,7 @@ impl Known {
         };
         let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
         let state = fold(&plan.definition, &events);
-        Ok(Some(Self { id: id.clone(), plan, events, state, times }))
+        Ok(Some(Self { id: id.clone(), plan, events, state, times, decisions }))
     }
 
     /// Every run, in order.

@@ -9,10 +9,13 @@ use std::io::Write as _;
 
 mod bombs;
 mod corpus;
+mod deciding;
 mod determinism;
 mod measure;
+mod passwords;
 mod paths;
 mod requests;
+mod submitting;
 mod swap;
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;

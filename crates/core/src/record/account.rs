@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{By, Decided, Delivered, Event, Exit, Launch, Observed, Replied, Run};
+use super::{Decided, Delivered, Event, Exit, Launch, Observed, Replied, Run, SubmissionRecord};
 use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Violation};
 use crate::receipt::Receipt;
 
@@ -22,6 +22,8 @@ pub struct Account {
     pub exit: Option<Exit>,
     pub observed: Option<Observed>,
     pub replied: Option<Replied>,
+    /// What the agent submitted by a tool, in order.
+    pub submitted: Vec<SubmissionRecord>,
     decided: Vec<Decided>,
 }
 
@@ -86,6 +88,7 @@ impl Account {
                         exit: None,
                         observed: None,
                         replied: None,
+                        submitted: Vec::new(),
                         decided: Vec::new(),
                     });
                 }
@@ -95,6 +98,7 @@ impl Account {
                 (Event::Exit(exit), Some(account)) => account.exit = Some(exit),
                 (Event::Observed(observed), Some(account)) => account.observed = Some(observed),
                 (Event::Replied(replied), Some(account)) => account.replied = Some(replied),
+                (Event::SubmissionRecord(submitted), Some(account)) => account.submitted.push(submitted),
                 (Event::Decided(decided), Some(account)) => account.decided.push(decided),
                 _ => {}
             }
@@ -144,6 +148,11 @@ impl Account {
             Some("reject") => Decision::Rejected,
             _ => Decision::Pending,
         }
+    }
+
+    /// Every decision about this run, in order.
+    pub fn decisions(&self) -> &[Decided] {
+        &self.decided
     }
 
     /// What the digest of the next run is made of: facts alone.

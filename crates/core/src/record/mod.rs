@@ -132,6 +132,7 @@ events! {
     Exit "exit" "The run is over.",
     Observed "observed" "What was found afterwards: checks, changed files, violations.",
     Replied "replied" "What the agent says of its work.",
+    SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted.",
     Decided "decided" "A person or a flow decided something.",
     Removed "removed" "What retention took away.",
 }
@@ -336,6 +337,19 @@ pub struct Replied {
     pub verdict: Option<String>,
     /// The whole reply as it was read.
     pub reply: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmissionRecord {
+    /// The contract that it was judged by.
+    pub tool: String,
+    /// Of the submission, as JSON.
+    pub sha256: String,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub verdict: Value,
+    /// Which files were written and removed, and which preferences were new.
+    pub done: Value,
 }
 
 /// Who decided.

@@ -43,6 +43,11 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
         Event::Replied(replied) => {
             alloc::vec![("record.replied", json!({ "verdict": replied.verdict }))]
         }
+        Event::SubmissionRecord(submitted) => {
+            let data =
+                json!({ "tool": submitted.tool, "verdict": submitted.verdict, "done": submitted.done });
+            alloc::vec![("record.submitted", data)]
+        }
         Event::Observed(observed) => {
             let checks = observed.checks.iter().map(|check| {
                 let data = json!({
@@ -62,7 +67,7 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
             checks.chain(violations).chain([finished]).collect()
         }
         Event::Decided(decided) if decided.by.is_person() && decided.detail["violation"] == true => {
-            let data = json!({ "path": decided.what, "decision": decided.decision, "by": decided.by });
+            let data = json!({ "path": decided.what, "decision": decided.decision });
             alloc::vec![("scope_violation.decided", data)]
         }
         Event::Decided(decided) => alloc::vec![("record.decided", json!(decided))],
