@@ -43,6 +43,7 @@ impl<'p> App<'p> {
         };
         let user = user_dir();
         let config = Config::load(&project, user.as_deref())?;
+        config.ledger.value.iter().for_each(|address| print.hide(address));
         Ok(Self {
             print,
             here,
@@ -57,10 +58,36 @@ impl<'p> App<'p> {
         })
     }
 
+    /// The surroundings of a command that was started elsewhere.
+    pub(crate) fn at(
+        print: &'p Print,
+        here: Option<String>,
+        project: Option<String>,
+        ledger: Option<String>,
+    ) -> Result<Self, Failure> {
+        let here = PathBuf::from(here.unwrap_or_default());
+        let project = named_directory(Path::new(&project.unwrap_or_default()), &here)?;
+        let user = user_dir();
+        let config = Config::load(&project, user.as_deref())?;
+        Ok(Self {
+            print,
+            here,
+            project,
+            project_named: true,
+            user,
+            config,
+            ledger,
+            all_projects: true,
+            home: OnceLock::new(),
+            name: OnceLock::new(),
+        })
+    }
+
     /// The same surroundings in another project.
     pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Failure> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
         let config = Config::load(&project, self.user.as_deref())?;
+        config.ledger.value.iter().for_each(|address| self.print.hide(address));
         Ok(Self {
             print: self.print,
             here: self.here.clone(),

@@ -7,7 +7,7 @@ use callsheet_core::agent::Permit;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::is_project_name;
 use callsheet_core::request::Layout;
-use callsheet_core::secrets::Mode;
+use callsheet_core::secrets::{Mode, mask_address};
 use callsheet_core::{Codes, DataNotation, Root, SourceError, SourceId, Sources as _, Text, read};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
@@ -206,7 +206,7 @@ impl Config {
             ("recipe", self.recipe.value.clone().into(), &self.recipe.from),
             ("agent", self.agent.value.clone().into(), &self.agent.from),
             ("role", self.role.value.clone().into(), &self.role.from),
-            ("ledger", self.ledger.value.as_deref().map(without_password).into(), &self.ledger.from),
+            ("ledger", self.ledger.value.as_deref().map(mask_address).into(), &self.ledger.from),
             ("secrets", self.secrets.value.map(Mode::name).into(), &self.secrets.from),
             ("write", self.write.value.clone().into(), &self.write.from),
             ("exclude", self.exclude.value.clone().into(), &self.exclude.from),
@@ -222,17 +222,6 @@ impl Config {
             ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),
         ]
     }
-}
-
-/// A URL as it may be shown.
-fn without_password(url: &str) -> String {
-    let hidden = || {
-        let (scheme, rest) = url.split_once("://")?;
-        let (user, host) = rest.rsplit_once('@')?;
-        let (user, _) = user.split_once(':')?;
-        Some(format!("{scheme}://{user}:…@{host}"))
-    };
-    hidden().unwrap_or_else(|| url.into())
 }
 
 fn first<T>(
@@ -291,7 +280,7 @@ fn wishes(file: &ConfigFile) -> Vec<Wish> {
         wishes.push(Wish::new(format!("set the variable {name} to `{value}`")));
     }
     wishes.extend(file.ledger.as_ref().map(|url| Wish {
-        shown: format!("record runs in {}", without_password(url)),
+        shown: format!("record runs in {}", mask_address(url)),
         whole: format!("ledger {url}"),
     }));
     if let Some(mode @ (Mode::Warn | Mode::Allow)) = file.secrets {

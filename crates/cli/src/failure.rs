@@ -53,7 +53,11 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::TaskNotFound
         | Code::ViolationNotFound => 4,
         Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
-        Code::SecretFound | Code::RunRefused | Code::FlowRefused => REFUSED,
+        Code::SecretFound
+        | Code::RunRefused
+        | Code::FlowRefused
+        | Code::PersonRequired
+        | Code::PersonBelowGuard => REFUSED,
         Code::RunNotStarted => AGENT,
         Code::TrustRequired | Code::LedgerForeign | Code::LedgerTracked => 10,
         Code::VerifyEngine => 11,

@@ -13,6 +13,7 @@ mod known;
 mod ledger;
 mod mcp;
 mod pack;
+mod person;
 mod print;
 mod project;
 mod record;
@@ -36,7 +37,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     // Between us and every agent that is started there is this program once more.
     if std::env::args_os().nth(1).is_some_and(|first| first == callsheet_run::GUARD) {
-        return ExitCode::from(callsheet_run::guard());
+        return ExitCode::from(callsheet_run::guard_with(drive::record_submission));
     }
     let mut command = Cli::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, Severity, is_invisible};
-use callsheet_core::secrets::Rules;
+use callsheet_core::secrets::{Rules, mask_address_in, mask_addresses};
 use serde_json::{Value, json};
 
 use crate::args::{Color, Global};
@@ -21,6 +22,8 @@ pub(crate) struct Print {
     colour_err: bool,
     /// Whether somebody sees standard error while things go on.
     pub(crate) watched: bool,
+    /// Addresses of ledgers, whose passwords no diagnostic shows.
+    addresses: Mutex<Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -64,12 +67,29 @@ impl Print {
             colour_out: colour(io::stdout().is_terminal()),
             colour_err: colour(io::stderr().is_terminal()),
             watched: io::stderr().is_terminal() && !global.quiet && !global.json,
+            addresses: Mutex::new(
+                global.ledger.iter().cloned().chain(std::env::var("CALLSHEET_LEDGER").ok()).collect(),
+            ),
+        }
+    }
+
+    /// Shows no password of this address from now on.
+    pub(crate) fn hide(&self, address: &str) {
+        if let Ok(mut addresses) = self.addresses.lock() {
+            addresses.push(address.to_owned());
         }
     }
 
     /// For what goes wrong before the options are known.
     pub(crate) fn plain() -> Self {
-        Self { json: false, least: Severity::Error, colour_out: false, colour_err: false, watched: false }
+        Self {
+            json: false,
+            least: Severity::Error,
+            colour_out: false,
+            colour_err: false,
+            watched: false,
+            addresses: Mutex::default(),
+        }
     }
 
     /// The same where it is known that they ask for JSON.
@@ -224,6 +244,9 @@ impl Print {
 
     /// Nobody is left to tell when standard error is gone.
     fn err(&self, line: &str) {
+        let addresses = self.addresses.lock().map(|addresses| addresses.clone()).unwrap_or_default();
+        let line =
+            addresses.iter().fold(mask_addresses(line), |line, address| mask_address_in(&line, address));
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 

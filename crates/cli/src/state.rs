@@ -1,6 +1,5 @@
 //! The user's state directory: what is neither configuration nor part of a project. Only its owner can look into it.
 
-use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -8,17 +7,14 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Digest, Id, sha256};
-use callsheet_run::Before;
+use callsheet_run::{Before, state_home};
 
 /// `$XDG_STATE_HOME/callsheet`.
 pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
-    let dir = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = dir("XDG_STATE_HOME").or_else(|| Some(dir("HOME")?.join(".local/state")));
-    let state = state.ok_or_else(|| {
+    state_home().ok_or_else(|| {
         let message = "there is no place for the state of callsheet: HOME is not set";
-        Diag::error(Code::OutputFailed, message).hint("set HOME or XDG_STATE_HOME")
-    })?;
-    Ok(state.join("callsheet"))
+        Diag::error(Code::OutputFailed, message).hint("set HOME or XDG_STATE_HOME").into()
+    })
 }
 
 pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
@@ -147,19 +143,9 @@ impl Desk {
         Some((server.into(), pane.into()))
     }
 
-    /// What was handed in during the run, as it was noted.
-    pub(crate) fn submitted(&self) -> Vec<serde_json::Value> {
-        let text = fs::read_to_string(self.dir.join("submitted.jsonl")).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    }
-
-    pub(crate) fn note_submitted(&self, value: &serde_json::Value) -> Result<(), Failure> {
-        let path = self.dir.join("submitted.jsonl");
-        let note = || {
-            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-            io::Write::write_all(&mut file, format!("{value}\n").as_bytes())
-        };
-        note().map_err(|error| failed(&path, &error))
+    /// The directory of the run's guard.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The run is over and recorded: there is nothing left to talk about.

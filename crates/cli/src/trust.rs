@@ -58,6 +58,7 @@ impl App<'_> {
         if !self.print.watched || !std::io::stdin().is_terminal() {
             return Err(required(&wishes));
         }
+        self.above_guard()?;
         if self.asks(&wishes)? { self.trust(&wishes) } else { Err(required(&wishes)) }
     }
 

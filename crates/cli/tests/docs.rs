@@ -220,7 +220,7 @@ fn the_list_of_diagnostics_is_generated() {
         (3, "a template, recipe, include or configuration is wrong"),
         (4, "a file, directory, ledger or run that was named is not there"),
         (8, "the ledger is locked, damaged, or cannot be read or written"),
-        (9, "refused: a secret was found"),
+        (9, "refused: a secret was found, or a person must decide"),
         (10, "something that a cloned repository or a foreign ledger asks for needs a person's trust"),
         (11, "`verify`: a prompt was made by another version of the engine"),
         (12, "`verify`: a value that is marked as secret is needed"),

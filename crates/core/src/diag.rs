@@ -97,6 +97,8 @@ codes! {
     SecretFound "secret/found" "A text that goes into a prompt holds a secret.",
     SecretsBad "secrets/bad" "A file of rules for secrets cannot be read.",
     TrustRequired "trust/required" "A project's file asks for something that only its user may decide.",
+    PersonRequired "person/required" "A decision needs a person: a terminal, or `--yes`.",
+    PersonBelowGuard "person/below-guard" "A process below a guard, such as an agent, cannot decide for a person.",
     ConfigBad "config/bad" "A configuration file or variable cannot be read.",
     InputNotFound "input/not-found" "A file or directory that was named outright is not there.",
     InputOutside "input/outside" "A file that was named outright lies outside the project.",

@@ -64,6 +64,8 @@ const COMMAND_LINE: &[Code] = &[
     Code::ViolationNotFound,
     Code::GitFailed,
     Code::OutputFailed,
+    Code::PersonRequired,
+    Code::PersonBelowGuard,
     Code::RunAmbiguous,
     Code::RunNotFound,
     Code::SecretFound,

@@ -110,9 +110,11 @@ fn run(words: &str) -> Account {
         let worktree = (!has("no-git")).then_some(worktree);
         events.push(Event::Observed(Observed { worktree, checks: result.map(check).into_iter().collect() }));
     }
-    for (word, by) in [("approve", By::Person), ("reject", By::Person), ("flow-approve", By::Flow)] {
-        if has(word) {
-            let decision = word.trim_start_matches("flow-").into();
+    let by_each = By::ALL.iter().map(|by| (format!("{}-approve", by.name()), *by));
+    let plain = [("approve".to_owned(), By::Person), ("reject".to_owned(), By::Person)];
+    for (word, by) in plain.into_iter().chain(by_each) {
+        if has(&word) {
+            let decision = word.rsplit_once('-').map_or(word.as_str(), |(_, decision)| decision).into();
             events.push(Event::Decided(Decided {
                 by,
                 what: "outside".into(),
@@ -220,5 +222,18 @@ fn c5_a_task_stands_where_its_facts_say() {
     let names = statuses.iter().map(|status| status.name()).chain(reasons.iter().map(|reason| reason.name()));
     for name in names {
         assert!(told.contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn decision_counts_however_a_person_made_it() {
+    let names: Vec<&str> = By::ALL.iter().map(|by| by.name()).collect();
+    assert_eq!(names, ["person", "flow", "terminal", "yes", "page", "api"]);
+    for by in By::ALL {
+        assert_eq!(serde_json::from_value::<By>(json!(by.name())).unwrap(), *by);
+        let account = run(&format!("exit 0 outside {}-approve", by.name()));
+        let approved = account.violations()[0].decision == callsheet_core::fact::Decision::Approved;
+        assert_eq!(approved, *by != By::Flow, "{by:?}");
+        assert_eq!(account.decisions()[0].by, *by);
     }
 }

@@ -33,6 +33,7 @@ pub fn run_check(
         limits,
         guard,
         stop: stop.clone(),
+        submissions: None,
     };
     let mut output = String::new();
     let ran = run_process(&job, &mut |event| {
@@ -42,7 +43,7 @@ pub fn run_check(
                 output.push_str(if *goes_on { "" } else { "\n" });
             }
             Event::LeftOut { bytes, .. } => output.push_str(&format!("[{bytes} bytes left out]\n")),
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Submitted(_) => {}
         }
         tell(&event);
     });

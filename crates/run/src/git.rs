@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::environment::program;
 use crate::read::read_file;
 
 /// What git said instead of doing it.
@@ -172,7 +173,7 @@ impl Git {
             what: args.first().copied().unwrap_or_default().to_owned(),
             why: error.to_string(),
         };
-        let mut command = Command::new("git");
+        let mut command = program("git");
         command.arg("-C").arg(&self.dir).args(["--no-optional-locks", "--no-pager"]);
         // With an index of our own, paths are ours too.
         command.args(self.index.is_none().then_some("--literal-pathspecs"));

@@ -1,5 +1,8 @@
 //! The guard: a process between us and an agent, so that nothing of the agent outlives the run.
 //!
+//! Its command line names its state directory, so that a process below it can be recognised. It also answers processes below
+//! it that submit something for the run. An agent in a terminal has a guard too: the first process of the pane.
+//!
 //! It is the same program, started again. It adopts whatever the agent leaves behind (on Linux, where a process can be a
 //! subreaper), ends all of it when the agent ends, when it is told to, and when whoever started it is gone. Elsewhere it
 //! ends the agent's process group, and what left that group is not found.
@@ -8,14 +11,20 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tree;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::submission::{AcceptedSubmission, Forward, SubmissionDesk, SubmissionGate, connect_in};
+use crate::{ancestry, environment, tree};
 
 /// The first argument that makes a guard of the program.
 pub const GUARD: &str = "__guard";
@@ -31,6 +40,9 @@ pub(crate) struct Order {
     pub(crate) cwd: String,
     pub(crate) stdin_bytes: u64,
     pub(crate) grace_ms: u64,
+    /// Whether the agent gets a process group of its own; in a terminal it stays in the one that has the keys.
+    pub(crate) own_group: bool,
+    pub(crate) submissions: Option<SubmissionGate>,
 }
 
 /// What the guard tells, each as a line of JSON.
@@ -39,26 +51,39 @@ pub(crate) struct Order {
 pub(crate) enum News {
     Started { pid: u32 },
     Failed { why: String, missing: bool },
+    Submitted(AcceptedSubmission),
     Ended { code: Option<i32>, signal: Option<i32> },
 }
 
-/// The main function of a guard. The exit code matters to nobody.
+/// The name of the socket on which the guard of a terminal gets its order.
+pub(crate) const ORDER: &str = "order";
+
+/// Records a submission for the guard of a terminal: the process that drove the run may be gone.
+pub type RecordSubmission = fn(&SubmissionGate, &AcceptedSubmission) -> Result<(), String>;
+
+/// The main function of a guard. The exit code matters for the guard of a terminal alone.
 pub fn guard() -> u8 {
-    match watch_over() {
-        Ok(()) => 0,
-        Err(_) => 70,
-    }
+    guard_with(|_, _| Err("it cannot be recorded".into()))
+}
+
+/// The same, which records the submissions from a terminal with `record`.
+pub fn guard_with(record: RecordSubmission) -> u8 {
+    let done = match std::env::args_os().nth(ancestry::GUARD_WORDS + 1) {
+        None => watch_over().map(|()| 0),
+        Some(dir) => watch_over_pane(&PathBuf::from(dir), record),
+    };
+    done.unwrap_or(70)
 }
 
 fn watch_over() -> io::Result<()> {
     // Without a terminal nothing below can be stopped by reading from one, and no key reaches it.
     let _ = rustix::process::setsid();
     tree::adopt_orphans()?;
-    let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    ancestry::mark();
+    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut orders = BufReader::new(control.try_clone()?);
-    let mut line = String::new();
-    orders.read_line(&mut line)?;
-    let order: Order = serde_json::from_str(&line).map_err(io::Error::other)?;
+    let control = Arc::new(Mutex::new(control));
+    let order = read_order(&mut orders)?;
     let mut input = Vec::new();
     orders.by_ref().take(order.stdin_bytes).read_to_end(&mut input)?;
     if input.len() as u64 != order.stdin_bytes {
@@ -66,22 +91,24 @@ fn watch_over() -> io::Result<()> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let told = listen(orders);
-    let mut agent = match start(&order) {
+    let telling = Arc::clone(&control);
+    let desk = open_desk(order.submissions.clone(), move |accepted| {
+        tell(&telling, &News::Submitted(accepted.clone())).map_err(|error| error.to_string())
+    });
+    let mut agent = match start(&order, Stdio::piped()) {
         Ok(agent) => agent,
-        Err(error) => {
-            let missing = error.kind() == io::ErrorKind::NotFound;
-            return tell(&mut control, &News::Failed { why: error.to_string(), missing });
-        }
+        Err(error) => return tell_failed(&control, &error),
     };
     // From here on nothing may fail before the agent is gone: who does not hear this is noticed below.
-    let _ = tell(&mut control, &News::Started { pid: agent.id() });
+    let _ = tell(&control, &News::Started { pid: agent.id() });
     if let Some(stdin) = agent.stdin.take() {
         thread::spawn(move || feed(stdin, &input));
     }
     let grace = Duration::from_millis(order.grace_ms);
     let ended = wait(&mut agent, &told, grace).and_then(|status| {
+        close_desk(desk.as_deref());
         let (code, signal) = (status.code(), status.signal());
-        tell(&mut control, &News::Ended { code, signal })
+        tell(&control, &News::Ended { code, signal })
     });
     tree::end(&told_to_hurry(&told, ended.is_err()), grace);
     // Where nothing can be found below us, the group is what is left; where it can, there is nobody in it.
@@ -89,15 +116,86 @@ fn watch_over() -> io::Result<()> {
     Ok(())
 }
 
-fn start(order: &Order) -> io::Result<Child> {
+/// The guard of a terminal: it keeps the terminal, the agent has it too, and it works on when its starter is gone.
+fn watch_over_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
+    tree::adopt_orphans()?;
+    ancestry::mark();
+    let (ended, keys) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    // These keys are for the agent.
+    for signal in [SIGINT, SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::clone(&keys))?;
+    }
+    let control = connect_in(dir, ORDER)?;
+    let order = read_order(&mut BufReader::new(control.try_clone()?))?;
+    let control = Mutex::new(control);
+    let gate = order.submissions.clone();
+    let desk = open_desk(gate.clone(), move |accepted| match &gate {
+        Some(gate) => record(gate, accepted),
+        None => Ok(()),
+    });
+    let mut agent = match start(&order, Stdio::inherit()) {
+        Ok(agent) => agent,
+        Err(error) => return tell_failed(&control, &error).map(|()| 127),
+    };
+    // Its starter is gone, or has a pane without an agent soon.
+    let _ = tell(&control, &News::Started { pid: agent.id() });
+    drop(control);
+    let status = loop {
+        if let Some(status) = agent.try_wait()? {
+            break status;
+        }
+        if ended.load(Ordering::SeqCst) {
+            close_desk(desk.as_deref());
+            tree::end(&|| false, Duration::from_millis(order.grace_ms));
+            return Ok(143);
+        }
+        thread::sleep(BLINK);
+    };
+    close_desk(desk.as_deref());
+    tree::end(&|| false, Duration::from_millis(order.grace_ms));
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    Ok(u8::try_from(code).unwrap_or(1))
+}
+
+fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<Order> {
+    let mut line = String::new();
+    orders.read_line(&mut line)?;
+    serde_json::from_str(&line).map_err(io::Error::other)
+}
+
+/// A run whose submissions cannot be taken goes on without them.
+fn open_desk(
+    gate: Option<SubmissionGate>,
+    forward: impl Fn(&AcceptedSubmission) -> Result<(), String> + Send + Sync + 'static,
+) -> Option<Arc<SubmissionDesk>> {
+    let forward: Forward = Box::new(forward);
+    SubmissionDesk::open(gate?, forward).ok()
+}
+
+fn close_desk(desk: Option<&SubmissionDesk>) {
+    if let Some(desk) = desk {
+        desk.close();
+    }
+}
+
+fn tell_failed(control: &Mutex<UnixStream>, error: &io::Error) -> io::Result<()> {
+    let missing = error.kind() == io::ErrorKind::NotFound;
+    tell(control, &News::Failed { why: error.to_string(), missing })
+}
+
+fn start(order: &Order, stdin: Stdio) -> io::Result<Child> {
     let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    Command::new(program)
-        .args(args)
-        .envs(order.env.iter().map(|(name, value)| (name, value)))
-        .current_dir(&order.cwd)
-        .stdin(Stdio::piped())
-        .process_group(0)
-        .spawn()
+    let mut command = environment::program(program);
+    command.args(args).current_dir(&order.cwd).stdin(stdin);
+    let private = |name: &str| environment::PRIVATE_VARIABLES.contains(&name);
+    command.envs(order.env.iter().filter(|(name, _)| !private(name)).map(|(name, value)| (name, value)));
+    if order.own_group {
+        command.process_group(0);
+    }
+    command.spawn()
 }
 
 /// A program that does not read all of its input is no error of ours.
@@ -105,8 +203,9 @@ fn feed(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input);
 }
 
-fn tell(control: &mut UnixStream, news: &News) -> io::Result<()> {
+fn tell(control: &Mutex<UnixStream>, news: &News) -> io::Result<()> {
     let line = serde_json::to_string(news).map_err(io::Error::other)?;
+    let mut control = control.lock().map_err(|_| io::ErrorKind::BrokenPipe)?;
     control.write_all(format!("{line}\n").as_bytes())
 }
 

@@ -8,8 +8,10 @@
 //! [guard](guard()) so that nothing outlives it, or in a [terminal](Tmux). [`Before`] and [`Before::observe`] tell what it
 //! changed, from git.
 
+mod ancestry;
 mod checks;
 mod disk;
+mod environment;
 mod folder;
 mod git;
 mod guard;
@@ -22,6 +24,7 @@ mod prefetched;
 mod process;
 mod read;
 mod shelf;
+mod submission;
 mod tmux;
 mod transcript;
 mod tree;
@@ -29,11 +32,13 @@ mod volume;
 mod walk;
 mod worktree;
 
+pub use ancestry::{guard_run, is_below_guard, runs_above, state_home};
 pub use checks::run_check;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+pub use environment::PRIVATE_VARIABLES;
 pub use folder::{Folder, WriteError};
 pub use git::{CommonDir, Git, GitError};
-pub use guard::{GUARD, guard};
+pub use guard::{GUARD, RecordSubmission, guard, guard_with};
 pub use lanes::{lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
 pub use observe::{Before, Prints};
@@ -44,6 +49,9 @@ pub use process::{
     Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
 };
 pub use read::read_file;
+pub use submission::{
+    AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
+};
 pub use tmux::{Pane, Server, TerminalError, Tmux};
 pub use transcript::{found_at_paths, transcript_has_prompt};
 pub use volume::{short_lived, user_name};

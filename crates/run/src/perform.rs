@@ -9,7 +9,9 @@ use std::time::Duration;
 use callsheet_core::deliver::Act;
 use callsheet_core::fact::Ended;
 
+use crate::guard::Order;
 use crate::process::{Event, Exit, Job, Limits, StartError, Stop, run_process};
+use crate::submission::SubmissionGate;
 use crate::tmux::{Pane, Server, TerminalError, Tmux};
 
 /// What acts are carried out with.
@@ -23,6 +25,8 @@ pub struct Performing {
     pub server: Server,
     /// How long an agent in a terminal may take until it is ready.
     pub ready_within: Duration,
+    /// The submissions that the agent may make. In a terminal, only an agent with some has a guard.
+    pub submissions: Option<SubmissionGate>,
 }
 
 /// What came of the acts.
@@ -125,10 +129,27 @@ fn each(
                     limits: with.limits,
                     guard: with.guard.clone(),
                     stop: with.stop.clone(),
+                    submissions: with.submissions.clone(),
                 };
                 performed = Ok(Performed::Ran(run_process(&job, tell).map_err(PerformError::Start)?));
             }
-            Act::Open { argv, env, cwd } => *opened = Some(tmux.open(argv, env, Path::new(cwd))?),
+            Act::Open { argv, env, cwd } => {
+                *opened = Some(match &with.submissions {
+                    None => tmux.open(argv, env, Path::new(cwd))?,
+                    Some(gate) => {
+                        let order = Order {
+                            argv: argv.clone(),
+                            env: env.clone().into_iter().collect(),
+                            cwd: cwd.clone(),
+                            stdin_bytes: 0,
+                            grace_ms: u64::try_from(with.limits.grace.as_millis()).unwrap_or(u64::MAX),
+                            own_group: false,
+                            submissions: with.submissions.clone(),
+                        };
+                        tmux.open_guarded(&with.guard, &order, &gate.dir)?
+                    }
+                });
+            }
             Act::Await { pane, screen } => {
                 let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
                 tmux.ready(&pane, screen, with.ready_within, &with.stop)?;

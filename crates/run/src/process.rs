@@ -11,7 +11,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -20,7 +20,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::fact::Ended;
 
-use crate::guard::{GUARD, News, Order};
+use crate::ancestry::guard_words;
+use crate::environment::program;
+use crate::guard::{News, Order};
+use crate::submission::{AcceptedSubmission, SubmissionGate};
 use crate::tree;
 use output::Collector;
 
@@ -38,6 +41,8 @@ pub struct Job {
     /// Our own program, which is started as the [guard](crate::guard()).
     pub guard: PathBuf,
     pub stop: Stop,
+    /// The submissions that it may make.
+    pub submissions: Option<SubmissionGate>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +111,8 @@ pub enum Event {
         /// It was not UTF-8, and what was not is replaced.
         replaced: bool,
     },
+    /// A submission of its was accepted.
+    Submitted(AcceptedSubmission),
     /// So many bytes come here that are not told.
     LeftOut {
         stream: Stream,
@@ -196,8 +203,8 @@ pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, Start
 }
 
 fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
-    let guard = Command::new(&job.guard)
-        .arg(GUARD)
+    let guard = program(&job.guard)
+        .args(guard_words())
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -218,6 +225,8 @@ fn give_order(job: &Job, mark: &str, mut control: &UnixStream) -> io::Result<()>
         cwd: cwd.to_owned(),
         stdin_bytes: job.stdin.len() as u64,
         grace_ms: u64::try_from(job.limits.grace.as_millis()).unwrap_or(u64::MAX),
+        own_group: true,
+        submissions: job.submissions.clone(),
     };
     let line = serde_json::to_string(&order).map_err(io::Error::other)?;
     control.write_all(format!("{line}\n").as_bytes())?;
@@ -303,6 +312,7 @@ impl Running<'_> {
                         streams[stream as usize].take(&bytes, &mut head_left, tell);
                     }
                 }
+                Ok(Message::News(News::Submitted(accepted))) => tell(Event::Submitted(accepted)),
                 Ok(Message::News(News::Ended { code, signal })) => self.news = Some((code, signal)),
                 Ok(Message::News(News::Failed { why, missing })) => {
                     let _ = guard.wait();

@@ -7,16 +7,21 @@ mod screen;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use callsheet_core::agent::Terminal;
 
+use crate::ancestry::guard_words;
+use crate::environment::program;
+use crate::guard::{News, ORDER, Order};
 use crate::process::Stop;
+use crate::submission::{listen_in, peer};
 use crate::tree;
 use screen::{Screen, View};
 
@@ -135,6 +140,38 @@ impl Tmux {
         let keep = ["set-option", "-w", "-t", &window, "remain-on-exit", "on"];
         let pane = self.both(&args, &keep)?;
         Ok(Pane(pane.trim().to_owned()))
+    }
+
+    /// Starts a program in a new pane under a guard: the first process of the pane. The guard is `guard`, and gets its order
+    /// on a socket in the directory of the order's gate.
+    pub(crate) fn open_guarded(
+        &self,
+        guard: &Path,
+        order: &Order,
+        dir: &Path,
+    ) -> Result<Pane, TerminalError> {
+        let failed = |why: String| TerminalError::Tmux(why);
+        let path = |path: &Path| {
+            path.to_str().map(str::to_owned).ok_or_else(|| failed("a path is not UTF-8".into()))
+        };
+        let listener = listen_in(dir, ORDER).map_err(|error| failed(error.to_string()))?;
+        let mut argv = vec![path(guard)?];
+        argv.extend(guard_words());
+        argv.push(path(dir)?);
+        let pane = self.open(&argv, &BTreeMap::new(), Path::new(&order.cwd))?;
+        let started = self
+            .pane_pid(&pane)
+            .and_then(|pid| give_order(&listener, pid, order).map_err(|error| failed(error.to_string()))?);
+        if started.is_err() {
+            // The first mistake is reported.
+            let _ = self.close(&pane, Duration::ZERO);
+        }
+        started.map(|()| pane)
+    }
+
+    fn pane_pid(&self, pane: &Pane) -> Result<i32, TerminalError> {
+        let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
+        raw.trim().parse().map_err(|_| TerminalError::Tmux("there is no such pane".into()))
     }
 
     /// A pane that is there already, as a person names it.
@@ -299,7 +336,7 @@ impl Tmux {
 
     fn told(&self, args: &[String], input: &str) -> Result<String, TerminalError> {
         let failed = |error: std::io::Error| TerminalError::Tmux(error.to_string());
-        let mut command = Command::new("tmux");
+        let mut command = program("tmux");
         if let Server::Own(name) = &self.server {
             command.args(["-L", name, "-f", "/dev/null"]);
         }
@@ -317,6 +354,40 @@ impl Tmux {
         let said = String::from_utf8_lossy(&output.stderr);
         Err(TerminalError::Tmux(said.lines().next().unwrap_or("it failed without a word").to_owned()))
     }
+}
+
+/// How long the first process of a pane may take to ask for its order.
+const ORDERED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Gives the order to the process `pid` and to no other; waits until the agent is started.
+fn give_order(listener: &UnixListener, pid: i32, order: &Order) -> io::Result<Result<(), TerminalError>> {
+    listener.set_nonblocking(true)?;
+    let begun = Instant::now();
+    let stream = loop {
+        match listener.accept() {
+            Ok((stream, _))
+                if !cfg!(target_os = "linux") || peer(&stream).is_some_and(|peer| peer.pid == pid) =>
+            {
+                break stream;
+            }
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ if begun.elapsed() > ORDERED_WITHIN => return Err(io::ErrorKind::TimedOut.into()),
+            _ => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(ORDERED_WITHIN))?;
+    let line = serde_json::to_string(order).map_err(io::Error::other)?;
+    (&stream).write_all(format!("{line}\n").as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(match serde_json::from_str(&answer).map_err(io::Error::other)? {
+        News::Failed { why, .. } => {
+            let program = order.argv.first().map_or("", String::as_str);
+            Err(TerminalError::Tmux(format!("`{program}` cannot be started in `{}`: {why}", order.cwd)))
+        }
+        _ => Ok(()),
+    })
 }
 
 /// For tmux a semicolon at the end of an argument ends the command.

@@ -355,8 +355,15 @@ impl Db {
 /// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
 const WRITERS: u32 = 7_161_947;
 
+/// How long a connection may take if its address says nothing about it.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
 fn connect(url: &str, to_read: bool) -> Result<Client, Error> {
-    let mut client = Client::connect(url, NoTls)?;
+    let mut config: postgres::Config = url.parse()?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_WITHIN);
+    }
+    let mut client = config.connect(NoTls)?;
     if to_read {
         client.batch_execute("SET default_transaction_read_only = on; SET search_path = callsheet")?;
         return Ok(client);

@@ -251,6 +251,21 @@ impl Ledger {
         head(&mut self.db)
     }
 
+    /// Checks that a record could be written now; nothing is.
+    pub fn check_write(&mut self) -> Result<(), Error> {
+        let undone = || Error::Failed("undone".into());
+        let tried: Result<(), Error> = self.alone(|db, zip| {
+            let sha256 = sha256(&[]);
+            let draft = Draft { run: None, flow: None, kind: "removed", at: &now(), payload: None, sha256 };
+            append(db, zip, &draft)?;
+            Err(undone())
+        });
+        match tried {
+            Err(error) if error == undone() => Ok(()),
+            other => other,
+        }
+    }
+
     /// A text by its digest, or nothing where there is none. One that is not what its digest says is damage.
     pub fn blob(&mut self, digest: Digest) -> Result<Option<Text>, Error> {
         blob(&mut self.db, digest)

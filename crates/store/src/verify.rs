@@ -389,7 +389,13 @@ impl Walk {
             Some(Event::Removed(removed)) => {
                 self.removed.extend(removed.runs.iter().map(ToString::to_string));
             }
-            Some(Event::Delivered(_) | Event::Output(_) | Event::Observed(_) | Event::Decided(_)) => {}
+            Some(
+                Event::Delivered(_)
+                | Event::Output(_)
+                | Event::Observed(_)
+                | Event::SubmissionRecord(_)
+                | Event::Decided(_),
+            ) => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use callsheet_core::diag::{Code, Diag};
 use callsheet_core::fact::Decision;
-use callsheet_core::record::{By, Decided, Event};
+use callsheet_core::record::{Decided, Event};
 use clap::ArgGroup;
 use serde_json::json;
 
@@ -13,7 +13,8 @@ use crate::secrets;
 
 /// Approve or reject a change that a run made outside of its scope
 ///
-/// A person decides, and once: the decision is recorded and cannot be taken back.
+/// A person decides, and once: the decision is recorded and cannot be taken back. An agent cannot decide, nor can any other
+/// process below a guard.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("decision").args(["approve", "reject"]).required(true))]
 pub(crate) struct Args {
@@ -30,14 +31,19 @@ pub(crate) struct Args {
     /// Why, for those who read it later
     #[arg(long, value_name = "TEXT")]
     because: Option<String>,
+    /// Decide without a terminal
+    #[arg(long)]
+    yes: bool,
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let refused = |message: String| Diag::error(Code::RunRefused, message);
+    app.above_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
     let mut ledger = app.write_ledger()?;
+    app.above_guards_of(&mut ledger)?;
     let id = app.find_own(&mut ledger, &args.run)?.run.id;
     let violations = ledger.account(&id).map_err(failure)?.violations();
     let Some(violation) = violations.iter().find(|violation| violation.path == args.path) else {
@@ -55,10 +61,12 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         secrets::refuse_in(app, None, &[("the reason".into(), because)])?;
         detail["because"] = json!(because);
     }
-    let decided = Decided { by: By::Person, what: args.path.clone(), decision: decision.into(), detail };
+    let by = app.person(args.yes)?;
+    let decided = Decided { by, what: args.path.clone(), decision: decision.into(), detail };
     let seq = ledger.append(Some(&id), None, &Event::Decided(decided)).map_err(failure)?;
     if app.print.json {
-        return app.print.value(&json!({ "run": id, "path": args.path, "decision": decision, "seq": seq }));
+        let done = json!({ "run": id, "path": args.path, "decision": decision, "by": by, "seq": seq });
+        return app.print.value(&done);
     }
     app.print.say(&format!("{decision}: {}", args.path));
     Ok(0)

@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use callsheet_core::Root;
-use callsheet_core::diag::visible;
+use callsheet_core::diag::{Code, Failure, visible};
+use callsheet_core::secrets::{mask_address, mask_address_in};
 use callsheet_run::own_program;
 use callsheet_store::{Ledger, Place};
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::failure::{FINDING, Outcome};
 use crate::installed;
+use crate::ledger::failure;
 use crate::print::Paint;
 
 /// How one thing is.
@@ -74,12 +76,13 @@ fn row(finding: &Finding) -> Value {
     json!({ "name": name, "state": state.name(), "detail": detail, "todo": todo })
 }
 
-fn findings(app: &App<'_>) -> Result<Vec<Finding>, callsheet_core::diag::Failure> {
+fn findings(app: &App<'_>) -> Result<Vec<Finding>, Failure> {
     let mut found = vec![
         program("git", "--version", State::Bad, "install git: what a run changed is read from it"),
         program("tmux", "-V", State::Absent, "install tmux to have agents work in a terminal"),
         folder(app),
         sqlite(),
+        ledger(app),
         mcp(app),
     ];
     found.extend(state());
@@ -173,6 +176,39 @@ fn sqlite() -> Finding {
         }
     };
     Finding { name: "sqlite".into(), state, detail, todo: todo.into() }
+}
+
+/// The ledger that runs are recorded in: opens it, reads its head, and checks that it can be written.
+fn ledger(app: &App<'_>) -> Finding {
+    let shown = match app.place() {
+        Ok(Some(Place::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
+        Ok(Some(Place::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
+        Ok(Some(Place::Memory) | None) | Err(_) => String::new(),
+    };
+    let tried = app.write_ledger().and_then(|mut ledger| {
+        let head = ledger.head().map_err(failure)?;
+        ledger.check_write().map_err(failure)?;
+        Ok(head.seq)
+    });
+    let (state, detail, todo) = match tried {
+        Ok(records) => (State::Good, format!("{records} records, can be read and written"), String::new()),
+        Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+            (State::Absent, "not made yet".into(), "the first `callsheet run` makes it".into())
+        }
+        Err(Failure(diags)) => {
+            let diag = diags.into_iter().next();
+            let usual = || "check the ledger's address and permissions, or name another one with --ledger".into();
+            let todo = diag.as_ref().and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
+            (State::Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
+        }
+    };
+    Finding { name: "ledger".into(), state, detail: hidden(app, &format!("{shown}{detail}")), todo }
+}
+
+/// Without the passwords of the addresses that are known.
+fn hidden(app: &App<'_>, text: &str) -> String {
+    let addresses = app.ledger.iter().chain(&app.config.ledger.value);
+    addresses.fold(text.to_owned(), |text, address| mask_address_in(&text, address))
 }
 
 /// Our own server, as an agent would start it.

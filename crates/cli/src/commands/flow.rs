@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
-use callsheet_core::record::By;
 use callsheet_core::{Library, names_in};
 use callsheet_store::{Ledger, ProjectFilter, new_id};
 use serde_json::json;
@@ -57,6 +56,9 @@ enum Command {
         text: Option<String>,
         #[command(flatten)]
         which: Named,
+        /// Decide without a terminal
+        #[arg(long)]
+        yes: bool,
     },
     /// Stop a flow and what runs in it; it can be resumed
     Stop(Which),
@@ -146,8 +148,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         Command::Start(start) => begin(app, start),
         Command::Status { which, watch } => status(app, which.flow.as_deref(), *watch),
         Command::Resume(which) => resume(app, which.flow.as_deref()),
-        Command::Decide { decision, text, which } => {
-            decide(app, *decision, text.as_deref(), which.flow.as_deref())
+        Command::Decide { decision, text, which, yes } => {
+            decide(app, *decision, text.as_deref(), which.flow.as_deref(), *yes)
         }
         Command::Stop(which) => stop(app, which.flow.as_deref()),
         Command::List => list(app),
@@ -243,10 +245,11 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         state: Default::default(),
         times: Default::default(),
         imported: false,
+        decisions: Vec::new(),
     };
     app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
     let ledger = app.create_ledger()?;
-    drive(app, ledger, known, |driver| driver.happen(started, By::Person))
+    drive(app, ledger, known, |driver| driver.happen(started, app.caller()))
 }
 
 fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
@@ -257,8 +260,9 @@ fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
     drive(app, ledger, known, |driver| driver.resume(&events))
 }
 
-fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>) -> Outcome {
+fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>, yes: bool) -> Outcome {
     let refused = |message: String| Diag::error(Code::RunRefused, message);
+    app.above_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
@@ -269,17 +273,19 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
         (Verdict::Changes, None) => return Err(usage("say what has to be changed").into()),
     };
     let mut ledger = app.write_ledger()?;
+    app.above_guards_of(&mut ledger)?;
     let known = find_own(app, &mut ledger, flow)?;
     if word(&known.state) != "waiting" {
         let message =
             format!("the flow `{}` waits for no decision: it is {}", known.plan.name, word(&known.state));
         return Err(refused(message).into());
     }
+    let by = app.person(yes)?;
     app.need_trust()?;
     if let Decision::Changes(text) = &decision {
         secrets::refuse_in(app, None, &[("the changes".into(), text)])?;
     }
-    drive(app, ledger, known, |driver| driver.happen(Event::Decided { decision }, By::Person))
+    drive(app, ledger, known, |driver| driver.happen(Event::Decided { decision }, by))
 }
 
 /// Does what `begin` leads to, until the flow has ended or a person is needed.

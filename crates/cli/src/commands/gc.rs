@@ -28,7 +28,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = if args.dry_run { app.read_ledger()? } else { app.write_ledger()? };
+    let mut ledger = if args.dry_run {
+        app.read_ledger()?
+    } else {
+        app.above_guard()?;
+        let mut ledger = app.write_ledger()?;
+        app.above_guards_of(&mut ledger)?;
+        ledger
+    };
     let project = app.runs_of(&ledger)?;
     let retention = Retention { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {

@@ -20,8 +20,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    // An import can hold decisions.
+    app.above_guard()?;
     let mut file = open(app, &args.file)?;
     let mut ledger = app.create_ledger()?;
+    app.above_guards_of(&mut ledger)?;
     let done = import(&mut ledger, &mut *file).map_err(failure)?;
     // The heads of this ledger are kept when it is closed.
     drop(ledger);

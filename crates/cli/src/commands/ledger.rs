@@ -56,9 +56,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 
 /// Whether a person agrees to `what` about the ledger with this id: at a terminal, or by naming the id.
 fn agrees(app: &App<'_>, what: &str, id: &Id, yes: Option<&str>) -> Result<(), Failure> {
-    if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
-        return Err(Diag::error(Code::RunRefused, "an agent cannot agree to what a ledger names").into());
-    }
+    app.above_guard()?;
     match yes {
         Some(yes) if yes == id.as_str() => return Ok(()),
         Some(yes) => {
@@ -251,6 +249,7 @@ fn adopt(app: &App<'_>, yes: Option<&str>) -> Outcome {
         app.print.data(contents.page(&id, known.shown()).as_bytes())?;
     }
     if !is_known {
+        app.above_guards_of(&mut ledger)?;
         agrees(app, "Do you want to record and start runs with this ledger?", &id, yes)?;
         let held = known.lock()?;
         known.register(&mut ledger)?;

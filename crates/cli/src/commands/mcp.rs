@@ -1,6 +1,6 @@
 //! `callsheet mcp`: the submission tools, templates and artifacts of a session for agents that speak MCP.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use callsheet_core::diag::Failure;
 use callsheet_core::record::Id;
@@ -30,7 +30,7 @@ struct Serve {
     /// Where things are handed in [default: the project]
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
-    /// The run whose agent hands things in: nothing is taken from it once it is over
+    /// The run that submits: its guard must agree, and agrees only with processes below its agent until it ends
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// The state directory of whoever drives the run: some agents start servers without their own environment
@@ -64,7 +64,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             let agent = app.config.agent.value.clone();
             let secrets = configured(app)?.unwrap_or_default();
             let run = args.serve.run.as_deref();
-            let run = run.map(|run| handing_in(run, args.serve.state.as_deref())).transpose()?;
+            let run = run.map(|run| handing_in(run, &args.serve)).transpose()?;
             serve(Server { session, tools, agent, secrets, run })
         }
         Some(Command::Install { client, write, serve }) => {
@@ -76,10 +76,10 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 }
 
 /// The run that hands things in, by its whole id.
-fn handing_in(run: &str, state: Option<&Path>) -> Result<Handing, Failure> {
+fn handing_in(run: &str, serve: &Serve) -> Result<Handing, Failure> {
     let id = Id::parse(run).ok_or_else(|| usage(format!("`{run}` is not the whole id of a run")))?;
-    let desk = state.map_or_else(|| Desk::of(&id), |state| Ok(Desk::below(state, &id)))?;
-    Ok(Handing { desk, id })
+    let desk = serve.state.as_ref().map_or_else(|| Desk::of(&id), |state| Ok(Desk::below(state, &id)))?;
+    Ok(Handing { desk, id, role: serve.role.clone() })
 }
 
 fn check_role(session: &Session, role: Option<&str>) -> Result<(), Failure> {

@@ -79,6 +79,7 @@ fn list(app: &App<'_>, only: Option<&str>) -> Outcome {
 }
 
 fn add(app: &App<'_>, named: &Named) -> Outcome {
+    app.above_guard()?;
     let preference = check(app, &named.role, &named.text)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
     let added = remember(&app.project, &layout, limit, &[preference])?;
@@ -92,6 +93,7 @@ fn add(app: &App<'_>, named: &Named) -> Outcome {
 }
 
 fn remove(app: &App<'_>, named: &Named) -> Outcome {
+    app.above_guard()?;
     check(app, &named.role, &named.text)?;
     let path = prefs::file(&app.config.layout(), &named.role);
     let removed = open(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| {

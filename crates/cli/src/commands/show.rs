@@ -103,6 +103,7 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
             object["launch"] = json!(account.launch);
             object["result"] = result_json(&account);
         }
+        object["decisions"] = json!(account.decisions());
         return app.print.value(&object);
     }
     let print = app.print;
@@ -135,6 +136,9 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
     field("prompt", &format!("{} bytes, SHA-256 {}", composed.output.bytes, composed.output.sha256));
     field("engine", &composed.engine.to_string());
     field("records", &records.len().to_string());
+    for decided in account.decisions() {
+        field("decided", &format!("{} {} ({})", decided.decision, decided.what, decided.by.name()));
+    }
     if account.launch.is_some() {
         page.push_str(&format!("\n{}", result_page(print, &account)));
     }

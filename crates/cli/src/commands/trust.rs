@@ -1,8 +1,7 @@
 //! `callsheet trust`: agree to what a project's files would execute or leak.
 
-use std::io::IsTerminal as _;
-
-use callsheet_core::diag::visible;
+use callsheet_core::diag::{Code, Failure, visible};
+use callsheet_core::record::By;
 use serde_json::json;
 
 use crate::app::App;
@@ -12,7 +11,8 @@ use crate::trust::{is_trusted, required};
 /// Agree to what this project's files ask for: programs to start, checks, variables, a ledger
 ///
 /// Shows all of it and asks. What you agree to is exactly this: when one of the files changes, you are asked again. It is
-/// kept in your own state directory, so that no repository can bring it along.
+/// kept in your own state directory, so that no repository can bring it along. An agent cannot agree for you, nor can any
+/// other process below a guard.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Agree without being asked
@@ -34,8 +34,13 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         app.print.say(if had { "trust is taken back" } else { "there was no trust to take back" });
         trusted = false;
     } else if !args.show && !trusted && !wishes.is_empty() {
-        let asked = !args.yes && !app.print.json && std::io::stdin().is_terminal();
-        if !(args.yes || asked && app.asks(&wishes)?) {
+        let agreed = match app.person(args.yes) {
+            Ok(By::Terminal) if !args.yes => !app.print.json && app.asks(&wishes)?,
+            Ok(_) => true,
+            Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::PersonRequired) => false,
+            Err(failure) => return Err(failure),
+        };
+        if !agreed {
             return Err(required(&wishes));
         }
         app.trust(&wishes)?;

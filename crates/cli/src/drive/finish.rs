@@ -127,9 +127,8 @@ fn reply(
         *text = text.split_off(text.ceil_char_boundary(text.len() - MOST_REPLY));
         value["text_cut"] = json!(true);
     }
-    let submitted = Desk::of(&account.run.id)?.submitted();
-    if !submitted.is_empty() {
-        value["submitted"] = json!(submitted);
+    if !account.submitted.is_empty() {
+        value["submitted"] = json!(account.submitted);
     }
     let event = Event::Replied(Replied { verdict, reply: value });
     ledger.append(Some(&account.run.id), None, &event).map(drop).map_err(failure)

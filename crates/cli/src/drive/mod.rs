@@ -21,18 +21,21 @@ use callsheet_core::deliver::{Act, Delivery, Handover, Mcp, by_file_line, delive
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{CheckSpec, Ended};
 use callsheet_core::receipt::{Receipt, Told, Watch};
-use callsheet_core::record::{Account, Exit, Id, Launch, Run};
+use callsheet_core::record::{Account, Exit, Id, Launch, Run, SubmissionRecord};
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    Before, Event, Git, Limits, Performed, Performing, Prints, Server, Stream, found_at_paths, own_program,
-    perform, told_by, transcript_has_prompt, worktree, worktree_place,
+    AcceptedSubmission, Before, Event, Git, Limits, Performed, Performing, Prints, Server, Stream,
+    SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by, transcript_has_prompt,
+    worktree, worktree_place,
 };
 use callsheet_store::{Ledger, Place};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::compose::Finished;
 use crate::ledger::failure;
+use crate::print::Print;
 use crate::secrets;
 use crate::state::{Desk, name_of, private_folder, state_dir, write_private};
 
@@ -113,6 +116,8 @@ pub(crate) struct Ready {
     /// Where files for the agent are written.
     folder: PathBuf,
     limits: Limits,
+    /// The session that the agent submits to.
+    session: Option<PathBuf>,
     /// What is held until the run is recorded.
     pub(crate) held: Option<File>,
 }
@@ -184,7 +189,9 @@ impl Ready {
             flow: how.flow,
         };
         let limits = Limits { deadline: how.timeout, ..Limits::default() };
-        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits, held: None })
+        let session = how.session.map(|session| session.canonicalize().unwrap_or(session));
+        let held = None;
+        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits, session, held })
     }
 
     /// What the agent is called.
@@ -226,6 +233,7 @@ impl Ready {
             desk.keep_before(before)?;
         }
         let id = self.run.id.clone();
+        guard_run(id.as_str());
         self.record(&mut ledger)?;
         drop(self.held.take());
         let values = self.finished.made.as_ref().map(|made| {
@@ -246,7 +254,20 @@ impl Ready {
             stop,
             server: if self.handover.pane.is_some() { Server::Usual } else { Server::Own(server_of(&id)) },
             ready_within: READY_WITHIN,
+            submissions: Some(SubmissionGate {
+                run: id.to_string(),
+                dir: desk.dir().to_owned(),
+                session: self.session.clone(),
+                role: self.run.role.clone(),
+                // Only the guard of a terminal records by itself.
+                recorder: if self.acts().iter().any(|act| matches!(act, Act::Open { .. })) {
+                    recorder(app)
+                } else {
+                    Value::Null
+                },
+            }),
         };
+        let mut submitted = Vec::new();
         let most = self.launch.max_cost_usd;
         let performed = stopper.during(&desk, || {
             perform(self.acts(), self.prompt(), &with, &mut |event| match event {
@@ -265,6 +286,7 @@ impl Ready {
                         stopper.cost();
                     }
                 }
+                Event::Submitted(accepted) => submitted.push(accepted),
                 Event::LeftOut { stream, bytes } => notes.send(Note::LeftOut { stream, bytes }),
             })
         });
@@ -289,6 +311,9 @@ impl Ready {
         };
         let told = watch.told.clone();
         let (mut ledger, output) = notes.finish()?;
+        for accepted in submitted {
+            ledger.append(Some(&id), None, &submission_event(accepted)).map_err(failure)?;
+        }
         if !typed {
             let exit = exit(performed, stopper, told);
             // What was written for the agent is in the ledger too.
@@ -323,6 +348,33 @@ impl Ready {
         kept.composed.launch = Some(self.launch.clone());
         ledger.compose(&kept).map(drop).map_err(failure)
     }
+}
+
+fn submission_event(accepted: AcceptedSubmission) -> callsheet_core::record::Event {
+    let AcceptedSubmission { tool, sha256, verdict, done } = accepted;
+    callsheet_core::record::Event::SubmissionRecord(SubmissionRecord { tool, sha256, verdict, done })
+}
+
+/// What the guard of a terminal needs to record a submission. The guard gets it over a socket: it can hold a password.
+fn recorder(app: &App<'_>) -> Value {
+    let named = app.ledger.clone();
+    let configured = app.config.ledger.value.clone().filter(|_| app.config.ledger.from == "environment");
+    let (here, project) = (app.here.display().to_string(), app.project.display().to_string());
+    json!({ "here": here, "project": project, "ledger": named.or(configured) })
+}
+
+/// Records a submission that the guard of a terminal accepted.
+pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &AcceptedSubmission) -> Result<(), String> {
+    let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
+    let print = Print::plain();
+    let record = || {
+        let app = App::at(&print, text("here"), text("project"), text("ledger"))?;
+        let id = Id::parse(&gate.run)
+            .ok_or_else(|| Diag::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
+        let event = submission_event(accepted.clone());
+        app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(failure)
+    };
+    record().map_err(|failure: Failure| failure.to_string())
 }
 
 fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Stopper, told: Told) -> Exit {

@@ -40,6 +40,8 @@ pub(crate) struct Known {
     pub(crate) times: (String, String),
     /// It came from an export of another ledger.
     pub(crate) imported: bool,
+    /// What persons decided, by whom and when.
+    pub(crate) decisions: Vec<(Decision, By, String)>,
 }
 
 impl Known {
@@ -47,11 +49,15 @@ impl Known {
     pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Failure> {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
         let mut imported = false;
+        let mut decisions = Vec::new();
         for record in ledger.records_of_flow(id).map_err(failure)? {
             let event = record.event().map_err(failure)?;
             imported |= matches!(event, Some(record::Event::Imported(_)));
             let Some(record::Event::Decided(decided)) = event else { continue };
             if let Ok(event) = serde_json::from_value::<Event>(decided.detail) {
+                if let Event::Decided { decision } = &event {
+                    decisions.push((decision.clone(), decided.by, record.at.clone()));
+                }
                 events.push(event);
                 if times.0.is_empty() {
                     times.0.clone_from(&record.at);
@@ -65,7 +71,7 @@ impl Known {
         };
         let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
         let state = fold(&plan.definition, &events);
-        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported }))
+        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported, decisions }))
     }
 
     /// Every run, in order.
@@ -273,7 +279,7 @@ impl<'a> Driver<'a> {
                 Err(_) => {}
             }
             if !self.state.stopped && (self.interrupt.is_set() || self.desk.is_asked_to_stop()) {
-                queue.extend(self.happen(Event::Stopped, By::Person)?);
+                queue.extend(self.happen(Event::Stopped, self.app.caller())?);
             }
         }
     }
@@ -389,6 +395,6 @@ impl<'a> Driver<'a> {
             self.finish(self.state.at == At::Done)?;
             return Ok(Vec::new());
         }
-        self.happen(Event::Resumed, By::Person)
+        self.happen(Event::Resumed, self.app.caller())
     }
 }

@@ -1,7 +1,7 @@
 //! What a flow looks like from outside.
 
 use callsheet_core::diag::visible;
-use callsheet_core::flow::{At, State, Why};
+use callsheet_core::flow::{At, Decision, State, Why};
 use serde_json::{Value, json};
 
 use super::Known;
@@ -33,10 +33,23 @@ pub(crate) fn reasons(state: &State) -> Vec<String> {
     why.iter().map(reason).collect()
 }
 
+const fn decision_word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Approve => "approve",
+        Decision::Reject => "reject",
+        Decision::Changes(_) => "changes",
+    }
+}
+
 pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
     let state = &known.state;
     let running: Vec<Value> =
         state.running().map(|(lane, run)| json!({ "lane": lane.id, "run": run })).collect();
+    let decisions: Vec<Value> = known
+        .decisions
+        .iter()
+        .map(|(decision, by, at)| json!({ "decision": decision_word(decision), "by": by, "at": at }))
+        .collect();
     json!({
         "flow": known.id,
         "name": known.plan.flow,
@@ -48,6 +61,7 @@ pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
         "running": running,
         "driven": driven,
         "waits_for": reasons(state),
+        "decisions": decisions,
         "cost_usd": state.cost as f64 / 1e6,
         "runs": known.runs(),
         "started": known.times.0,
@@ -77,6 +91,9 @@ pub(crate) fn status_page(print: &Print, known: &Known, driven: bool) -> String 
     row("phase", format!("{}, round {}", state.phase, state.round()));
     for (lane, run) in state.running() {
         row("runs", format!("{} {}", lane.id, run.unwrap_or_default()));
+    }
+    for (decision, by, _) in &known.decisions {
+        row("decided", format!("{} ({})", decision_word(decision), by.name()));
     }
     for reason in reasons(state) {
         row("waits for", reason);

@@ -5,6 +5,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Id, sha256};
 use callsheet_core::secrets::Mode;
 use callsheet_core::submission::{roles, schema};
+use callsheet_run::{Permission, SubmissionRequest, ask_guard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
     ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
@@ -13,7 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::transport::Stdio;
 use super::{prompts, resources};
@@ -35,33 +36,38 @@ pub(crate) struct Server {
     pub(crate) run: Option<Handing>,
 }
 
-/// Who hands things in, and where that is noted.
+/// The run that submits, and the guard that has to agree.
 #[derive(Debug)]
 pub(crate) struct Handing {
     pub(crate) id: Id,
+    pub(crate) role: Option<String>,
     pub(crate) desk: Desk,
 }
 
 impl Handing {
-    /// Takes something from a run that goes on, and once: the same again changes nothing.
+    /// Accepts a submission once, from a process below the guard of a run that goes on. Nothing is written if the guard
+    /// does not agree.
     fn take(&self, session: &Session, tool: &str, data: &Value) -> Result<Value, Failure> {
-        let is_on = self.desk.is_taken() || self.desk.pane().is_some();
-        if !is_on {
-            let message = format!("run {} is over: nothing can be handed in for it", self.id);
-            return Err(Diag::error(Code::RunRefused, message).into());
+        let refused = |why: String| -> Failure {
+            let message = format!("run {} accepts no submission from here: {why}", self.id);
+            let hint = "only the agent of a run submits for it, and only until it ends";
+            Diag::error(Code::RunRefused, message).hint(hint).into()
+        };
+        let request = SubmissionRequest {
+            run: self.id.to_string(),
+            tool: tool.to_owned(),
+            sha256: sha256(&[data.to_string().as_bytes()]).to_string(),
+            session: session.dir.clone(),
+            role: self.role.clone(),
+        };
+        match ask_guard(self.desk.dir(), &request).map_err(refused)? {
+            Permission::Before(done) => Ok(done),
+            Permission::Granted(open) => {
+                let done = session.hand_in(tool, data)?.to_json();
+                open.finish(data["verdict"].clone(), done.clone()).map_err(refused)?;
+                Ok(done)
+            }
         }
-        let print = sha256(&[data.to_string().as_bytes()]).to_string();
-        let is_this = |noted: &&Value| noted["tool"] == tool && noted["sha256"] == print.as_str();
-        let noted = self.desk.submitted();
-        let last = noted.iter().rev().find(|noted| noted["tool"] == tool);
-        if let Some(before) = last.filter(is_this) {
-            return Ok(before["done"].clone());
-        }
-        let done = session.hand_in(tool, data)?.to_json();
-        self.desk.note_submitted(
-            &json!({ "tool": tool, "sha256": print, "verdict": data["verdict"], "done": done }),
-        )?;
-        Ok(done)
     }
 }
 

@@ -251,7 +251,8 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
                 "7 all ",
             ]
         );
-        let done = lines(&mut callsheet(&room, &clis, &["--json", "-q", "flow", "decide", "approve"]), 0);
+        let done =
+            lines(&mut callsheet(&room, &clis, &["--json", "-q", "flow", "decide", "--yes", "approve"]), 0);
         assert_eq!(done.last().unwrap()["state"], "done");
         for number in 1..=3 {
             let file = room.project().join(format!("src/p{number}/part.txt"));

@@ -42,11 +42,11 @@ fn u4_a_limit_asks_a_person_and_a_person_decides_once() {
     assert_eq!(world.run(&start).code, Some(1));
     let reason = "`plan` was entered as often as it may be";
     assert_eq!(waits(&world), (json!("waiting"), json!("plan"), json!([reason])));
-    let mut by_agent = world.command(&["flow", "decide", "approve"]);
+    let mut by_agent = world.command(&["flow", "decide", "--yes", "approve"]);
     assert_eq!(crate::world::said(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
-    let rejected = world.run(&["--json", "-q", "flow", "decide", "reject"]);
+    let rejected = world.run(&["--json", "-q", "flow", "decide", "--yes", "reject"]);
     assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
-    assert_eq!(world.run(&["flow", "decide", "approve"]).code, Some(9));
+    assert_eq!(world.run(&["flow", "decide", "--yes", "approve"]).code, Some(9));
 }
 
 #[test]

@@ -95,11 +95,12 @@ fn m12_m13_m15_a_session_with_three_lanes_a_fix_and_a_replanning() {
     .unwrap();
     assert_eq!((&state["phase"], &state["subplan_count"]), (&"completing".into(), &3.into()));
     let secret = "the key is ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    assert_eq!(world.run(&["--json", "-q", "flow", "decide", "changes", secret]).code, Some(9));
-    let again = world.run(&["--json", "-q", "flow", "decide", "changes", "Export the times as well"]);
+    assert_eq!(world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", secret]).code, Some(9));
+    let again =
+        world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Export the times as well"]);
     assert_eq!((again.code, again.err.as_str()), (Some(1), ""));
     assert_eq!(again.lines.last().unwrap()["phase"], "completing");
-    let done = world.run(&["--json", "-q", "flow", "decide", "approve"]);
+    let done = world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]);
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
     for number in 1..=4 {
         let part = fs::read_to_string(world.project().join(format!("src/p{number}/part.txt"))).unwrap();

@@ -10,13 +10,16 @@ use std::io::Write as _;
 mod bombs;
 mod clock;
 mod corpus;
+mod deciding;
 mod determinism;
 mod ledgers;
 mod measure;
+mod passwords;
 mod paths;
 mod read_only;
 mod requests;
 mod retention;
+mod submitting;
 mod swap;
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;

@@ -32,7 +32,7 @@ fn c8_retry_and_continue_tell_exactly_what_was_observed() {
         &["write", "src/in.txt", "write", "out.txt", "say", "<review>PASS</review>", "exit", "3"],
     );
     let first = first.expect(6).run();
-    world.run(&["decide", &first, "out.txt", "--approve"]).expect(0);
+    world.run(&["decide", "--yes", &first, "out.txt", "--approve"]).expect(0);
     let retry = world.run(&["--json", "-q", "retry", &first, "--", fake_agent(), "exit", "0"]).expect(1);
     assert_eq!(retry.json()["parent"], first.as_str());
     let prompt = world.prompt(&retry.run());
@@ -163,25 +163,25 @@ fn c6_secret_values_are_asked_for_again() {
 fn c5_a_person_decides_once() {
     let world = World::new();
     let run = world.go(&["--write", "src/**"], &["write", "a.txt", "write", "b.txt"]).expect(5).run();
-    let error = |args: &[&str]| world.run(&[&["--json", "-q", "decide"], args].concat()).error();
+    let error = |args: &[&str]| world.run(&[&["--json", "-q", "decide", "--yes"], args].concat()).error();
     assert_eq!(error(&[&run, "src/in.txt", "--approve"]), (Some(4), "run/no-violation".into()));
     let by_agent = said(
         world
             .command()
-            .args(["--json", "-q", "decide", &run, "a.txt", "--approve"])
+            .args(["--json", "-q", "decide", "--yes", &run, "a.txt", "--approve"])
             .env("CALLSHEET_RUN", &run),
         b"",
     );
     assert_eq!(by_agent.error(), (Some(9), "run/refused".into()));
-    assert_eq!(world.run(&["-q", "decide", &run, "a.txt"]).code, Some(2));
+    assert_eq!(world.run(&["-q", "decide", "--yes", &run, "a.txt"]).code, Some(2));
     let reasons = || world.run(&["status"]).expect(0).out.split_once("  ").unwrap().1.to_owned();
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
-    world.run(&["-q", "decide", &run, "a.txt", "--approve"]).expect(0);
+    world.run(&["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    let refused = world.run(&["--json", "decide", &run, "b.txt", "--reject", "--because", secret]);
+    let refused = world.run(&["--json", "decide", "--yes", &run, "b.txt", "--reject", "--because", secret]);
     assert_eq!(refused.error(), (Some(9), "secret/found".into()));
-    world.run(&["-q", "decide", &run, "b.txt", "--reject", "--because", "No."]).expect(0);
+    world.run(&["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect(0);
     assert_eq!(reasons(), "needs_review  (scope_violation_rejected, checks_pending, uncommitted)\n");
     for path in ["a.txt", "b.txt"] {
         for decision in ["--approve", "--reject"] {

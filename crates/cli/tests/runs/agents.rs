@@ -208,7 +208,7 @@ fn works_and_is_told_the_facts(cli: Cli) {
     );
     assert!(got(&room, cli, &prompt));
 
-    world.run(&["-q", "decide", &ran.run(), "out.txt", "--approve"]).expect(0);
+    world.run(&["-q", "decide", "--yes", &ran.run(), "out.txt", "--approve"]).expect(0);
     let go_on = callsheet(&world, &room, cli, &["continue", &retry.run(), "Say more."], "").expect(1);
     let prompt = world.prompt(&go_on.run());
     assert_eq!(

@@ -1,14 +1,15 @@
 //! The server that a run's agent is attached to: what is handed in counts once, and only while the run goes on.
 
 use std::fs;
+use std::process::Stdio;
 
 use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
 use serde_json::{Value, json};
 
 use crate::world::{World, ended, said, until};
 
-/// The answers to calls of tools, in order.
-fn answers(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+/// What a client says to the server, with calls of these tools.
+fn messages(calls: &[(&str, Value)]) -> String {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -20,13 +21,21 @@ fn answers(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
         let call = json!({ "jsonrpc": "2.0", "id": id + 1, "method": "tools/call", "params": params });
         input.push_str(&format!("{call}\n"));
     }
-    let mut command = world.command();
-    command.args(["mcp", "--session", "session", "--role", "reviewer", "--run", run]);
-    let said = said(&mut command, input.as_bytes()).expect(0);
-    let mut all: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    input
+}
+
+/// The answers to the calls, in order.
+fn answers(out: &str) -> Vec<Value> {
+    let mut all: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     all.retain(|answer| answer["id"] != 0);
     all.sort_by_key(|answer| answer["id"].as_u64());
     all.into_iter().map(|mut answer| answer["result"].take()).collect()
+}
+
+fn from_outside(world: &World, run: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+    let mut command = world.command();
+    command.args(["mcp", "--session", "session", "--role", "reviewer", "--run", run]);
+    answers(&said(&mut command, messages(calls).as_bytes()).expect(0).out)
 }
 
 fn review(summary: &str) -> (&'static str, Value) {
@@ -37,37 +46,44 @@ fn review(summary: &str) -> (&'static str, Value) {
 fn m14_what_is_handed_in_counts_once_and_in_time() {
     let world = World::new();
     fs::create_dir(world.project.join("session")).unwrap();
-    let go = world.at("go").display().to_string();
-    let running = world.start(&["--role", "reviewer"], &["say", "up", "wait-for", &go]);
+    let file = world.project.join("session/07_review/review.md");
+    // The agent submits, changes the file by hand so that a second writing would be seen, and submits the same and another.
+    fs::write(world.at("first"), messages(&[review("Good.")])).unwrap();
+    fs::write(world.at("again"), messages(&[review("Good."), review("Good.")])).unwrap();
+    fs::write(world.at("other"), messages(&[review("Better.")])).unwrap();
+    let agent = "submit() { \"$BIN\" mcp --session session --role reviewer --run $CALLSHEET_RUN < $W/$1 > $W/$1.out; }\n\
+                 submit first; cp session/07_review/review.md $W/written; echo changed by hand > session/07_review/review.md\n\
+                 submit again; cp session/07_review/review.md $W/kept; submit other\n\
+                 echo up; while ! [ -e $W/go ]; do sleep 0.02; done\n";
+    world.write("agent.sh", agent);
+    let mut command = world.going_with(&["--role", "reviewer"], &["sh", "agent.sh"]);
+    command.env("BIN", env!("CARGO_BIN_EXE_callsheet")).env("W", world.at(""));
+    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     let run = world.show("last")["id"].as_str().unwrap().to_owned();
-    let file = world.project.join("session/07_review/review.md");
-
-    let first = answers(&world, &run, &[review("Good.")]);
+    let read = |name: &str| fs::read_to_string(world.at(name)).unwrap();
+    let first = answers(&read("first.out"));
     assert_eq!(first[0]["isError"], false, "{first:?}");
-    let written = fs::read_to_string(&file).unwrap();
-    // Somebody else's change shows whether it is written again.
-    fs::write(&file, "changed by hand").unwrap();
-    let again = answers(&world, &run, &[review("Good."), review("Good.")]);
-    assert_eq!(again, [first[0].clone(), first[0].clone()]);
-    assert_eq!(fs::read_to_string(&file).unwrap(), "changed by hand");
+    assert_eq!(answers(&read("again.out")), [first[0].clone(), first[0].clone()]);
+    assert_eq!(read("kept"), "changed by hand\n");
     // Another one counts anew.
-    answers(&world, &run, &[review("Better.")]);
-    assert_eq!(fs::read_to_string(&file).unwrap(), written.replace("Good.", "Better."));
+    let last = read("written").replace("Good.", "Better.");
+    assert_eq!(fs::read_to_string(&file).unwrap(), last);
 
-    // A run that nobody drives takes nothing.
-    let other = "01a1e2ed-827b-77ce-a517-760036744626";
-    let foreign = answers(&world, other, &[review("Evil.")]);
-    assert_eq!(foreign[0]["isError"], true, "{foreign:?}");
+    // A process that the agent did not start submits nothing, for this run or for another one.
+    for run in [run.as_str(), "01a1e2ed-827b-77ce-a517-760036744626"] {
+        let foreign = from_outside(&world, run, &[review("Evil.")]);
+        assert_eq!(foreign[0]["isError"], true, "{foreign:?}");
+    }
 
-    fs::write(&go, "").unwrap();
+    fs::write(world.at("go"), "").unwrap();
     let result = ended(running).expect(0).json();
     let tools: Vec<_> =
         result["reply"]["submitted"].as_array().unwrap().iter().map(|one| one["tool"].clone()).collect();
     assert_eq!(tools, ["submit_review", "submit_review"]);
-    let late = answers(&world, &run, &[review("Too late.")]);
+    let late = from_outside(&world, &run, &[review("Too late.")]);
     assert_eq!(late[0]["isError"], true, "{late:?}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), written.replace("Good.", "Better."));
+    assert_eq!(fs::read_to_string(&file).unwrap(), last);
     let odd = world.run(&["--json", "mcp", "--run", "last"]);
     assert_eq!(odd.error(), (Some(2), "usage/bad".into()));
     world.assert_nothing_is_open();

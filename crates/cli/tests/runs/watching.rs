@@ -75,7 +75,7 @@ fn c7_every_event_of_several_runs_in_order() {
         })
         .collect();
     let runs: Vec<String> = runs.into_iter().map(|run| ended(run).run()).collect();
-    world.run(&["-q", "decide", &runs[0], "out.txt", "--reject"]);
+    world.run(&["-q", "decide", "--yes", &runs[0], "out.txt", "--reject"]);
     let last = head(&world);
     let told = watcher.up_to(last, 1);
     let mut numbers: Vec<u64> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
@@ -113,7 +113,7 @@ fn c7_what_a_violation_and_a_decision_tell() {
         .go(&["--write", "src/**", "--check", "c=false"], &["line-of", "70000", "write", "out.txt"])
         .expect(5)
         .run();
-    world.run(&["-q", "decide", &run, "out.txt", "--approve"]).expect(0);
+    world.run(&["-q", "decide", "--yes", &run, "out.txt", "--approve"]).expect(0);
     let told = Watcher::new(&world, &["--since", "0"]).up_to(head(&world), 1);
     let of = |name: &str| -> Vec<&Value> {
         told.iter().filter(|event| event["event"] == name).map(|event| &event["data"]).collect()

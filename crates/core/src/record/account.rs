@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{By, Decided, Delivered, Event, Exit, Launch, Observed, Replied, Run};
+use super::{Decided, Delivered, Event, Exit, Launch, Observed, Replied, Run, SubmissionRecord};
 use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Violation};
 use crate::receipt::Receipt;
 
@@ -24,6 +24,8 @@ pub struct Account {
     pub replied: Option<Replied>,
     /// It came from an export of another ledger: nothing that it names is started.
     pub imported: bool,
+    /// What the agent submitted by a tool, in order.
+    pub submitted: Vec<SubmissionRecord>,
     decided: Vec<Decided>,
 }
 
@@ -89,6 +91,7 @@ impl Account {
                         observed: None,
                         replied: None,
                         imported: false,
+                        submitted: Vec::new(),
                         decided: Vec::new(),
                     });
                 }
@@ -98,6 +101,7 @@ impl Account {
                 (Event::Exit(exit), Some(account)) => account.exit = Some(exit),
                 (Event::Observed(observed), Some(account)) => account.observed = Some(observed),
                 (Event::Replied(replied), Some(account)) => account.replied = Some(replied),
+                (Event::SubmissionRecord(submitted), Some(account)) => account.submitted.push(submitted),
                 (Event::Decided(decided), Some(account)) => account.decided.push(decided),
                 (Event::Imported(_), Some(account)) => account.imported = true,
                 _ => {}
@@ -142,12 +146,17 @@ impl Account {
 
     /// The first decision counts: there is one.
     fn decision(&self, path: &str) -> Decision {
-        let of_person = |decided: &&Decided| decided.by == By::Person && decided.what == path;
+        let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
         match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
             Some("approve") => Decision::Approved,
             Some("reject") => Decision::Rejected,
             _ => Decision::Pending,
         }
+    }
+
+    /// Every decision about this run, in order.
+    pub fn decisions(&self) -> &[Decided] {
+        &self.decided
     }
 
     /// What the digest of the next run is made of: facts alone.

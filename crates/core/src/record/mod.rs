@@ -137,6 +137,7 @@ events! {
     Exit "exit" "The run is over.",
     Observed "observed" "What was found afterwards: checks, changed files, violations.",
     Replied "replied" "What the agent says of its work.",
+    SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted.",
     Decided "decided" "A person or a flow decided something.",
     Removed "removed" "What retention took away.",
     Imported "imported" "The run or flow came from an export of another ledger.",
@@ -355,12 +356,55 @@ pub struct Replied {
     pub reply: Value,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmissionRecord {
+    /// The contract that it was judged by.
+    pub tool: String,
+    /// Of the submission, as JSON.
+    pub sha256: String,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub verdict: Value,
+    /// Which files were written and removed, and which preferences were new.
+    pub done: Value,
+}
+
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
+    /// A person, in records of older versions.
     Person,
+    /// A flow, by its own rules.
     Flow,
+    /// A person at a terminal.
+    Terminal,
+    /// A command line with `--yes`.
+    Yes,
+    /// A person on a page of the web view.
+    Page,
+    /// Another program, without a terminal and without `--yes`.
+    Api,
+}
+
+impl By {
+    pub const ALL: &[Self] = &[Self::Person, Self::Flow, Self::Terminal, Self::Yes, Self::Page, Self::Api];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Flow => "flow",
+            Self::Terminal => "terminal",
+            Self::Yes => "yes",
+            Self::Page => "page",
+            Self::Api => "api",
+        }
+    }
+
+    /// Whether it is a person's decision.
+    pub const fn is_person(self) -> bool {
+        !matches!(self, Self::Flow)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
-use super::{By, Event, Exit, RunStatus};
+use super::{Event, Exit, RunStatus};
 use crate::fact::Decision;
 
 /// The events that a record stands for, in order, each with what there is to say. A kind of record that stands for
@@ -43,6 +43,11 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
         Event::Replied(replied) => {
             alloc::vec![("record.replied", json!({ "verdict": replied.verdict }))]
         }
+        Event::SubmissionRecord(submitted) => {
+            let data =
+                json!({ "tool": submitted.tool, "verdict": submitted.verdict, "done": submitted.done });
+            alloc::vec![("record.submitted", data)]
+        }
         Event::Observed(observed) => {
             let checks = observed.checks.iter().map(|check| {
                 let data = json!({
@@ -61,7 +66,7 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
                 ("run.finished", json!({ "changed": observed.worktree.as_ref().map(|seen| &seen.changed) }));
             checks.chain(violations).chain([finished]).collect()
         }
-        Event::Decided(decided) if decided.by == By::Person && decided.detail["violation"] == true => {
+        Event::Decided(decided) if decided.by.is_person() && decided.detail["violation"] == true => {
             let data = json!({ "path": decided.what, "decision": decided.decision });
             alloc::vec![("scope_violation.decided", data)]
         }

@@ -13,9 +13,11 @@ mod redact;
 mod rules;
 mod scan;
 mod seal;
+mod url;
 
 pub use gate::{Found, Gate, Gated, Mode, Passed};
 pub use redact::Redactor;
 pub use rules::{RuleFile, Rules, read_rules};
 pub use scan::Hit;
 pub use seal::{Keyed, is_secret, needs, seal, sealed_in, unseal};
+pub use url::{mask_address, mask_address_in, mask_addresses};

@@ -157,6 +157,7 @@ fn run_job(script: &str) {
         limits: callsheet_run::Limits::default(),
         guard: env::current_exe().unwrap(),
         stop: callsheet_run::Stop::default(),
+        submissions: None,
     };
     let (mut most, mut told, mut left_out) = (0, 0, 0);
     let exit = callsheet_run::run_process(&job, &mut |event| match event {
@@ -165,7 +166,7 @@ fn run_job(script: &str) {
             told += text.len();
         }
         callsheet_run::Event::LeftOut { bytes, .. } => left_out += bytes,
-        callsheet_run::Event::Started { .. } => {}
+        callsheet_run::Event::Started { .. } | callsheet_run::Event::Submitted(_) => {}
     });
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak =

@@ -59,6 +59,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
         stop: Stop::default(),
         server: Server::Usual,
         ready_within: Duration::ZERO,
+        submissions: None,
     };
     let told = told_by(&delivery.acts, prompt);
     let mut watch = Watch::new(&agent, &told);

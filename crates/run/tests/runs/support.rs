@@ -51,6 +51,7 @@ pub(crate) fn job(words: &[&str]) -> Job {
         limits: Limits { deadline: Some(Duration::from_secs(60)), ..Limits::default() },
         guard: PathBuf::from(AGENT),
         stop: Stop::default(),
+        submissions: None,
     }
 }
 

@@ -208,6 +208,7 @@ fn performing(server: &Server) -> Performing {
         stop: Stop::default(),
         server: server.clone(),
         ready_within: Duration::from_secs(60),
+        submissions: None,
     }
 }
 

@@ -4,6 +4,7 @@ use callsheet_core::Ended;
 use callsheet_core::receipt::Receipt;
 use callsheet_core::record::{
     By, Decided, Delivered, Digest, Event, Exit, Id, Imported, Observed, Output, Removed, Replied, Stream,
+    SubmissionRecord,
 };
 use callsheet_core::{Text, fact};
 use callsheet_store::{Engine, Error, Filter, Ledger, Line, Log, new_id};
@@ -216,8 +217,14 @@ fn every_kind_of_record_is_read_as_it_was_written() {
         bytes: 3,
     };
     let composed = Event::Composed(kept("T-1", &[("a.md", "x")]).composed);
+    let submitted = Event::SubmissionRecord(SubmissionRecord {
+        tool: "submit_review".into(),
+        sha256: "0".into(),
+        verdict: json!("pass"),
+        done: json!({ "written": ["review.md"] }),
+    });
     let imported = Event::Imported(Imported { seq: 7, chain: Digest::ZERO });
-    let all = [events(), vec![Event::Removed(removed), imported, composed]].concat();
+    let all = [events(), vec![Event::Removed(removed), imported, composed, submitted]].concat();
     let mut kinds: Vec<&str> = all.iter().map(Event::kind).collect();
     for event in &all {
         assert_eq!(Event::read(event.kind(), &event.payload().unwrap()).as_ref(), Ok(event));

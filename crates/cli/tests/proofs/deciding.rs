@@ -1,0 +1,294 @@
+//! Deciding: no process below a guard decides for a person, whatever it does to its environment, session, terminal or
+//! program. A person decides at a terminal or with `--yes`, and the record says which.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::not_tested;
+use crate::world::{Said, World, said};
+
+const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
+
+/// What a person decides, and commands that change what a person decided or remove it. `$RUN` has a violation.
+const DECISIONS: [&str; 10] = [
+    "trust --yes",
+    "trust",
+    "decide $RUN leak.txt --approve --yes",
+    "decide $RUN leak.txt --reject",
+    "flow decide approve --yes",
+    "flow decide changes more",
+    "prefs add coder 'Approve everything'",
+    "prefs remove coder 'Ask first'",
+    "gc --keep-last 1",
+    "import $T/export.jsonl",
+];
+
+/// Those that a ledger records.
+const LEDGER_DECISIONS: [&str; 4] = [
+    "decide $RUN leak.txt --approve --yes",
+    "flow decide approve --yes",
+    "gc --keep-last 1",
+    "import $T/export.jsonl",
+];
+
+/// How a process below an agent starts the decisions: `$T/all.sh NAME`. Those in the background end later.
+const WAYS: [(&str, &str); 18] = [
+    ("plain", "sh $T/all.sh plain"),
+    ("unset", "env -u CALLSHEET_RUN -u CALLSHEET_GUARDED sh $T/all.sh unset"),
+    ("clean", "env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" sh $T/all.sh clean"),
+    ("session", "setsid -w sh $T/all.sh session"),
+    ("hangup", "nohup sh $T/all.sh hangup"),
+    ("orphan", "(setsid sh -c 'sh $T/all.sh orphan' > /dev/null 2>&1 &)"),
+    ("twice", "(setsid sh -c '(setsid sh $T/all.sh twice &) ; exit' > /dev/null 2>&1 &)"),
+    ("copy", "cp $BIN $T/editor; BIN=$T/editor sh $T/all.sh copy"),
+    ("hardlink", "ln $T/editor $T/other; BIN=$T/other sh $T/all.sh hardlink"),
+    ("renamed", "bash -c 'exec -a init sh $T/all.sh renamed'"),
+    ("linked-home", "ln -s \"$HOME\" $T/linked; HOME=$T/linked sh $T/all.sh linked-home"),
+    ("dotted-home", "HOME=\"$HOME/.config/..\" sh $T/all.sh dotted-home"),
+    ("proc-home", "HOME=\"/proc/self/root$HOME\" sh $T/all.sh proc-home"),
+    ("state", "env XDG_STATE_HOME=\"$HOME/.local/../.local/state\" HOME=$T/nowhere sh $T/all.sh state"),
+    ("new-home", "HOME=\"$HOME/made/..\" sh $T/all.sh new-home"),
+    ("tmux-variables", "TMUX=/tmp/x,1,0 TMUX_PANE=%0 sh $T/all.sh tmux-variables"),
+    ("elsewhere", "cd / && env OLDPWD=/ sh $T/all.sh elsewhere"),
+    ("no-streams", "sh $T/all.sh no-streams < /dev/null > /dev/null 2> /dev/null"),
+];
+
+/// The same, by programs that not every machine has: the program, whether it works here, and the way.
+const MORE_WAYS: [(&str, &str, &str); 4] = [
+    ("script", "script -qec true /dev/null", "script -qec \"sh $T/all.sh script\" /dev/null"),
+    ("tmux", "tmux -V", "tmux -L own-$$ -f /dev/null new-session -d 'sh $T/all.sh tmux'"),
+    (
+        "pid-namespace",
+        "unshare -rpf --mount-proc true",
+        "unshare -rpf --mount-proc sh $T/all.sh pid-namespace",
+    ),
+    ("user-namespace", "unshare -r true", "unshare -r sh $T/all.sh user-namespace"),
+];
+
+fn git(world: &World, args: &[&str]) {
+    let mut command = Command::new("git");
+    command.current_dir(&world.project).args(["-c", "user.name=T", "-c", "user.email=t@t"]).args(args);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    assert!(command.status().unwrap().success(), "{args:?}");
+}
+
+fn json(said: &Said) -> Value {
+    serde_json::from_slice(&said.out).unwrap_or_else(|_| panic!("{} {}", said.out(), said.err()))
+}
+
+fn code(said: &Said) -> (Option<i32>, String) {
+    let err = said.err();
+    let line = err.lines().rev().find(|line| line.starts_with('{')).unwrap_or("{}");
+    let error: Value = serde_json::from_str(line).unwrap();
+    (said.code, error["code"].as_str().unwrap_or_default().to_owned())
+}
+
+/// A project with a violation to decide about, a flow that waits, and a preference.
+fn with_open_decisions() -> (World, String) {
+    let world = World::new();
+    git(&world, &["init", "-q", "-b", "main"]);
+    world.write("src/a", "a");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "first"]);
+    let ran = world.run(&["--json", "-q", "run", "--write", "src/**", "x", "--", "touch", "leak.txt"]);
+    let run = json(&ran)["run"].as_str().unwrap().to_owned();
+    assert_eq!(world.run(&["-q", "flow", "start", "sdd", "Add", "--", "true"]).code, Some(1));
+    assert_eq!(world.run(&["-q", "prefs", "add", "coder", "Ask first"]).code, Some(0));
+    let exported = world.run(&["export"]);
+    fs::create_dir_all(world.at("t")).unwrap();
+    fs::write(world.at("t/export.jsonl"), &exported.out).unwrap();
+    let mut all = String::from("cd \"$P\" 2> /dev/null || cd \"$(cat $T/project)\"\n");
+    for (number, decision) in DECISIONS.iter().enumerate() {
+        all += &format!(
+            "\"$BIN\" --json {decision} < /dev/null > /dev/null 2> $T/err.$1.{number}; echo $? > $T/rc.$1.{number}\n"
+        );
+    }
+    all += "echo > $T/done.$1\n";
+    fs::write(world.at("t/all.sh"), all).unwrap();
+    fs::write(world.at("t/project"), world.project.display().to_string()).unwrap();
+    (world, run)
+}
+
+/// The variables that the scripts use.
+fn command(world: &World, run: &str) -> Command {
+    let mut command = world.command();
+    command.env("T", world.at("t")).env("BIN", BIN).env("RUN", run).env("P", &world.project);
+    command.env("TMUX_TMPDIR", world.at("t"));
+    command
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Every decision of this way was refused.
+fn assert_refused(world: &World, way: &str) {
+    until(way, || world.at(&format!("t/done.{way}")).exists());
+    for (number, decision) in DECISIONS.iter().enumerate() {
+        assert_decision_refused(world, way, number, decision);
+    }
+}
+
+fn assert_decision_refused(world: &World, way: &str, number: usize, decision: &str) {
+    let read = |name: &str| fs::read_to_string(world.at(&format!("t/{name}.{way}.{number}"))).unwrap();
+    let (rc, err) = (read("rc"), read("err"));
+    let refused = rc == "9\n" && err.contains("\"person/below-guard\"");
+    assert!(refused, "{way}: {decision}: {rc}{err}");
+}
+
+/// Nothing was decided.
+fn assert_undecided(world: &World, run: &str) {
+    assert_eq!(json(&world.run(&["--json", "trust", "--show"]))["trusted"], false);
+    let shown = json(&world.run(&["--json", "show", run]));
+    assert_eq!(shown["result"]["violations"][0]["decision"], "pending", "{shown}");
+    assert_eq!(json(&world.run(&["--json", "flow", "status"]))["state"], "waiting");
+    assert_eq!(world.run(&["prefs", "list"]).out(), "coder: Ask first\n");
+}
+
+/// The ways that work here.
+fn ways() -> Vec<(&'static str, &'static str)> {
+    let mut ways = WAYS.to_vec();
+    for (name, probe, way) in MORE_WAYS {
+        let works =
+            Command::new("sh").args(["-c", probe]).output().is_ok_and(|output| output.status.success());
+        if works {
+            ways.push((name, way));
+        } else {
+            not_tested(&format!("deciding below a guard through {name}: `{probe}` does not work here"));
+        }
+    }
+    ways
+}
+
+#[test]
+fn agent_decides_nothing() {
+    let (world, run) = with_open_decisions();
+    let ways = ways();
+    let mut agent = String::from("printf '[checks]\\nbuild = \"make\"\\n' > $P/.callsheet/config.toml\n");
+    for (name, way) in &ways {
+        agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
+    }
+    // The same ledger from another home, or without one.
+    for (name, home) in [("other-home", "HOME=$T/someone"), ("no-home", "env -u HOME")] {
+        for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
+            agent += &format!(
+                "{home} $BIN -C $P --json --ledger $P/.callsheet/ledger.db {decision} 2> $T/err.{name}.{number}; \
+                 echo $? > $T/rc.{name}.{number}\n"
+            );
+        }
+    }
+    // Another state directory is another user's.
+    agent += "HOME=$T/someone $BIN -C $P trust --yes > $T/someone.out 2>&1; echo $? > $T/someone.rc\n";
+    fs::write(world.at("t/agent.sh"), agent).unwrap();
+    let script = world.at("t/agent.sh").display().to_string();
+    let ran = said(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
+    assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
+    for (name, _) in &ways {
+        assert_refused(&world, name);
+    }
+    for name in ["other-home", "no-home"] {
+        for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
+            assert_decision_refused(&world, name, number, decision);
+        }
+    }
+    assert_undecided(&world, &run);
+    assert_eq!(fs::read_to_string(world.at("t/someone.rc")).unwrap(), "0\n");
+}
+
+#[test]
+fn killed_guard_still_counts() {
+    let (world, run) = with_open_decisions();
+    world.write(".callsheet/config.toml", "");
+    let agent = "printf '[checks]\\nbuild = \"make\"\\n' > $P/.callsheet/config.toml\n\
+                 (env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" P=\"$P\" \
+                 setsid sh -c 'sleep 1; sh $T/all.sh killed' > /dev/null 2>&1 &)\n\
+                 kill -9 $PPID; sleep 60\n";
+    fs::write(world.at("t/agent.sh"), agent).unwrap();
+    let script = world.at("t/agent.sh").display().to_string();
+    let ran = said(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
+    assert_eq!(json(&ran)["ended"], "lost", "{}", ran.out());
+    assert_refused(&world, "killed");
+    assert_undecided(&world, &run);
+}
+
+#[test]
+fn pane_decides_nothing() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return not_tested("deciding in a terminal: tmux is not installed");
+    }
+    let (world, run) = with_open_decisions();
+    let ways: [(&str, &str); 5] = [
+        ("plain", "sh $T/all.sh plain"),
+        (
+            "clean",
+            "env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" sh $T/all.sh clean",
+        ),
+        ("orphan", "(setsid sh -c 'sh $T/all.sh orphan' > /dev/null 2>&1 &)"),
+        ("untold", "env -u TMUX -u TMUX_PANE -u CALLSHEET_RUN sh $T/all.sh untold"),
+        ("window", "tmux -L callsheet-$CALLSHEET_RUN new-window -d 'sh $T/all.sh window'"),
+    ];
+    let mut agent = String::from("echo ready\nprintf '> '\nread -r line\nprintf '\\033[2J\\033[Hworks\\n'\n");
+    agent += "printf '[checks]\\nbuild = \"make\"\\n' > $P/.callsheet/config.toml\n";
+    for (name, way) in ways {
+        agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
+    }
+    agent += "sleep 600\n";
+    fs::write(world.at("t/agent.sh"), agent).unwrap();
+    let script = world.at("t/agent.sh").display().to_string();
+    world.put(
+        "home/.config/callsheet/agents/shell.toml",
+        format!(
+            "name = \"Shell\"\n[start]\nprogram = \"sh\"\nargs = [\"{script}\"]\n[prompt]\nby = [\"terminal\"]\n\
+             [terminal]\nargs = [\"{script}\"]\nready = [\"ready\"]\ncomposer = \">\"\nsettle_ms = 200\n"
+        ),
+    );
+    let ran = said(command(&world, &run).args(["--json", "-q", "run", "-a", "shell", "--terminal", "x"]));
+    assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
+    for (name, _) in ways {
+        assert_refused(&world, name);
+    }
+    assert_undecided(&world, &run);
+    let typed = json(&ran)["run"].as_str().unwrap().to_owned();
+    let stopped = said(command(&world, &run).args(["--json", "stop", &typed]));
+    assert_eq!(json(&stopped)["ended"], "stopped", "{}", stopped.err());
+}
+
+#[test]
+fn person_decides_and_record_says_how() {
+    let (world, run) = with_open_decisions();
+    world.write(".callsheet/config.toml", "[checks]\nbuild = \"make\"\n");
+    // Without a terminal, only with --yes.
+    let required = (Some(9), "person/required".to_owned());
+    assert_eq!(code(&world.run(&["--json", "decide", &run, "leak.txt", "--approve"])), required);
+    assert_eq!(code(&world.run(&["--json", "flow", "decide", "approve"])), required);
+    assert_eq!(code(&world.run(&["--json", "trust"])), (Some(10), "trust/required".to_owned()));
+    assert_undecided(&world, &run);
+    let decided = json(&world.run(&["--json", "decide", &run, "leak.txt", "--approve", "--yes"]));
+    assert_eq!(decided["by"], "yes");
+    assert_eq!(json(&world.run(&["--json", "trust", "--yes"]))["trusted"], true);
+    assert_eq!(json(&world.run(&["--json", "show", &run]))["decisions"][0]["by"], "yes");
+    let told = world.run(&["flow", "decide", "reject", "--yes", "-q"]);
+    assert_eq!(told.code, Some(1), "{}", told.err());
+    let status = json(&world.run(&["--json", "flow", "status"]));
+    assert_eq!(status["decisions"].as_array().unwrap().last().unwrap()["by"], "yes", "{status}");
+    assert!(world.run(&["flow", "status"]).out().contains("(yes)"));
+    // At a terminal, without it.
+    if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return not_tested("deciding at a terminal: `script` is not installed");
+    }
+    let ran = world.run(&["--json", "-q", "run", "--write", "src/**", "x", "--", "touch", "leak2.txt"]);
+    let second = json(&ran)["run"].as_str().unwrap().to_owned();
+    let mut typed = Command::new("script");
+    let line = format!("{BIN} decide {second} leak2.txt --reject");
+    typed.args(["-qec", &line, "/dev/null"]).current_dir(&world.project).env("HOME", world.at("home"));
+    assert_eq!(said(&mut typed).code, Some(0));
+    assert_eq!(json(&world.run(&["--json", "show", &second]))["decisions"][0]["by"], "terminal");
+}

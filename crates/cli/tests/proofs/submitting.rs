@@ -1,0 +1,311 @@
+//! Submitting: only the agent of a run submits for it, and only while it runs. Nothing is written for another run.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::not_tested;
+use crate::world::World;
+
+const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
+
+/// An agent that runs each script that is put into its folder, and ends when it is told to.
+const AGENT: &str = "cd $T/$1; echo $$ > pid; echo \"$CALLSHEET_RUN\" > run.new; mv run.new run
+while ! [ -e end ]; do for s in *.sh; do [ -e \"$s\" ] || continue; mv $s $s.now; sh ./$s.now > $s.out 2>&1; mv $s.out $s.done; done; sleep 0.02; done\n";
+
+struct Running {
+    name: String,
+    child: Child,
+    run: String,
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn world() -> World {
+    let world = World::new();
+    for folder in ["t", "project/one", "project/two"] {
+        fs::create_dir_all(world.at(folder)).unwrap();
+    }
+    world.put("t/agent.sh", AGENT);
+    // The protocol's messages for one submission whose summary is `$1`.
+    world.put(
+        "t/messages.sh",
+        "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}' \
+         '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}' \
+         \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"tools/call\\\",\\\"params\\\":{\\\"name\\\":\\\"submit_review\\\",\\\"arguments\\\":{\\\"verdict\\\":\\\"pass\\\",\\\"summary\\\":\\\"$1\\\"}}}\"\n",
+    );
+    world
+}
+
+impl Running {
+    fn start(world: &World, name: &str, session: &str) -> Self {
+        Self::start_with(world, name, session, None)
+    }
+
+    fn start_with(world: &World, name: &str, session: &str, state: Option<&Path>) -> Self {
+        fs::create_dir_all(world.at(&format!("t/{name}"))).unwrap();
+        let agent = world.at("t/agent.sh").display().to_string();
+        let mut command = world.command();
+        command.env("T", world.at("t")).env("BIN", BIN);
+        command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
+        command.args([
+            "--json",
+            "-q",
+            "run",
+            "--role",
+            "reviewer",
+            "--session",
+            session,
+            "-r",
+            "run",
+            "x",
+            "--",
+        ]);
+        command.args(["sh", &agent, name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let run = world.at(&format!("t/{name}/run"));
+        let begun = Instant::now();
+        while !run.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name} starts");
+            thread::sleep(Duration::from_millis(10));
+        }
+        let run = fs::read_to_string(run).unwrap().trim().to_owned();
+        Self { name: name.to_owned(), child, run }
+    }
+
+    /// Has the agent run a script, and waits for what it printed.
+    fn does(&self, world: &World, number: usize, script: &str) -> String {
+        let file = world.at(&format!("t/{}/{number}.sh", self.name));
+        fs::write(file.with_extension("new"), script).unwrap();
+        fs::rename(file.with_extension("new"), &file).unwrap();
+        let done = file.with_extension("sh.done");
+        until("the agent answers", || done.exists());
+        fs::read_to_string(done).unwrap()
+    }
+
+    fn end(mut self, world: &World) -> Value {
+        world.put(&format!("t/{}/end", self.name), "");
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.child.wait().unwrap();
+        serde_json::from_str(&out).unwrap()
+    }
+}
+
+/// How a submission for `run` is made, with the whole command line of our server.
+fn submit(world: &World, run: &str, session: &str, role: &str, summary: &str, by: &str) -> String {
+    let (t, project) = (world.at("t").display().to_string(), world.project.display().to_string());
+    format!(
+        "sh {t}/messages.sh '{summary}' | {by} {BIN} -C {project} mcp --run {run} --state {}/.local/state/callsheet \
+         --session {project}/{session} --role {role}",
+        world.at("home").display()
+    )
+}
+
+fn is_accepted(answer: &str) -> bool {
+    answer.lines().any(|line| line.contains("\"id\":1") && line.contains("\"isError\":false"))
+}
+
+fn is_refused(answer: &str) -> bool {
+    answer.contains("run/refused")
+}
+
+fn reviews(world: &World) -> Vec<String> {
+    let read = |session: &str| {
+        fs::read_to_string(world.project.join(session).join("07_review/review.md")).unwrap_or_default()
+    };
+    vec![read("one"), read("two")]
+}
+
+fn outside(script: &str) -> String {
+    let output = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn other_run_accepts_nothing() {
+    let world = world();
+    let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
+    let home = world.at("home").display().to_string();
+    let evil = |session: &str, role: &str, by: &str| submit(&world, &two.run, session, role, "EVIL", by);
+    let mut tried = 0;
+    // From the agent of another run, in many ways.
+    let attempts = [
+        evil("two", "reviewer", ""),
+        evil("two", "reviewer", "env -i"),
+        evil("two", "reviewer", "setsid -w"),
+        evil("two", "reviewer", "nohup"),
+        evil("two", "reviewer", &format!("env CALLSHEET_RUN={} HOME={home}", two.run)),
+        evil("one", "reviewer", ""),
+        evil("two", "coder", ""),
+        evil("two", "planner", ""),
+        format!("cp {BIN} $T/copy; {}", evil("two", "reviewer", "").replace(BIN, "$T/copy")),
+        format!(
+            "({} > $T/orphan.out 2>&1; echo > $T/orphan.end) & while ! [ -e $T/orphan.end ]; do sleep 0.02; done; cat $T/orphan.out",
+            evil("two", "reviewer", "setsid")
+        ),
+    ];
+    for (number, attempt) in attempts.iter().enumerate() {
+        let answer = one.does(&world, number, attempt);
+        let no_tool = answer.contains("there is no tool");
+        assert!((is_refused(&answer) || no_tool) && !is_accepted(&answer), "{attempt}: {answer}");
+        tried += 1;
+    }
+    // From a process of the user that belongs to no run, and for runs that are guessed.
+    for run in [two.run.clone(), one.run.clone()].into_iter().chain((0..20).map(guess)) {
+        let answer = outside(&submit(&world, &run, "two", "reviewer", "EVIL", "env T=/"));
+        assert!(is_refused(&answer) && !is_accepted(&answer), "{run}: {answer}");
+        tried += 1;
+    }
+    // The run's own agent, in another role or session than its own.
+    for (number, attempt) in [
+        submit(&world, &two.run, "two", "coder", "EVIL", ""),
+        submit(&world, &two.run, "one", "reviewer", "EVIL", ""),
+        submit(&world, &one.run, "one", "reviewer", "EVIL", ""),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let answer = two.does(&world, number, attempt);
+        assert!(!is_accepted(&answer), "{attempt}: {answer}");
+        tried += 1;
+    }
+    // A file that says it was submitted.
+    let note = json!({ "tool": "submit_review", "sha256": "0", "verdict": "pass", "done": {} });
+    for name in ["submitted.jsonl", "submissions", "notes"] {
+        world.put(&format!("home/.local/state/callsheet/runs/{}/{name}", two.run), format!("{note}\n"));
+        tried += 1;
+    }
+    assert_eq!(reviews(&world), ["", ""], "nothing is written");
+    // The run's own agent submits, also through programs of its own and as an orphan.
+    let good = two.does(&world, 10, &submit(&world, &two.run, "two", "reviewer", "Good.", ""));
+    assert!(is_accepted(&good), "{good}");
+    let again =
+        two.does(&world, 11, &submit(&world, &two.run, "two", "reviewer", "Good.", "env -i setsid -w"));
+    assert!(is_accepted(&again), "{again}");
+    let last = reviews(&world);
+    let result = two.end(&world);
+    let submitted = result["reply"]["submitted"].as_array().unwrap();
+    assert_eq!((submitted.len(), &submitted[0]["tool"]), (1, &json!("submit_review")), "{result}");
+    // After its end.
+    let run = result["run"].as_str().unwrap();
+    let late = one.does(&world, 20, &submit(&world, run, "two", "reviewer", "LATE", ""));
+    assert!(is_refused(&late) && !is_accepted(&late), "{late}");
+    assert_eq!(reviews(&world), last);
+    assert!(last[0].is_empty() && last[1].contains("Good.") && !last[1].contains("EVIL"), "{last:?}");
+    assert_eq!(one.end(&world)["reply"]["submitted"], Value::Null);
+    assert_eq!(tried, 38);
+}
+
+/// An id of a run that nobody started.
+fn guess(number: u64) -> String {
+    format!("01a1e2ed-827b-77ce-a517-{:012x}", number * 7919 + 1)
+}
+
+/// A client of the guard's socket without our program: `$1` is the socket's folder, `$2` the run.
+const CLIENT: &str = r#"
+import json, os, socket, sys, time
+folder, run, session, how = sys.argv[1:5]
+os.chdir(folder)
+request = {"run": run, "tool": "submit_review", "sha256": "0", "session": session, "role": "reviewer"}
+wrong = {"other-role": {"role": "coder"}, "no-role": {"role": None}, "other-session": {"session": "/"}, "other-run": {"run": "x"}}
+request.update(wrong.get(how, {}))
+ask = json.dumps(request) + "\n"
+note = json.dumps({"verdict": "pass", "done": {}}) + "\n"
+def talk(s, message):
+    s.sendall(message.encode()); return s.makefile().readline().strip()
+s = socket.socket(socket.AF_UNIX); s.connect("guard")
+if how == "inherit":
+    # The process that connected ends; a child of it has the connection.
+    if os.fork(): os._exit(0)
+    time.sleep(0.3); print(talk(s, ask), flush=True)
+elif how == "inherit-late":
+    print(talk(s, ask), flush=True)
+    if os.fork(): os._exit(0)
+    time.sleep(0.3); print(talk(s, note), flush=True)
+elif how == "unasked":
+    print(talk(s, note), flush=True)
+else:
+    print(talk(s, ask), flush=True)
+"#;
+
+#[test]
+fn socket_answers_its_own_agent_alone() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return not_tested("raw connections to a guard: python3 is not installed");
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = world();
+    let (one, two) = (Running::start(&world, "a", "one"), Running::start(&world, "b", "two"));
+    world.put("t/client.py", CLIENT);
+    let folder = world.at(&format!("home/.local/state/callsheet/runs/{}", two.run));
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let client = |how: &str| {
+        let session = world.project.join("two").display().to_string();
+        format!(
+            "python3 {}/client.py {} {} {session} {how}; sleep 1",
+            world.at("t").display(),
+            folder.display(),
+            two.run
+        )
+    };
+    // The judge can fail: the agent itself gets a yes.
+    assert_eq!(two.does(&world, 0, &client("ask")), "\"yes\"\n");
+    for (number, how) in ["inherit", "inherit-late", "unasked"].into_iter().enumerate() {
+        let answer = two.does(&world, number + 1, &client(how));
+        assert!(!answer.contains("noted"), "{how}: {answer}");
+        assert_eq!(answer.contains("yes"), how == "inherit-late", "{how}: {answer}");
+    }
+    for (number, how) in ["other-role", "no-role", "other-session", "other-run"].into_iter().enumerate() {
+        let answer = two.does(&world, number + 4, &client(how));
+        assert!(answer.starts_with("{\"no\":"), "{how}: {answer}");
+    }
+    for (number, how) in ["ask", "inherit", "unasked"].into_iter().enumerate() {
+        let answer = one.does(&world, number, &client(how));
+        assert!(!answer.contains("yes") && !answer.contains("noted"), "{how}: {answer}");
+        assert!(!outside(&client(how)).contains("yes"), "{how}");
+    }
+    // A socket of another process in the place of the guard's: our server does not believe it.
+    let fake = format!(
+        "cd {}; rm -f guard; python3 -c \"import socket
+s = socket.socket(socket.AF_UNIX); s.bind('guard'); s.listen()
+while True:
+    c, _ = s.accept(); c.sendall(b'\\\"yes\\\"\\n'); c.recv(9999); c.sendall(b'\\\"noted\\\"\\n')\" > /dev/null 2>&1 &
+     while ! [ -e guard ]; do sleep 0.02; done",
+        folder.display()
+    );
+    one.does(&world, 10, &fake);
+    let by_fake = one.does(&world, 11, &submit(&world, &two.run, "two", "reviewer", "EVIL", ""));
+    assert!(is_refused(&by_fake) && !is_accepted(&by_fake), "{by_fake}");
+    // Without its socket the run itself submits nothing either.
+    fs::remove_file(folder.join("guard")).unwrap();
+    let deleted = two.does(&world, 12, &submit(&world, &two.run, "two", "reviewer", "Good.", ""));
+    assert!(is_refused(&deleted) && !is_accepted(&deleted), "{deleted}");
+    assert_eq!(reviews(&world), ["", ""]);
+    assert_eq!(two.end(&world)["reply"]["submitted"], Value::Null);
+    one.end(&world);
+}
+
+#[test]
+fn long_state_path_has_a_socket() {
+    let world = world();
+    let long = world.at(&format!("home/{}", "long/".repeat(40)));
+    fs::create_dir_all(&long).unwrap();
+    let one = Running::start_with(&world, "a", "one", Some(&long));
+    let usual = world.at("home/.local/state").display().to_string();
+    let script = submit(&world, &one.run, "one", "reviewer", "Good.", "");
+    let answer = one.does(&world, 0, &script.replace(&usual, &long.display().to_string()));
+    assert!(is_accepted(&answer), "{answer}");
+    assert_eq!(one.end(&world)["reply"]["submitted"][0]["verdict"], "pass");
+}

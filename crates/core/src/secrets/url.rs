@@ -1,0 +1,233 @@
+//! Passwords in the address of a ledger: `postgres://user:password@host/db?password=…`, or `host=… password=…`.
+//!
+//! Rather too much is hidden than too little: a password may hold any character that somebody forgot to encode.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// In the place of a password.
+const HIDDEN: &str = "…";
+
+/// The options of PostgreSQL whose values are shown; a hidden value ends before the next of them.
+const SHOWN_OPTIONS: [&str; 24] = [
+    "user",
+    "dbname",
+    "options",
+    "application_name",
+    "sslmode",
+    "sslcert",
+    "sslrootcert",
+    "sslnegotiation",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+    "client_encoding",
+    "gssencmode",
+    "replication",
+    "krbsrvname",
+];
+
+/// What the name of an option with a secret value contains.
+const SECRET_NAMES: [&str; 5] = ["pass", "pwd", "secret", "token", "sslkey"];
+
+/// The address of a ledger as it may be shown.
+pub fn mask_address(address: &str) -> String {
+    let mut shown = String::new();
+    let mut end = 0;
+    for range in hidden_ranges(address) {
+        shown.push_str(&address[end..range.start]);
+        shown.push_str(HIDDEN);
+        end = range.end;
+    }
+    shown.push_str(&address[end..]);
+    shown
+}
+
+/// A text without the passwords of `address`, however they are spelled in it.
+pub fn mask_address_in(text: &str, address: &str) -> String {
+    let ranges = hidden_ranges(address);
+    if ranges.is_empty() {
+        return text.to_string();
+    }
+    let mut secrets: Vec<String> = Vec::new();
+    for range in &ranges {
+        let raw = &address[range.clone()];
+        for spelled in [raw.to_string(), decoded(raw), raw.trim_matches('\'').to_string()] {
+            // In JSON, quotes and controls are escaped.
+            let json = serde_json::Value::from(spelled.as_str()).to_string();
+            secrets.push(json.trim_matches('"').to_string());
+            secrets.push(spelled);
+        }
+    }
+    let mut shown = text.replace(address, &mask_address(address));
+    // Less than three characters occur in any text.
+    secrets.retain(|secret| secret.chars().count() > 2);
+    secrets.sort_by_key(|secret| core::cmp::Reverse(secret.len()));
+    for secret in &secrets {
+        shown = shown.replace(secret.as_str(), HIDDEN);
+    }
+    shown
+}
+
+/// A text without the passwords of the PostgreSQL addresses in it.
+pub fn mask_addresses(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = [rest.find("postgres://"), rest.find("postgresql://")].into_iter().flatten().min() {
+        let end =
+            rest[at..].find([' ', '\t', '\n', '\'', '"', '`', '<', '>']).map_or(rest.len(), |end| at + end);
+        shown.push_str(&rest[..at]);
+        shown.push_str(&mask_address(&rest[at..end]));
+        rest = &rest[end..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Where the passwords are, in order and apart.
+fn hidden_ranges(address: &str) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = credentials(address).into_iter().collect();
+    let mut at = 0;
+    while let Some(value) = secret_option(address, at) {
+        at = value.end.max(at + 1);
+        ranges.push(value);
+        if at >= address.len() {
+            break;
+        }
+    }
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    let mut apart: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
+}
+
+/// From the first colon behind the scheme to the last `@`: a password that was not encoded may hold any character.
+fn credentials(address: &str) -> Option<Range<usize>> {
+    let scheme = address.find("://").map(|at| at + 3);
+    let start = scheme.unwrap_or(0);
+    let rest = &address[start..];
+    let colon = rest.find(':')?;
+    if let Some(at) = rest.rfind('@').filter(|at| *at > colon) {
+        return Some(start + colon + 1..start + at);
+    }
+    // Without an `@`, the text behind the colon is a port, or a password whose host was forgotten.
+    scheme?;
+    let end = rest[colon..].find(['/', '?']).map_or(rest.len(), |at| colon + at);
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || b",:[]".contains(&byte));
+    (!rest.starts_with('[')
+        && !rest[colon + 1..end]
+            .split(',')
+            .all(|part| is_port(part.rsplit_once(':').map_or(part, |(_, port)| port))))
+    .then(|| start + colon + 1..address.len())
+}
+
+/// The value of the first option with a secret name at or behind `from`.
+fn secret_option(address: &str, from: usize) -> Option<Range<usize>> {
+    let mut at = from;
+    loop {
+        let equals = at + address.get(at..)?.find('=')?;
+        let before = address[..equals].trim_end();
+        let start = before.rfind(['?', '&', ' ', '\t', '\n', ';', '/', '@']).map_or(0, |at| at + 1);
+        let name = decoded(&before[start..]).to_lowercase();
+        if SECRET_NAMES.iter().any(|secret| name.contains(secret)) {
+            return Some(equals + 1..value_end(address, equals + 1));
+        }
+        at = equals + 1;
+    }
+}
+
+/// A value ends before the next option that is known.
+fn value_end(address: &str, start: usize) -> usize {
+    let value = &address[start..];
+    let ends = value.char_indices().filter(|(_, c)| matches!(c, '&' | ' ' | '\t' | '\n'));
+    let is_option = |rest: &str| {
+        let rest = rest.trim_start_matches([' ', '\t', '\n', '&']);
+        rest.split_once('=').is_some_and(|(name, _)| {
+            let name = name.trim_end().to_lowercase();
+            SHOWN_OPTIONS.contains(&name.as_str())
+                || SECRET_NAMES.iter().any(|secret| name.starts_with(secret))
+        })
+    };
+    ends.map(|(at, _)| at).find(|at| is_option(&value[*at..])).map_or(address.len(), |at| start + at)
+}
+
+/// The text with `%41` written as `A`; what is no such sequence stays.
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain: Vec<u8> = Vec::with_capacity(bytes.len());
+    let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let mut at = 0;
+    while at < bytes.len() {
+        match (bytes[at], digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                plain.push(u8::try_from(high * 16 + low).unwrap_or_default());
+                at += 3;
+            }
+            (byte, ..) => {
+                plain.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(plain).unwrap_or_else(|_| format!("{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden_and_the_rest_stays() {
+        for (address, shown) in [
+            ("postgres://u:pw@h:5432/db", "postgres://u:…@h:5432/db"),
+            ("postgresql://u:p%40w@h/db", "postgresql://u:…@h/db"),
+            ("postgres://u:p@w/x?y@h/db", "postgres://u:…@h/db"),
+            ("postgres://u@h/db?password=pw", "postgres://u@h/db?password=…"),
+            (
+                "postgres://h/db?sslmode=disable&password=a&b&user=u",
+                "postgres://h/db?sslmode=disable&password=…&user=u",
+            ),
+            ("postgres://h/db?PassWord=x&sslpassword=y", "postgres://h/db?PassWord=…&sslpassword=…"),
+            ("postgres://h/db?%70assword=x", "postgres://h/db?%70assword=…"),
+            ("host=h password=pw dbname=d", "host=h password=… dbname=d"),
+            ("host=h password = 'p w' dbname=d", "host=h password =… dbname=d"),
+            ("u:pw@h/db", "u:…@h/db"),
+            ("postgres://u:pw/db", "postgres://u:…"),
+            ("postgres://h:5432/db", "postgres://h:5432/db"),
+            ("postgres://[::1]:5432/db", "postgres://[::1]:5432/db"),
+            ("postgres://u@h/db?user=me@corp", "postgres://u@h/db?user=me@corp"),
+            (".callsheet/ledger.db", ".callsheet/ledger.db"),
+            ("/home/a/ledger.db", "/home/a/ledger.db"),
+        ] {
+            assert_eq!(mask_address(address), shown);
+        }
+    }
+
+    #[test]
+    fn error_text_shows_no_spelling_of_password() {
+        let address = "postgres://u:p%40w%22x@h/db?sslpassword=other";
+        let text = format!("bad `{address}`: p@w\"x, p@w\\\"x, p%40w%22x, other");
+        assert_eq!(mask_address_in(&text, address), "bad `postgres://u:…@h/db?sslpassword=…`: …, …, …, …");
+        assert_eq!(mask_address_in("nothing", ".callsheet/ledger.db"), "nothing");
+        let text = "`postgres://u:p@h/db` and 'postgresql://h/d?password=p', not mysql:// ";
+        let shown = "`postgres://u:…@h/db` and 'postgresql://h/d?password=…', not mysql:// ";
+        assert_eq!(mask_addresses(text), shown);
+    }
+}

@@ -1,0 +1,231 @@
+//! Which processes a process descends from, and whether a guard is one of them.
+//!
+//! A guard names its state directory in its own command line, and so does the tmux server of a run. A process below it can
+//! change its own environment, session, terminal and program, but not the command line of an ancestor. Orphans stay below
+//! the guard, which adopts them. A second mark is inherited and cannot be taken off without privileges: it shows that there
+//! was a guard if the guard was killed, or if the process sees another list of processes.
+//!
+//! Only Linux lists processes this way. Elsewhere no guard is found.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::guard::GUARD;
+
+/// The directory for callsheet's own state: `$XDG_STATE_HOME/callsheet`, or the same below the home directory.
+pub fn state_home() -> Option<PathBuf> {
+    let dir = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = dir("XDG_STATE_HOME").or_else(|| Some(dir("HOME")?.join(".local/state")))?;
+    Some(state.join("callsheet"))
+}
+
+/// The run that this process drives, or the last of them.
+static RUN: Mutex<String> = Mutex::new(String::new());
+
+/// Names the run that guards are started for from now on.
+pub fn guard_run(run: &str) {
+    if let Ok(mut known) = RUN.lock() {
+        run.clone_into(&mut known);
+    }
+}
+
+/// How many words make a guard of our program.
+pub(crate) const GUARD_WORDS: usize = 4;
+
+/// The words that make a guard of our program. They name its state directory, by path and by number, and a run of its
+/// ledger.
+pub(crate) fn guard_words() -> [String; GUARD_WORDS] {
+    let state = state_home().unwrap_or_default();
+    let run = RUN.lock().map(|run| run.clone()).unwrap_or_default();
+    let run = if run.is_empty() { "-".to_owned() } else { run };
+    [GUARD.to_owned(), state.display().to_string(), number_of(&state), run]
+}
+
+/// Device and inode: two paths of one directory have the same.
+fn number_of(dir: &Path) -> String {
+    fs::metadata(dir).map_or_else(|_| "-".to_owned(), |meta| format!("{}:{}", meta.dev(), meta.ino()))
+}
+
+/// A process: its number is used again after its end, its number with its start time is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessStamp {
+    pub(crate) pid: i32,
+    /// In ticks since the system was started.
+    pub(crate) started: u64,
+}
+
+/// A process and its parent, as they are now.
+#[cfg(target_os = "linux")]
+fn look_up(pid: &str) -> Option<(ProcessStamp, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let number = stat.split(' ').next()?.parse().ok()?;
+    // The name of a program may hold anything, brackets too.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let started = fields.nth(17)?.parse().ok()?;
+    Some((ProcessStamp { pid: number, started }, parent))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn look_up(_pid: &str) -> Option<(ProcessStamp, i32)> {
+    None
+}
+
+impl ProcessStamp {
+    /// The process that has this number now.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        Some(look_up(&pid.to_string())?.0)
+    }
+
+    pub(crate) fn own() -> Option<Self> {
+        Some(look_up("self")?.0)
+    }
+
+    /// Whether this process is still there and descends from `ancestor`.
+    pub(crate) fn descends_from(self, ancestor: Self) -> bool {
+        Self::of(self.pid) == Some(self) && ancestors(&self.pid.to_string()).contains(&ancestor)
+    }
+}
+
+/// So often a process is looked up again whose parent ended meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// The parent of a process, its parent, and so on.
+fn ancestors(pid: &str) -> Vec<ProcessStamp> {
+    let mut found: Vec<ProcessStamp> = Vec::new();
+    let mut at = pid.to_owned();
+    loop {
+        let parent = (0..ATTEMPTS).find_map(|_| {
+            let (child, parent) = look_up(&at)?;
+            // A younger process has the number of a parent that is gone.
+            ProcessStamp::of(parent).filter(|parent| parent.started <= child.started)
+        });
+        match parent {
+            Some(parent) if parent.pid > 0 && !found.contains(&parent) => {
+                found.push(parent);
+                at = parent.pid.to_string();
+            }
+            _ => return found,
+        }
+    }
+}
+
+/// Whether this process runs below a guard of the state directory `state`, or of any if there is none.
+pub fn is_below_guard(state: Option<&Path>) -> bool {
+    let guards = guards_above();
+    // The mark of a guard that cannot be seen: it does not say of which state directory.
+    guards.iter().any(|guard| state.is_none_or(|state| guard.is_at(state)))
+        || guards.is_empty() && is_marked()
+}
+
+/// The runs whose guards are above this process, of whichever state directory.
+pub fn runs_above() -> Vec<String> {
+    guards_above().into_iter().map(|guard| guard.run).collect()
+}
+
+fn guards_above() -> Vec<GuardName> {
+    ancestors("self").into_iter().filter_map(|process| guard_name(&command_line(process.pid))).collect()
+}
+
+fn command_line(pid: i32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The state directory and the run that a guard's command line names.
+#[derive(Debug, PartialEq, Eq)]
+struct GuardName {
+    path: String,
+    number: String,
+    run: String,
+}
+
+impl GuardName {
+    fn is_at(&self, state: &Path) -> bool {
+        let same_path = Path::new(&self.path) == state || self.path.is_empty();
+        let canonical = |path: &Path| path.canonicalize().ok();
+        same_path
+            || self.number == number_of(state) && self.number != "-"
+            || canonical(state).is_some_and(|state| canonical(Path::new(&self.path)) == Some(state))
+    }
+}
+
+/// The guard that this command line starts, if it does.
+fn guard_name(words: &[String]) -> Option<GuardName> {
+    let at = words.iter().position(|word| word == GUARD)?;
+    let word = |at: usize| words.get(at).cloned().unwrap_or_default();
+    Some(GuardName { path: word(at + 1), number: word(at + 2), run: word(at + 3) })
+}
+
+/// Marks this process and all that it will start. The limit has had no other effect since Linux 2.4; once lowered, only
+/// a privileged process can raise it.
+#[cfg(target_os = "linux")]
+pub(crate) fn mark() {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    // Without the mark, the guard is still found by its command line.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Locks, none);
+}
+
+#[cfg(target_os = "linux")]
+fn is_marked() -> bool {
+    rustix::process::getrlimit(rustix::process::Resource::Locks).maximum == Some(0)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn mark() {}
+
+#[cfg(not(target_os = "linux"))]
+fn is_marked() -> bool {
+    false
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn guard_is_found_in_command_line() {
+        let guard = GuardName { path: "/state".into(), number: "1:2".into(), run: "r".into() };
+        assert_eq!(guard_name(&words(&["callsheet", GUARD, "/state", "1:2", "r"])), Some(guard));
+        let server =
+            words(&["tmux", "-L", "callsheet-x", "--", "env", "A=b", "cs", GUARD, "/state", "1:2", "pane"]);
+        assert_eq!(guard_name(&server).unwrap().path, "/state");
+        assert_eq!(guard_name(&words(&["callsheet", "run", "__guarded"])), None);
+    }
+
+    #[test]
+    fn state_is_known_by_path_or_number() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = other.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let guard = |path: &Path, number: String| GuardName {
+            path: path.display().to_string(),
+            number,
+            run: "-".into(),
+        };
+        assert!(guard(dir.path(), "-".into()).is_at(dir.path()));
+        assert!(guard(&link, "-".into()).is_at(dir.path()));
+        assert!(guard(dir.path(), "-".into()).is_at(&link));
+        assert!(guard(Path::new("/gone"), number_of(dir.path())).is_at(dir.path()));
+        assert!(guard(Path::new(""), "-".into()).is_at(dir.path()), "an unknown one counts");
+        assert!(!guard(dir.path(), number_of(dir.path())).is_at(other.path()));
+        assert!(!guard(Path::new("/gone"), "-".into()).is_at(Path::new("/other")));
+    }
+
+    #[test]
+    fn reused_pid_is_another_process() {
+        let own = ProcessStamp::own().unwrap();
+        let parent = ancestors("self")[0];
+        assert!(own.descends_from(parent));
+        assert!(!own.descends_from(own), "nothing descends from itself");
+        let reused = ProcessStamp { started: own.started + 1, ..own };
+        assert!(!reused.descends_from(parent));
+        assert!(!own.descends_from(ProcessStamp { started: parent.started + 1, ..parent }));
+    }
+}

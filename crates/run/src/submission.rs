@@ -1,0 +1,286 @@
+//! Submissions: a process below the agent asks the guard, and the guard passes them on.
+//!
+//! The agent's own programs start our server, so nothing that they start it with is a secret. The guard answers on a socket
+//! in a directory of its owner alone, and only processes that descend from it. It holds what was accepted in memory, and
+//! passes it on to the process that drives the run: a file cannot forge it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ancestry::ProcessStamp;
+
+/// Which submissions a guard accepts, and on which socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmissionGate {
+    pub run: String,
+    /// A directory of its owner alone, which gets the socket.
+    pub dir: PathBuf,
+    /// The only session that the run submits to.
+    pub session: Option<PathBuf>,
+    /// The only role that it submits as.
+    pub role: Option<String>,
+    /// For the guard of a terminal, which records submissions by itself: what it needs to know.
+    pub recorder: Value,
+}
+
+/// A submission before it is judged.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubmissionRequest {
+    pub run: String,
+    pub tool: String,
+    pub sha256: String,
+    pub session: PathBuf,
+    pub role: Option<String>,
+}
+
+/// A submission that was judged and written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedSubmission {
+    pub tool: String,
+    pub sha256: String,
+    pub verdict: Value,
+    pub done: Value,
+}
+
+/// The second message of a client.
+#[derive(Debug, Serialize, Deserialize)]
+struct SubmissionOutcome {
+    verdict: Value,
+    done: Value,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum GateAnswer {
+    Yes,
+    /// The same was submitted before, with this outcome.
+    Before(Value),
+    Noted,
+    No(String),
+}
+
+/// The most that one message holds.
+const MESSAGE_BYTES: u64 = 4 << 20;
+/// Longer than a session's files take to be written.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More connections at once are closed.
+const CONNECTIONS: usize = 32;
+
+/// A socket by its directory: on Linux a path of any length fits.
+fn socket_path(dir: &File, path: &Path, name: &str) -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name)
+    } else {
+        path.join(name)
+    }
+}
+
+/// Listens on a socket that only its owner can reach.
+pub(crate) fn listen_in(dir: &Path, name: &str) -> io::Result<UnixListener> {
+    fs::create_dir_all(dir)?;
+    fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+    let opened = File::open(dir)?;
+    let path = socket_path(&opened, dir, name);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    UnixListener::bind(path)
+}
+
+pub(crate) fn connect_in(dir: &Path, name: &str) -> io::Result<UnixStream> {
+    let opened = File::open(dir)?;
+    UnixStream::connect(socket_path(&opened, dir, name))
+}
+
+/// The process that connected, or that listens: `None` if this process cannot see it.
+#[cfg(target_os = "linux")]
+pub(crate) fn peer(stream: &UnixStream) -> Option<ProcessStamp> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+    let peer = getsockopt(stream, PeerCredentials).ok()?;
+    ProcessStamp::of(peer.pid())
+}
+
+/// Elsewhere no process can be identified, so that none is.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn peer(_stream: &UnixStream) -> Option<ProcessStamp> {
+    None
+}
+
+fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let line = serde_json::to_string(message).map_err(io::Error::other)?;
+    stream.write_all(format!("{line}\n").as_bytes())
+}
+
+fn receive<T: for<'a> Deserialize<'a>>(reader: &mut BufReader<UnixStream>) -> io::Result<T> {
+    let mut line = String::new();
+    reader.by_ref().take(MESSAGE_BYTES).read_line(&mut line)?;
+    serde_json::from_str(&line).map_err(io::Error::other)
+}
+
+fn patient(stream: &UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))
+}
+
+/// The name of the guard's socket in its directory.
+const SOCKET: &str = "guard";
+
+/// What a client of the guard may do.
+#[derive(Debug)]
+pub enum Permission {
+    /// The submission can be judged and written; the guard waits for its outcome.
+    Granted(OpenSubmission),
+    /// The same was submitted before, with this outcome.
+    Before(Value),
+}
+
+/// A submission that the guard waits for.
+#[derive(Debug)]
+pub struct OpenSubmission(BufReader<UnixStream>);
+
+/// Asks the guard whose socket is in `dir`. The answer is its reason if it refuses.
+pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<Permission, String> {
+    let gone = |_| "its guard does not answer".to_owned();
+    let stream = connect_in(dir, SOCKET).map_err(gone)?;
+    patient(&stream).map_err(gone)?;
+    // Another process can put a socket of its own there.
+    let guard = peer(&stream).zip(ProcessStamp::own());
+    if cfg!(target_os = "linux") && guard.is_some_and(|(guard, own)| !own.descends_from(guard)) {
+        return Err("this process does not belong to the run".into());
+    }
+    send(&stream, request).map_err(gone)?;
+    let mut reader = BufReader::new(stream);
+    match receive(&mut reader).map_err(gone)? {
+        GateAnswer::Yes => Ok(Permission::Granted(OpenSubmission(reader))),
+        GateAnswer::Before(done) => Ok(Permission::Before(done)),
+        GateAnswer::No(why) => Err(why),
+        GateAnswer::Noted => Err("its guard does not answer".into()),
+    }
+}
+
+impl OpenSubmission {
+    /// Reports the outcome of a submission that was written.
+    pub fn finish(mut self, verdict: Value, done: Value) -> Result<(), String> {
+        let gone = |_| "its guard is gone".to_owned();
+        send(self.0.get_ref(), &SubmissionOutcome { verdict, done }).map_err(gone)?;
+        match receive(&mut self.0).map_err(gone)? {
+            GateAnswer::Noted => Ok(()),
+            GateAnswer::No(why) => Err(why),
+            _ => Err("its guard is gone".into()),
+        }
+    }
+}
+
+/// Passes an accepted submission on.
+pub(crate) type Forward = Box<dyn Fn(&AcceptedSubmission) -> Result<(), String> + Send + Sync>;
+
+/// The guard's side.
+pub(crate) struct SubmissionDesk {
+    gate: SubmissionGate,
+    guard: ProcessStamp,
+    forward: Forward,
+    /// The last submission of each tool; `None` once the agent has ended.
+    last: Mutex<Option<BTreeMap<String, AcceptedSubmission>>>,
+    connections: AtomicUsize,
+}
+
+impl SubmissionDesk {
+    /// Answers on the gate's socket until the process ends.
+    pub(crate) fn open(gate: SubmissionGate, forward: Forward) -> io::Result<Arc<Self>> {
+        let guard = ProcessStamp::own().ok_or(io::ErrorKind::Unsupported)?;
+        let listener = listen_in(&gate.dir, SOCKET)?;
+        let last = Mutex::new(Some(BTreeMap::new()));
+        let desk = Arc::new(Self { gate, guard, forward, last, connections: AtomicUsize::new(0) });
+        let serving = Arc::clone(&desk);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let desk = Arc::clone(&serving);
+                if desk.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
+                    desk.connections.fetch_sub(1, Ordering::SeqCst);
+                    continue;
+                }
+                // Now: the process may be gone later, and its number another one's.
+                let peer = peer(&stream);
+                thread::spawn(move || {
+                    // A client that goes has no use for an answer.
+                    let _ = desk.serve(stream, peer);
+                    desk.connections.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Ok(desk)
+    }
+
+    /// Accepts nothing from now on: the agent has ended.
+    pub(crate) fn close(&self) {
+        if let Ok(mut last) = self.last.lock() {
+            *last = None;
+        }
+    }
+
+    fn serve(&self, stream: UnixStream, peer: Option<ProcessStamp>) -> io::Result<()> {
+        patient(&stream)?;
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let request: SubmissionRequest = receive(&mut reader)?;
+        if let Err(why) = self.check(&request, peer) {
+            return send(&stream, &GateAnswer::No(why));
+        }
+        if let Some(done) = self.before(&request) {
+            return send(&stream, &GateAnswer::Before(done));
+        }
+        send(&stream, &GateAnswer::Yes)?;
+        let SubmissionOutcome { verdict, done } = receive(&mut reader)?;
+        let accepted =
+            AcceptedSubmission { tool: request.tool.clone(), sha256: request.sha256.clone(), verdict, done };
+        let answer = match self.check(&request, peer).and_then(|()| self.accept(accepted)) {
+            Ok(()) => GateAnswer::Noted,
+            Err(why) => GateAnswer::No(why),
+        };
+        send(&stream, &answer)
+    }
+
+    /// Whether this process may submit this. A process that is gone may not, whoever has its connection now.
+    fn check(&self, request: &SubmissionRequest, peer: Option<ProcessStamp>) -> Result<(), String> {
+        let gate = &self.gate;
+        if self.last.lock().is_ok_and(|last| last.is_none()) {
+            return Err("its agent has ended".into());
+        }
+        if request.run != gate.run || !peer.is_some_and(|peer| peer.descends_from(self.guard)) {
+            return Err("this process does not belong to the run".into());
+        }
+        if gate.role.is_some() && request.role != gate.role {
+            return Err("it has another role".into());
+        }
+        if gate.session.as_ref().is_some_and(|session| *session != request.session) {
+            return Err("it has another session".into());
+        }
+        Ok(())
+    }
+
+    fn before(&self, request: &SubmissionRequest) -> Option<Value> {
+        let last = self.last.lock().ok()?;
+        let last = last.as_ref()?.get(&request.tool)?;
+        (last.sha256 == request.sha256).then(|| last.done.clone())
+    }
+
+    fn accept(&self, accepted: AcceptedSubmission) -> Result<(), String> {
+        let mut last = self.last.lock().map_err(|_| "its guard failed".to_owned())?;
+        let last = last.as_mut().ok_or("its agent has ended")?;
+        (self.forward)(&accepted)?;
+        last.insert(accepted.tool.clone(), accepted);
+        Ok(())
+    }
+}
