@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_run::{Disk, Roots};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::args::Global;
 use crate::config::Config;
@@ -35,8 +35,8 @@ impl<'p> App<'p> {
             None => nearest(&here),
         };
         let user = user_dir();
-        let config = Config::load(&project, user.as_deref())?;
-        Ok(Self {
+        let config = Config::load(&project, user.as_deref(), false)?;
+        let app = Self {
             print,
             here,
             project,
@@ -44,14 +44,23 @@ impl<'p> App<'p> {
             user,
             config,
             ledger: global.ledger.clone(),
-        })
+        };
+        app.with_trust()
+    }
+
+    /// What a project that is trusted asks for holds.
+    fn with_trust(mut self) -> Result<Self, Failure> {
+        if self.is_trusted() {
+            self.config = Config::load(&self.project, self.user.as_deref(), true)?;
+        }
+        Ok(self)
     }
 
     /// The same surroundings in another project.
     pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Failure> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
-        let config = Config::load(&project, self.user.as_deref())?;
-        Ok(Self {
+        let config = Config::load(&project, self.user.as_deref(), false)?;
+        let app = Self {
             print: self.print,
             here: self.here.clone(),
             project,
@@ -59,7 +68,8 @@ impl<'p> App<'p> {
             user: self.user.clone(),
             config,
             ledger: self.ledger.clone(),
-        })
+        };
+        app.with_trust()
     }
 
     /// How a path of the project is written where the command was started.
@@ -74,6 +84,14 @@ impl<'p> App<'p> {
     pub(crate) fn disk(&self, session: Option<PathBuf>) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session };
         Disk::new(&roots, self.config.max_file_bytes.value)
+    }
+}
+
+impl App<'_> {
+    /// The same sources whatever is configured: what is agreed to must not depend on what is agreed to.
+    pub(crate) fn disk_for_trust(&self) -> Disk {
+        let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session: None };
+        Disk::new(&roots, DEFAULT_MAX_FILE_BYTES)
     }
 }
 

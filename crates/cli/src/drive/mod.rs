@@ -25,16 +25,18 @@ use callsheet_core::record::{Account, Exit, Id, Launch, Run};
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    Before, Event, Git, Limits, Performed, Performing, Prints, Server, Stream, found_at_paths, own_program,
-    perform, told_by, transcript_has_prompt, worktree, worktree_place,
+    Before, Event, Folder, Git, Limits, Performed, Performing, Prints, Server, Stream, found_at_paths,
+    own_program, perform, told_by, transcript_has_prompt, worktree, worktree_place,
 };
 use callsheet_store::{Ledger, Place};
 
 use crate::app::App;
 use crate::commands::compose::Finished;
+use crate::config::{HardLimits, lower, stricter_permit};
 use crate::ledger::{FILE, failure};
 use crate::secrets;
-use crate::state::{Desk, name_of, private_folder, state_dir, write_private};
+use crate::session::{failed as unwritten, open};
+use crate::state::{Desk, failed, name_of, private_folder, state_dir};
 
 pub(crate) use finish::recover;
 pub(crate) use progress::Progress;
@@ -77,6 +79,23 @@ pub(crate) struct How {
     pub(crate) flow: BTreeMap<String, String>,
 }
 
+impl How {
+    /// Nothing goes beyond the user's hard limits, whoever asks for it.
+    fn keep_within(&mut self, hard: &HardLimits) {
+        self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
+        self.timeout = lower(self.timeout, hard.timeout.map(|span| span.0));
+        self.max_cost_usd = lower(self.max_cost_usd, hard.max_cost);
+    }
+}
+
+/// The same scope without what is excluded whatever else is.
+fn within(mut scope: Scope, hard: &HardLimits) -> Scope {
+    let new = hard.exclude.iter().filter(|glob| !scope.exclude.contains(glob)).cloned();
+    let new: Vec<String> = new.collect();
+    scope.exclude.extend(new);
+    scope
+}
+
 /// Where an agent works.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum WorkIn {
@@ -110,16 +129,17 @@ pub(crate) struct Ready {
     handover: Handover,
     pub(crate) launch: Launch,
     before: Option<Before>,
-    /// Where files for the agent are written.
-    folder: PathBuf,
+    /// Where the agent works. Files for it are written below.
+    place: PathBuf,
     limits: Limits,
     /// What is held until the run is recorded.
     pub(crate) held: Option<File>,
 }
 
 impl Ready {
-    pub(crate) fn new(app: &App<'_>, finished: Finished, how: How) -> Result<Self, Failure> {
+    pub(crate) fn new(app: &App<'_>, finished: Finished, mut how: How) -> Result<Self, Failure> {
         app.need_trust()?;
+        how.keep_within(&app.config.hard);
         secrets::refuse_in(app, Some(finished.passed.mode), &secrets::words_of(&how.program, &how.checks))?;
         let made = finished
             .made
@@ -149,7 +169,10 @@ impl Ready {
             model: how.model.clone(),
             session: Some(run.id.to_string()),
             mcp: if request.mcp { Some(server(app, &how, &run)?) } else { None },
-            scope: how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+            scope: within(
+                how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+                &app.config.hard,
+            ),
             permit: how.permit,
             env: environment(&how, &run, request.session.as_deref().map(|session| app.project.join(session))),
             at_paths: found_at_paths(prompt, &dir),
@@ -184,7 +207,7 @@ impl Ready {
             flow: how.flow,
         };
         let limits = Limits { deadline: how.timeout, ..Limits::default() };
-        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits, held: None })
+        Ok(Self { finished, run, agent, delivery, handover, launch, before, place: dir, limits, held: None })
     }
 
     /// What the agent is called.
@@ -236,11 +259,12 @@ impl Ready {
         let clean = Clean { rules: secrets::rules(app)?, values: values.unwrap_or_default() };
         let notes = Notes::start(ledger, &id, clean.clone(), stop.clone());
         if self.acts().iter().any(|act| matches!(act, Act::Write { .. })) {
-            keep_out_of_git(&self.folder)?;
+            keep_out_of_git(&self.place)?;
         }
         let told = told_by(self.acts(), self.prompt());
         let mut watch = Watch::new(&self.agent, &told);
         let with = Performing {
+            place: self.place.clone(),
             guard: own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?,
             limits: self.limits,
             stop,
@@ -291,8 +315,7 @@ impl Ready {
         let (mut ledger, output) = notes.finish()?;
         if !typed {
             let exit = exit(performed, stopper, told);
-            // What was written for the agent is in the ledger too.
-            let _ = std::fs::remove_dir_all(&self.folder);
+            remove_files(&self.place, &id);
             stopper.during(&desk, || {
                 finish(
                     app,
@@ -392,6 +415,7 @@ fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), 
                 worktree_place(&git, &home, task)
             } else {
                 private_folder(&home)?;
+                let home = home.canonicalize().map_err(|error| failed(&home, &error))?;
                 worktree(&git, &home, task).map(|made| made.path)
             };
             let made = made.map_err(|error| git_failed(&error))?;
@@ -420,10 +444,14 @@ fn own_paths(app: &App<'_>, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// An agent that adds everything to a commit does not add what we wrote for it.
-fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
-    let runs = folder.parent().unwrap_or(folder);
-    private_folder(runs)?;
-    write_private(&runs.join(".gitignore"), "*\n")
+fn keep_out_of_git(place: &Path) -> Result<(), Failure> {
+    let written = open(place)?.write(".callsheet/runs/.gitignore", b"*\n", 0o600);
+    written.map_err(|error| unwritten(&error))
+}
+
+/// What was written for the agent of a run is in the ledger too. What cannot be removed does no harm.
+fn remove_files(place: &Path, run: &Id) {
+    let _ = Folder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
 }
 
 fn environment(how: &How, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
