@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_run::{Disk, Roots};
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::args::Global;
 use crate::config::Config;
@@ -32,6 +32,13 @@ pub(crate) struct App<'p> {
     pub(crate) name: OnceLock<String>,
 }
 
+/// What a command has besides its project.
+struct Around {
+    user: Option<PathBuf>,
+    ledger: Option<String>,
+    all_projects: bool,
+}
+
 impl<'p> App<'p> {
     pub(crate) fn new(global: &Global, print: &'p Print) -> Result<Self, Failure> {
         let here = env::current_dir().map_err(|error| {
@@ -41,21 +48,9 @@ impl<'p> App<'p> {
             Some(dir) => named_directory(&here.join(dir), dir)?,
             None => nearest(&here),
         };
-        let user = user_dir();
-        let config = Config::load(&project, user.as_deref())?;
-        config.ledger.value.iter().for_each(|address| print.hide(address));
-        Ok(Self {
-            print,
-            here,
-            project,
-            project_named: global.project.is_some(),
-            user,
-            config,
-            ledger: global.ledger.clone(),
-            all_projects: global.all_projects,
-            home: OnceLock::new(),
-            name: OnceLock::new(),
-        })
+        let (named, ledger) = (global.project.is_some(), global.ledger.clone());
+        let around = Around { user: user_dir(), ledger, all_projects: global.all_projects };
+        Self::build(print, here, project, named, around)
     }
 
     /// The surroundings of a command that was started elsewhere.
@@ -67,39 +62,38 @@ impl<'p> App<'p> {
     ) -> Result<Self, Failure> {
         let here = PathBuf::from(here.unwrap_or_default());
         let project = named_directory(Path::new(&project.unwrap_or_default()), &here)?;
-        let user = user_dir();
-        let config = Config::load(&project, user.as_deref())?;
-        Ok(Self {
-            print,
-            here,
-            project,
-            project_named: true,
-            user,
-            config,
-            ledger,
-            all_projects: true,
-            home: OnceLock::new(),
-            name: OnceLock::new(),
-        })
+        Self::build(print, here, project, true, Around { user: user_dir(), ledger, all_projects: true })
     }
 
     /// The same surroundings in another project.
     pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Failure> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
-        let config = Config::load(&project, self.user.as_deref())?;
-        config.ledger.value.iter().for_each(|address| self.print.hide(address));
-        Ok(Self {
-            print: self.print,
-            here: self.here.clone(),
-            project,
-            project_named: true,
+        let around = Around {
             user: self.user.clone(),
-            config,
             ledger: self.ledger.clone(),
             all_projects: self.all_projects,
-            home: OnceLock::new(),
-            name: OnceLock::new(),
-        })
+        };
+        Self::build(self.print, self.here.clone(), project, true, around)
+    }
+
+    fn build(
+        print: &'p Print,
+        here: PathBuf,
+        project: PathBuf,
+        project_named: bool,
+        around: Around,
+    ) -> Result<Self, Failure> {
+        let Around { user, ledger, all_projects } = around;
+        let config = Config::load(&project, user.as_deref(), false)?;
+        let (home, name) = (OnceLock::new(), OnceLock::new());
+        let mut app =
+            Self { print, here, project, project_named, user, config, ledger, all_projects, home, name };
+        // What a trusted project asks for holds.
+        if app.is_trusted() {
+            app.config = Config::load(&app.project, app.user.as_deref(), true)?;
+        }
+        app.config.ledger.value.iter().for_each(|address| print.hide(address));
+        Ok(app)
     }
 
     /// How a path of the project is written where the command was started.
@@ -114,6 +108,14 @@ impl<'p> App<'p> {
     pub(crate) fn disk(&self, session: Option<PathBuf>) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session };
         Disk::new(&roots, self.config.max_file_bytes.value)
+    }
+}
+
+impl App<'_> {
+    /// The same sources whatever is configured: what is agreed to must not depend on what is agreed to.
+    pub(crate) fn disk_for_trust(&self) -> Disk {
+        let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session: None };
+        Disk::new(&roots, DEFAULT_MAX_FILE_BYTES)
     }
 }
 

@@ -1,4 +1,7 @@
 //! Configuration: flags, then `CALLSHEET_*`, then the project's file, then the user's, then defaults.
+//!
+//! A project's file that is not trusted can only tighten: where it is looser than the user's own, that one holds. Nothing
+//! at all goes beyond the user's `[hard]` limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,6 +54,63 @@ pub(crate) struct ConfigFile {
     pub(crate) max_file_bytes: Option<u64>,
     /// Where a project that has its own folders keeps things.
     pub(crate) layout: LayoutFile,
+    /// What nothing goes beyond: no trusted project, no variable, no flag. In the user's own file alone.
+    pub(crate) hard: HardLimits,
+}
+
+/// Limits that nothing goes beyond.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HardLimits {
+    /// The most that agents may do without asking.
+    pub(crate) permit: Option<Permit>,
+    /// The longest time that a run may take.
+    pub(crate) timeout: Option<Span>,
+    /// The most that a run may cost, in dollars.
+    pub(crate) max_cost: Option<f64>,
+    /// The largest file that is read, in bytes.
+    pub(crate) max_file_bytes: Option<u64>,
+    /// Globs of what agents must never touch, whatever else is excluded.
+    pub(crate) exclude: Vec<String>,
+    /// The least that becomes of a secret that is found.
+    pub(crate) secrets: Option<Mode>,
+}
+
+/// The stricter of two permissions.
+pub(crate) fn stricter_permit(one: Permit, other: Permit) -> Permit {
+    let rank = |permit| match permit {
+        Permit::Ask => 0,
+        Permit::Edit => 1,
+        Permit::All => 2,
+    };
+    if rank(one) <= rank(other) { one } else { other }
+}
+
+/// The stricter of two ways with secrets.
+pub(crate) fn stricter_mode(one: Mode, other: Mode) -> Mode {
+    let rank = |mode| match mode {
+        Mode::Refuse => 0,
+        Mode::Redact => 1,
+        Mode::Warn => 2,
+        Mode::Allow => 3,
+    };
+    if rank(one) <= rank(other) { one } else { other }
+}
+
+/// The lower of two limits; none is no limit.
+pub(crate) fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A setting of the project's file that does not hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Unapplied {
+    pub(crate) key: &'static str,
+    pub(crate) value: serde_json::Value,
+    pub(crate) why: String,
 }
 
 /// Folders and files of the project that are elsewhere than usual, relative to it.
@@ -121,6 +181,9 @@ pub(crate) struct Config {
     pub(crate) env: Setting<BTreeMap<String, String>>,
     /// What the project's file asks for and only its user can allow.
     pub(crate) wishes: Vec<Wish>,
+    /// What of that does not hold.
+    pub(crate) unapplied: Vec<Unapplied>,
+    pub(crate) hard: HardLimits,
     pub(crate) max_file_bytes: Setting<u64>,
     pub(crate) templates: Setting<Vec<String>>,
     pub(crate) prompts: Setting<String>,
@@ -134,24 +197,80 @@ const USER_FILE: &str = "config.toml";
 const MAX_BYTES: u64 = 64 * 1024;
 
 impl Config {
-    pub(crate) fn load(project: &Path, user: Option<&Path>) -> Result<Self, Failure> {
-        let mut wished = Vec::new();
-        let mut layers: Vec<(String, ConfigFile)> = vec![("environment".into(), environment()?)];
+    /// `trusted` says whether the user has agreed to what the project asks for.
+    pub(crate) fn load(project: &Path, user: Option<&Path>, trusted: bool) -> Result<Self, Failure> {
         // A cloned repository's configuration may be a link to anywhere, and an error shows what it says: it
         // is read like every other file of the project, never out of it.
         let roots = Roots { project: Some(project.to_owned()), ..Roots::default() };
         let of_project = SourceId::new(Root::Project, PROJECT_FILE)
             .map_or(Ok(None), |id| Disk::new(&roots, MAX_BYTES).text(&id));
         let of_user = user.map_or(Ok(None), |user| read_file(&user.join(USER_FILE), MAX_BYTES));
-        let files = [(format!("project:{PROJECT_FILE}"), of_project), (format!("user:{USER_FILE}"), of_user)];
-        for (shown, found) in files {
-            if let Some(file) = load(found, &shown)? {
-                if shown.starts_with("project:") {
-                    wished.extend(wishes(&file));
-                }
-                layers.push((shown, file));
-            }
+        let (of_project, of_user) =
+            (load(of_project, &of_project_file())?, load(of_user, &format!("user:{USER_FILE}"))?);
+        if of_project.as_ref().is_some_and(|file| file.hard != HardLimits::default()) {
+            let message = format!("`{}`: `[hard]` is not a project's to say", of_project_file());
+            let hint =
+                "write it into your own `config.toml`; `callsheet config show` says which settings hold";
+            return Err(Diag::error(Code::ConfigBad, message).hint(hint).into());
         }
+        let hard = of_user.as_ref().map(|file| file.hard.clone()).unwrap_or_default();
+        let mut wished: Vec<Wish> = of_project.iter().flat_map(wishes).collect();
+        let mut merge = Merge {
+            environment: environment()?,
+            of_project: of_project.clone().unwrap_or_default(),
+            of_user: of_user.clone().unwrap_or_default(),
+            trusted,
+            wishes: Vec::new(),
+            unapplied: Vec::new(),
+        };
+        let mut secrets = merge.limit(
+            "secrets",
+            |file| file.secrets,
+            Some(Mode::Warn),
+            stricter_mode,
+            |mode| mode.name().into(),
+        );
+        let mut permit = merge.limit(
+            "permit",
+            |file| file.permit,
+            Some(Permit::Edit),
+            stricter_permit,
+            |permit| permit.name().into(),
+        );
+        let mut timeout =
+            merge.limit("timeout", |file| file.timeout, None, Span::min, |span| span.to_string().into());
+        let mut max_cost =
+            merge.limit("max_cost", |file| file.max_cost, None, f64::min, |cost| (*cost).into());
+        let usual_bytes = Some(DEFAULT_MAX_FILE_BYTES);
+        let mut max_file_bytes = merge.limit(
+            "max_file_bytes",
+            |file| file.max_file_bytes,
+            usual_bytes,
+            u64::min,
+            |bytes| (*bytes).into(),
+        );
+        let write = merge.write();
+        let mut exclude = merge.exclude();
+        let Merge { environment, wishes: looser, unapplied, .. } = merge;
+        wished.extend(looser);
+        if secrets.from == "default" {
+            secrets.value = None;
+        }
+        let beyond = format!("user:{USER_FILE} [hard]");
+        harden(&mut secrets, hard.secrets, stricter_mode, &beyond);
+        harden(&mut permit, hard.permit, stricter_permit, &beyond);
+        harden(&mut timeout, hard.timeout, Span::min, &beyond);
+        harden(&mut max_cost, hard.max_cost, f64::min, &beyond);
+        harden(&mut max_file_bytes, hard.max_file_bytes, u64::min, &beyond);
+        add_globs(&mut exclude, &hard.exclude, &beyond);
+        let layers: Vec<(String, ConfigFile)> = [
+            Some(("environment".into(), environment)),
+            of_project.map(|file| (of_project_file(), file)),
+            of_user.map(|file| (format!("user:{USER_FILE}"), file)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let usual = Layout::default();
         let of_project = layers.iter().find(|(from, _)| from.starts_with("project:"));
         let project = of_project.and_then(|(_, file)| file.project.clone());
@@ -165,16 +284,18 @@ impl Config {
             agent: first_option(&layers, |file| file.agent.clone()),
             role: first_option(&layers, |file| file.role.clone()),
             ledger: first_option(&layers, |file| file.ledger.clone()),
-            secrets: first_option(&layers, |file| file.secrets),
-            write: first(&layers, |file| file.write.clone(), Vec::new()),
-            exclude: first(&layers, |file| file.exclude.clone(), Vec::new()),
-            permit: first(&layers, |file| file.permit, Permit::Edit),
-            timeout: first_option(&layers, |file| file.timeout),
-            max_cost: first_option(&layers, |file| file.max_cost),
+            secrets,
+            write,
+            exclude,
+            permit: permit.or(Permit::Edit),
+            timeout,
+            max_cost,
             checks: merged(&layers, |file| &file.checks),
             env: merged(&layers, |file| &file.env),
             wishes: wished,
-            max_file_bytes: first(&layers, |file| file.max_file_bytes, DEFAULT_MAX_FILE_BYTES),
+            unapplied,
+            hard,
+            max_file_bytes: max_file_bytes.or(DEFAULT_MAX_FILE_BYTES),
             templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
             project_context: first(
@@ -221,6 +342,128 @@ impl Config {
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
             ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),
         ]
+    }
+}
+
+/// The three places of a setting, and what comes of putting them together.
+struct Merge {
+    environment: ConfigFile,
+    of_project: ConfigFile,
+    of_user: ConfigFile,
+    trusted: bool,
+    wishes: Vec<Wish>,
+    unapplied: Vec<Unapplied>,
+}
+
+fn of_project_file() -> String {
+    format!("project:{PROJECT_FILE}")
+}
+
+impl Merge {
+    /// A setting that is stricter or looser. Without `usual`, none is no limit at all.
+    fn limit<T: Copy + PartialEq>(
+        &mut self,
+        key: &'static str,
+        pick: impl Fn(&ConfigFile) -> Option<T>,
+        usual: Option<T>,
+        stricter: fn(T, T) -> T,
+        show: fn(&T) -> serde_json::Value,
+    ) -> Setting<Option<T>> {
+        let from_project = |value| Setting { value: Some(value), from: of_project_file() };
+        if let Some(value) = pick(&self.environment) {
+            return Setting { value: Some(value), from: "environment".into() };
+        }
+        let yours = match pick(&self.of_user) {
+            Some(value) => Setting { value: Some(value), from: format!("user:{USER_FILE}") },
+            None => Setting { value: usual, from: "default".into() },
+        };
+        match (pick(&self.of_project), yours.value) {
+            (None, _) => yours,
+            (Some(value), None) => from_project(value),
+            (Some(value), Some(own)) if stricter(value, own) == value => from_project(value),
+            (Some(value), Some(own)) => {
+                let loosens = format!("`{key}` to {}; yours is {}", show(&value), show(&own));
+                self.loosens(key, show(&value), loosens);
+                if self.trusted { from_project(value) } else { yours }
+            }
+        }
+    }
+
+    fn loosens(&mut self, key: &'static str, value: serde_json::Value, what: String) {
+        let why = format!("it would loosen {what}; `callsheet trust` applies it");
+        self.wishes.push(Wish::looser(format!("loosen {what}")));
+        if !self.trusted {
+            self.unapplied.push(Unapplied { key, value, why });
+        }
+    }
+
+    /// What may be written is the project's to say if its user says nothing.
+    fn write(&mut self) -> Setting<Vec<String>> {
+        let from_user = |value| Setting { value, from: format!("user:{USER_FILE}") };
+        let from_project = |value| Setting { value, from: of_project_file() };
+        match (self.of_project.write.clone(), self.of_user.write.clone()) {
+            (None, None) => Setting { value: Vec::new(), from: "default".into() },
+            (None, Some(own)) => from_user(own),
+            (Some(write), None) => from_project(write),
+            (Some(write), Some(own)) if write == own => from_project(write),
+            (Some(write), Some(own)) => {
+                let what = format!("`write` to {}; yours is {}", write.join(", "), own.join(", "));
+                self.loosens("write", write.clone().into(), what);
+                if self.trusted { from_project(write) } else { from_user(own) }
+            }
+        }
+    }
+
+    /// What is excluded adds up, until a project is trusted with its own.
+    fn exclude(&mut self) -> Setting<Vec<String>> {
+        let own = self.of_user.exclude.clone();
+        let mut setting = match self.of_project.exclude.clone() {
+            Some(value) => Setting { value, from: of_project_file() },
+            None => Setting { value: Vec::new(), from: "default".into() },
+        };
+        let Some(own) = own else { return setting };
+        if self.of_project.exclude.is_some() {
+            let dropped: Vec<&str> =
+                own.iter().filter(|glob| !setting.value.contains(glob)).map(String::as_str).collect();
+            if !dropped.is_empty() {
+                let what = format!("`exclude` to this alone, without your {}", dropped.join(", "));
+                self.loosens("exclude", setting.value.clone().into(), what);
+            }
+        }
+        if !self.trusted || self.of_project.exclude.is_none() {
+            add_globs(&mut setting, &own, &format!("user:{USER_FILE}"));
+        }
+        setting
+    }
+}
+
+/// Adds what is not there.
+fn add_globs(setting: &mut Setting<Vec<String>>, globs: &[String], from: &str) {
+    let new: Vec<String> = globs.iter().filter(|glob| !setting.value.contains(glob)).cloned().collect();
+    if !new.is_empty() || (setting.from == "default" && !globs.is_empty()) {
+        let before = setting.from.as_str();
+        setting.from = if before == "default" { from.to_owned() } else { format!("{before}, {from}") };
+        setting.value.extend(new);
+    }
+}
+
+/// Puts a hard limit in the place of what goes beyond it.
+fn harden<T: Copy + PartialEq>(
+    setting: &mut Setting<Option<T>>,
+    hard: Option<T>,
+    stricter: fn(T, T) -> T,
+    from: &str,
+) {
+    let Some(hard) = hard else { return };
+    let value = setting.value.map_or(hard, |value| stricter(value, hard));
+    if setting.value != Some(value) {
+        *setting = Setting { value: Some(value), from: from.into() };
+    }
+}
+
+impl<T> Setting<Option<T>> {
+    fn or(self, usual: T) -> Setting<T> {
+        Setting { value: self.value.unwrap_or(usual), from: self.from }
     }
 }
 
@@ -282,13 +525,8 @@ fn wishes(file: &ConfigFile) -> Vec<Wish> {
     wishes.extend(file.ledger.as_ref().map(|url| Wish {
         shown: format!("record runs in {}", mask_address(url)),
         whole: format!("ledger {url}"),
+        blocks: true,
     }));
-    if let Some(mode @ (Mode::Warn | Mode::Allow)) = file.secrets {
-        wishes.push(Wish::new(format!("let secrets into prompts: `secrets = \"{}\"`", mode.name())));
-    }
-    if file.permit == Some(Permit::All) {
-        wishes.push(Wish::new("let agents do everything without asking: `permit = \"all\"`"));
-    }
     wishes
 }
 

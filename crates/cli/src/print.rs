@@ -190,6 +190,11 @@ impl Print {
         }
     }
 
+    /// Whether somebody wants to hear more.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.least <= Severity::Note && !self.json
+    }
+
     /// Talk for those who want to hear more.
     pub(crate) fn note(&self, line: &str) {
         if self.least <= Severity::Note {

@@ -12,13 +12,19 @@ use callsheet_core::{SourceError, SourceId, Text, Values};
 use crate::app::App;
 use crate::commands::compose::Then;
 use crate::commands::verify::open;
+use crate::config::stricter_mode;
 use crate::failure::usage;
 use crate::inputs::{pair, unreadable};
 
 /// What the flag says, else the configuration; else a warning, or a refusal where the prompt is kept.
 pub(crate) fn mode(app: &App<'_>, said: Option<Mode>, then: Then) -> Result<Mode, Failure> {
-    let configured = if said.is_none() { configured(app)? } else { None };
-    match (said.or(configured), then) {
+    let configured = if said.is_none() { app.config.secrets.value } else { None };
+    let hard = app.config.hard.secrets;
+    let mode = match (said.or(configured), hard) {
+        (Some(mode), Some(hard)) => Some(stricter_mode(mode, hard)),
+        (mode, hard) => mode.or(hard),
+    };
+    match (mode, then) {
         (Some(Mode::Warn), Then::Record) if said.is_some() => {
             Err(usage("a secret is not recorded with a warning")
                 .hint("`--secrets redact`, or `allow`")
@@ -27,16 +33,6 @@ pub(crate) fn mode(app: &App<'_>, said: Option<Mode>, then: Then) -> Result<Mode
         (None | Some(Mode::Warn), Then::Record) => Ok(Mode::Refuse),
         (mode, _) => Ok(mode.unwrap_or_default()),
     }
-}
-
-/// What the configuration says. A cloned repository's must not let secrets through that its user would be asked about.
-pub(crate) fn configured(app: &App<'_>) -> Result<Option<Mode>, Failure> {
-    let setting = &app.config.secrets;
-    let lenient = matches!(setting.value, Some(Mode::Warn | Mode::Allow));
-    if lenient && setting.from.starts_with("project:") {
-        app.need_trust()?;
-    }
-    Ok(setting.value)
 }
 
 /// The rules of the project, the user and the shipped ones.

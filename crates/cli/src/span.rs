@@ -13,6 +13,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Span(pub(crate) Duration);
 
 impl Span {
+    /// The shorter one.
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
     pub(crate) fn millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }

@@ -1,12 +1,17 @@
 //! Trust: what a project's own files would execute or leak happens only after its user has agreed to exactly that.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::flow::find_flow;
 use callsheet_core::record::sha256;
-use callsheet_core::{Root, SourceId, Sources as _, candidates, names_in};
+use callsheet_core::{
+    Builtin, FILES, Library, Root, SourceId, Sources as _, candidates, find_contract, names_in,
+};
 
 use crate::app::App;
 use crate::state::{name_of, private_folder, state_dir, write_private};
@@ -16,12 +21,19 @@ use crate::state::{name_of, private_folder, state_dir, write_private};
 pub(crate) struct Wish {
     pub(crate) shown: String,
     pub(crate) whole: String,
+    /// Nothing is started before the user has agreed. Otherwise the user's own, tighter value holds until then.
+    pub(crate) blocks: bool,
 }
 
 impl Wish {
     pub(crate) fn new(shown: impl Into<String>) -> Self {
         let shown = shown.into();
-        Self { whole: shown.clone(), shown }
+        Self { whole: shown.clone(), shown, blocks: true }
+    }
+
+    /// A value that is looser than the user's own.
+    pub(crate) fn looser(shown: String) -> Self {
+        Self { blocks: false, ..Self::new(shown) }
     }
 }
 
@@ -46,13 +58,65 @@ impl App<'_> {
     pub(crate) fn wishes(&self) -> Result<Vec<Wish>, Failure> {
         let mut wishes = self.config.wishes.clone();
         wishes.extend(agents(self)?);
+        wishes.extend(less_evidence(self)?);
         Ok(wishes)
+    }
+
+    /// Whether the user has agreed to all that the project's files ask for.
+    pub(crate) fn is_trusted(&self) -> bool {
+        let kept = place(&self.project).is_ok_and(|place| place.exists());
+        kept && self.wishes().is_ok_and(|wishes| is_trusted(&self.project, &wishes))
+    }
+
+    /// Tells which settings of the project do not hold, and what makes them hold.
+    pub(crate) fn tell_unapplied(&self) {
+        let keys: Vec<String> = self.config.unapplied.iter().map(|it| format!("`{}`", it.key)).collect();
+        if !keys.is_empty() {
+            self.print.say(&format!(
+                "note: this project's {} would loosen your own configuration and is not applied; `callsheet config show` \
+                 says more, `callsheet trust` applies it",
+                keys.join(", ")
+            ));
+        }
+    }
+
+    /// Tells, once, that the project has a file of its own in the place of a shipped one.
+    pub(crate) fn announce(&self, kind: &str, folder: &str, name: &str) {
+        static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let file = format!("{folder}/{name}.toml");
+        let shipped = SourceId::new(Root::Builtin, &file)
+            .is_ok_and(|id| Builtin.text(&id).is_ok_and(|text| text.is_some()));
+        let places = candidates(&file, &self.config.layout());
+        let is_there = |id: &&SourceId| {
+            id.root() == Root::Project && self.project.join(id.path()).symlink_metadata().is_ok()
+        };
+        if let Some(id) = places.iter().find(is_there).filter(|_| shipped)
+            && TOLD.lock().is_ok_and(|mut told| told.insert(id.to_string()))
+        {
+            self.print.say(&visible(&format!("note: the {kind} `{name}` is this project's own, {id}")));
+        }
+    }
+
+    /// The templates that the project has in the place of shipped ones, for those who want to know more.
+    pub(crate) fn announce_templates(&self) {
+        if !self.print.is_verbose() {
+            return;
+        }
+        let layout = self.config.layout();
+        let is_there = |id: &&SourceId| {
+            id.root() == Root::Project && self.project.join(id.path()).symlink_metadata().is_ok()
+        };
+        for (file, _) in FILES.iter().filter(|(file, _)| file.starts_with("templates/")) {
+            if let Some(id) = candidates(file, &layout).iter().find(is_there) {
+                self.print.note(&visible(&format!("note: `{file}` is this project's own, {id}")));
+            }
+        }
     }
 
     /// Nothing happens where the project asks for nothing, or its user has agreed. A person at a terminal is asked.
     pub(crate) fn need_trust(&self) -> Result<(), Failure> {
         let wishes = self.wishes()?;
-        if wishes.is_empty() || is_trusted(&self.project, &wishes) {
+        if !wishes.iter().any(|wish| wish.blocks) || is_trusted(&self.project, &wishes) {
             return Ok(());
         }
         if !self.print.watched || !std::io::stdin().is_terminal() {
@@ -60,6 +124,11 @@ impl App<'_> {
         }
         self.above_guard()?;
         if self.asks(&wishes)? { self.trust(&wishes) } else { Err(required(&wishes)) }
+    }
+
+    /// The same, only where the project's contracts or flows need less evidence than the shipped ones.
+    pub(crate) fn need_evidence(&self) -> Result<(), Failure> {
+        if less_evidence(self)?.is_empty() { Ok(()) } else { self.need_trust() }
     }
 
     /// Asks the person at the terminal.
@@ -97,7 +166,7 @@ pub(crate) fn required(wishes: &[Wish]) -> Failure {
 
 /// The project's own agents: each of them starts a program.
 fn agents(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
-    let (disk, layout) = (app.disk(None), app.config.layout());
+    let (disk, layout) = (app.disk_for_trust(), app.config.layout());
     let mut wishes = Vec::new();
     for name in names_in(&disk, "agents", &layout) {
         let places = candidates(&format!("agents/{name}.toml"), &layout);
@@ -108,7 +177,48 @@ fn agents(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
             wishes.extend(text.map(|text| Wish {
                 shown: format!("start the agent `{name}` as `{id}` says"),
                 whole: format!("agent {name} {id}\n{text}"),
+                blocks: true,
             }));
+        }
+    }
+    Ok(wishes)
+}
+
+/// The project's own flows and contracts that need less evidence than the shipped ones of their names.
+fn less_evidence(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
+    let layout = app.config.layout();
+    let disk = app.disk_for_trust();
+    let (own, shipped) = (Library::new(&disk), Library::new(&Builtin));
+    let mut wishes = Vec::new();
+    let mut wish = |kind: &str, name: &str, id: &SourceId, less: Vec<String>| -> Result<(), Failure> {
+        if less.is_empty() {
+            return Ok(());
+        }
+        let text = disk
+            .text(id)
+            .map_err(|error| Diag::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}")))?;
+        wishes.push(Wish {
+            shown: format!("use the {kind} of `{id}`, which needs less evidence: {}", less.join("; ")),
+            whole: format!("{kind} {name} {id}\n{}", text.unwrap_or_default()),
+            blocks: true,
+        });
+        Ok(())
+    };
+    for name in names_in(&disk, "flows", &layout) {
+        // One that cannot be read cannot be used either, and who uses it is told.
+        if let (Ok((id, flow)), Ok((_, usual))) =
+            (find_flow(&own, &name, &layout), find_flow(&shipped, &name, &layout))
+            && id.root() == Root::Project
+        {
+            wish("flow", &name, &id, flow.weaker_than(&usual))?;
+        }
+    }
+    for name in names_in(&disk, "contracts", &layout) {
+        if let (Ok((id, contract)), Ok((_, usual))) =
+            (find_contract(&own, &name, &layout), find_contract(&shipped, &name, &layout))
+            && id.root() == Root::Project
+        {
+            wish("contract", &name, &id, contract.weaker_than(&usual))?;
         }
     }
     Ok(wishes)

@@ -1,6 +1,6 @@
 //! Writing files: whole or not at all, and never where nobody asked for it.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -8,45 +8,48 @@ use std::path::{Path, PathBuf};
 use callsheet_core::diag::{Code, Diag, Failure};
 use tempfile::NamedTempFile;
 
+use crate::session::{failed as unwritten, open};
+
 /// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, and what
-/// is no file (a device, a FIFO) is written into.
-pub(crate) fn write_out(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// is no file (a device, a FIFO) is written into. A path in the project stays there: its links are not the person's.
+pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let target = end_of_links(path);
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let real = folder.canonicalize().map_err(|error| failed(path, &error))?;
+    let target = real.join(target.file_name().unwrap_or_default());
+    let below = target.strip_prefix(project).ok().and_then(Path::to_str);
+    if let Some(below) = below.filter(|_| target.metadata().map_or(true, |meta| meta.is_file())) {
+        return open(project)?.replace(below, bytes).map_err(|error| unwritten(&error));
+    }
+    if below.is_none() && path.starts_with(project) {
+        let message = format!("`{}` could not be written: it leads out of the project", path.display());
+        let hint = format!("`{}` is where it leads to", target.display());
+        return Err(Diag::error(Code::OutputFailed, message).hint(hint).into());
+    }
     let write = || -> io::Result<()> {
-        let old = path.metadata().ok();
+        let old = target.metadata().ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
-            return OpenOptions::new().write(true).open(path)?.write_all(bytes);
+            return OpenOptions::new().write(true).open(&target)?.write_all(bytes);
         }
-        let target = end_of_links(path);
         let file = beside(&target, bytes)?;
         if let Some(old) = old {
             file.as_file().set_permissions(old.permissions())?;
         }
-        file.persist(target)?;
+        file.persist(&target)?;
         Ok(())
     };
-    write().map_err(|error| failed(path, "written", &error))
+    write().map_err(|error| failed(path, &error))
 }
 
 /// Writes a file of the project that was not there, with the folders above it. A repository that was cloned
-/// may hold links to anywhere: none of them is followed out of it.
+/// may hold links to anywhere: none of them is followed.
 pub(crate) fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), Failure> {
-    let target = project.join(path);
-    let folder = target.parent().unwrap_or(project);
-    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(project);
-    let real = |path: &Path| path.canonicalize().map_err(|error| failed(&target, "written", &error));
-    if !real(there)?.starts_with(real(project)?) {
-        let message = format!("`{path}` could not be written: its folder leads out of the project");
-        return Err(Diag::error(Code::OutputFailed, message).looked([real(there)?.display()]).into());
-    }
-    fs::create_dir_all(folder).map_err(|error| failed(folder, "made", &error))?;
-    let file = beside(&target, bytes);
-    let written = file.and_then(|file| Ok(file.persist_noclobber(&target)?));
-    written.map(drop).map_err(|error| failed(&target, "written", &error))
+    open(project)?.create(path, bytes).map_err(|error| unwritten(&error))
 }
 
 /// A new file with these bytes in the folder of `target`, so that it can take its place in one step.
 fn beside(target: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = target.parent().unwrap_or(Path::new("."));
     // What any program gives a new file; the umask takes its part.
     let usual = Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().permissions(usual).tempfile_in(folder)?;
@@ -67,6 +70,6 @@ fn end_of_links(path: &Path) -> PathBuf {
     end
 }
 
-fn failed(path: &Path, done: &str, error: &io::Error) -> Failure {
-    Diag::error(Code::OutputFailed, format!("`{}` could not be {done}: {error}", path.display())).into()
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Diag::error(Code::OutputFailed, format!("`{}` could not be written: {error}", path.display())).into()
 }

@@ -191,3 +191,69 @@ impl Default for Required {
         Self::Always(true)
     }
 }
+
+impl Contract {
+    /// What `self` asks less for than `shipped`, in words; nothing if it asks for at least as much. Whatever cannot be
+    /// compared counts as less.
+    pub fn weaker_than(&self, shipped: &Self) -> Vec<String> {
+        let mut less = Vec::new();
+        let names = |choices: &[Choice]| choices.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let differ = |own: &[Choice], all: &[Choice]| !all.is_empty() && names(own) != names(all);
+        if differ(&self.verdict, &shipped.verdict) {
+            less.push("other verdicts".into());
+        }
+        if differ(&self.task_status, &shipped.task_status) {
+            less.push("other words for tasks".into());
+        }
+        if !shipped.part.iter().all(|part| self.part.iter().any(|own| own.name == part.name)) {
+            less.push("fewer parts of the report".into());
+        }
+        match (&self.submission, &shipped.submission) {
+            (_, None) => {}
+            (None, Some(_)) => less.push("nothing is handed in".into()),
+            (Some(own), Some(shipped)) => own.weaker_than(shipped, &mut less),
+        }
+        less
+    }
+}
+
+impl Submission {
+    fn weaker_than(&self, shipped: &Self, less: &mut Vec<String>) {
+        let mut note = |is_less: bool, why: &str| {
+            if is_less {
+                less.push(why.into());
+            }
+        };
+        let keeps = |own: &[String], all: &[String]| all.iter().all(|item| own.contains(item));
+        note(!keeps(&shipped.roles, &self.roles), "more roles may hand it in");
+        note(!keeps(&self.needs, &shipped.needs), "fewer files have to be there before");
+        note(!keeps(&self.stale, &shipped.stale), "fewer files are worth nothing after");
+        let places = |it: &Self| (it.file.clone(), it.suffix.clone(), it.plan.clone());
+        note(places(self) != places(shipped), "it is handed in elsewhere, or by other rules");
+        note(self.write != shipped.write, "other files are made from it");
+        fields_weaker(&self.field, &shipped.field, "", less);
+    }
+}
+
+fn fields_weaker(own: &[Field], shipped: &[Field], above: &str, less: &mut Vec<String>) {
+    for field in shipped {
+        let name = alloc::format!("{above}{}", field.name);
+        let Some(mine) = own.iter().find(|mine| mine.name == field.name) else {
+            less.push(alloc::format!("there is no field `{name}`"));
+            continue;
+        };
+        let always = mine.required == Required::Always(true);
+        let never = field.required == Required::Always(false);
+        let fewer = mine.choices.iter().all(|choice| field.choices.contains(choice));
+        let is_as_much = mine.kind == field.kind
+            && (always || never || mine.required == field.required)
+            && mine.at_least.unwrap_or(0) >= field.at_least.unwrap_or(0)
+            && mine.fixed == field.fixed
+            && mine.kept == field.kept
+            && (fewer && mine.choices.is_empty() == field.choices.is_empty());
+        if !is_as_much {
+            less.push(alloc::format!("the field `{name}` takes more"));
+        }
+        fields_weaker(&mine.field, &field.field, &alloc::format!("{name}."), less);
+    }
+}

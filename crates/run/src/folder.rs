@@ -1,20 +1,21 @@
 //! A directory that may be written: files below it are replaced whole, several of them together.
 //!
-//! Refuses to leave the directory: no symbolic link is followed on the way to a file, and none is replaced.
+//! Refuses to leave the directory: no symbolic link is followed on the way to it or below it, also not one that takes the
+//! place of a folder meanwhile, and nothing but a regular file is written over. Everything that is written into a project
+//! is written here.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use callsheet_core::SourceError;
 use callsheet_core::submission::Changes;
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fsync, mkdirat, openat, renameat, statat,
-    unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fsync, linkat, mkdirat, openat,
+    readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -51,30 +52,140 @@ struct Fresh {
 }
 
 impl Folder {
+    /// Opens a directory by its real path: a part of it that is a link now was none when the path was found.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { dir: Dir::open_ambient_dir(path, ambient_authority())? })
+        let fail = |error| match error {
+            Errno::LOOP | Errno::NOTDIR | Errno::MLINK => io::Error::other(LED_AWAY),
+            error => io::Error::from(error),
+        };
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut dir = openat(CWD, "/", flags | STEP, Mode::empty()).map_err(fail)?;
+        for part in path.components() {
+            dir = match part {
+                Component::RootDir => continue,
+                Component::Normal(name) if path.is_absolute() => {
+                    openat(&dir, name, flags | STEP, Mode::empty()).map_err(fail)?
+                }
+                _ => return Err(io::Error::other("it is no real path")),
+            };
+        }
+        let dir = openat(&dir, ".", flags | OFlags::RDONLY, Mode::empty()).map_err(fail)?;
+        Ok(Self { dir: Dir::from_std_file(File::from(dir)) })
+    }
+
+    /// Makes a folder, with those above it, where it is not there yet.
+    pub fn make(&self, folder: &str, mode: u32) -> Result<(), WriteError> {
+        self.holder(folder, Some(mode)).map(drop)
+    }
+
+    /// Writes a file that only `mode` says who can read, in the place of the one that is there. Folders above it are
+    /// made; with a private mode they are private, too.
+    pub fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+        let mut fresh = Fresh::one(self, path, Some(mode), &mut |file| file.write_all(bytes))?;
+        fresh.take_place()
+    }
+
+    /// Writes a file in the place of the one that is there, whose mode it gets.
+    pub fn replace(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        Fresh::one(self, path, None, &mut |file| file.write_all(bytes))?.take_place()
+    }
+
+    /// Writes a file that is not there yet.
+    pub fn create(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        let fresh = Fresh::one(self, path, None, &mut |file| file.write_all(bytes))?;
+        let Some(file) = fresh.0.first() else { return Ok(()) };
+        linkat(&file.holder, &file.temporary, &file.holder, &file.name, AtFlags::empty())
+            .map_err(|error| failed(path, error))
+    }
+
+    /// Copies a file or a link of another folder, in the place of the file or link that is there.
+    pub fn copy(&self, path: &str, from: &Self, other: &str) -> Result<(), WriteError> {
+        let (folder, name) = split(other);
+        let gone = || failed(other, Errno::NOENT);
+        let source = from.holder(folder, None)?.ok_or_else(gone)?;
+        let stat = statat(&source, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| failed(other, error))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => {
+                let target = readlinkat(&source, name, Vec::new()).map_err(|error| failed(other, error))?;
+                Fresh::link(self, path, &target)
+            }
+            FileType::RegularFile => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let opened =
+                    openat(&source, name, flags, Mode::empty()).map_err(|error| failed(other, error))?;
+                let mut opened = File::from(opened);
+                let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+                let mut copy = |file: &mut File| {
+                    fchmod(&*file, mode)?;
+                    io::copy(&mut opened, file).map(drop)
+                };
+                self.remove_link(path)?;
+                Fresh::one(self, path, None, &mut copy)?.take_place()
+            }
+            _ => Err(WriteError { path: other.to_owned(), why: "it is no regular file".into() }),
+        }
+    }
+
+    /// Makes room for a file where a link is.
+    fn remove_link(&self, path: &str) -> Result<(), WriteError> {
+        let (folder, name) = split(path);
+        let Some(holder) = self.holder(folder, None)? else { return Ok(()) };
+        match statat(&holder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => self.remove(path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves a file or a folder to where nothing is.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), WriteError> {
+        let ((from_folder, old), (to_folder, new)) = (split(from), split(to));
+        let gone = || failed(from, Errno::NOENT);
+        let holder = self.holder(from_folder, None)?.ok_or_else(gone)?;
+        let Some(target) = self.holder(to_folder, Some(USUAL))? else { return Ok(()) };
+        renameat(&holder, old, &target, new).map_err(|error| failed(from, error))
+    }
+
+    /// Removes a file or a link, if there is one.
+    pub fn remove(&self, path: &str) -> Result<(), WriteError> {
+        let (folder, name) = split(path);
+        let Some(holder) = self.holder(folder, None)? else { return Ok(()) };
+        match unlinkat(&holder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(failed(path, error)),
+        }
+    }
+
+    /// Removes a folder with all that is in it, and nothing that links in it lead to.
+    pub fn remove_tree(&self, folder: &str) -> Result<(), WriteError> {
+        let (above, name) = split(folder);
+        let Some(holder) = self.holder(above, None)? else { return Ok(()) };
+        let fail = |error: &io::Error| WriteError { path: folder.to_owned(), why: error.to_string() };
+        match Dir::from_std_file(File::from(holder)).remove_dir_all(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The text of a file, if there is one.
+    pub fn read(&self, path: &str, limit: u64) -> Result<Option<String>, SourceError> {
+        let text = read::text(Place::Within(&self.dir), Path::new(path), limit)?;
+        Ok(text.map(|text| text.to_string()))
     }
 
     /// Carries out all changes, or none as far as a file system can promise that: everything is written and looked
     /// at before the first file takes its place. Others who write here by this function wait meanwhile.
     pub fn apply(&self, changes: &Changes) -> Result<(), WriteError> {
-        let lock = self.lock(".", true)?;
+        let lock = self.lock(".")?;
         let mut fresh = Fresh::all(self, changes)?;
         let mut stale = Vec::new();
         for path in &changes.remove {
             let (folder, name) = split(path);
-            if let Some(holder) = self.holder(folder, false)? {
+            if let Some(holder) = self.holder(folder, None)? {
                 check(&holder, name, path)?;
                 stale.push((path, holder, name));
             }
         }
-        while let Some(file) = fresh.0.first() {
-            renameat(&file.holder, &file.temporary, &file.holder, &file.name)
-                .map_err(|error| failed(&file.path, error))?;
-            // Of no consequence for what is read, only for what a power failure leaves.
-            let _ = fsync(&file.holder);
-            fresh.0.remove(0);
-        }
+        fresh.take_place()?;
         for (path, holder, name) in stale {
             match unlinkat(&holder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
@@ -93,34 +204,29 @@ impl Folder {
         limit: u64,
         change: impl FnOnce(&str) -> (String, T),
     ) -> Result<T, WriteError> {
-        let lock = self.lock(split(path).0, true)?;
+        let lock = self.lock(split(path).0)?;
         let unreadable = |error: SourceError| WriteError { path: path.to_owned(), why: error.to_string() };
         let old = read::text(Place::Within(&self.dir), Path::new(path), limit).map_err(unreadable)?;
         let (new, result) = change(old.as_deref().unwrap_or_default());
         if old.as_deref().unwrap_or_default() != new {
             let changes = Changes { write: [(path.to_owned(), new)].into(), remove: Vec::new() };
-            let mut fresh = Fresh::all(self, &changes)?;
-            if let Some(file) = fresh.0.first() {
-                renameat(&file.holder, &file.temporary, &file.holder, &file.name)
-                    .map_err(|error| failed(&file.path, error))?;
-                fresh.0.clear();
-            }
+            Fresh::all(self, &changes)?.take_place()?;
         }
         drop(lock);
         Ok(result)
     }
 
     /// Held until it is dropped. A directory can be locked as a file can, and is never replaced.
-    fn lock(&self, folder: &str, make: bool) -> Result<Option<OwnedFd>, WriteError> {
-        let holder = self.holder(folder, make)?;
+    fn lock(&self, folder: &str) -> Result<Option<OwnedFd>, WriteError> {
+        let holder = self.holder(folder, Some(USUAL))?;
         if let Some(holder) = &holder {
             flock(holder, FlockOperation::LockExclusive).map_err(|error| failed(folder, error))?;
         }
         Ok(holder)
     }
 
-    /// The folder of a file, opened step by step; made where it is not there and `make` says so.
-    fn holder(&self, folder: &str, make: bool) -> Result<Option<OwnedFd>, WriteError> {
+    /// The folder of a file, opened step by step; made, with the mode that `make` says, if it is not there.
+    fn holder(&self, folder: &str, make: Option<u32>) -> Result<Option<OwnedFd>, WriteError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fail = |error| failed(folder, error);
         let mut holder = openat(&self.dir, ".", flags, Mode::empty()).map_err(fail)?;
@@ -133,9 +239,9 @@ impl Folder {
             }
             holder = match openat(&holder, part, flags, Mode::empty()) {
                 Ok(next) => next,
-                Err(Errno::NOENT) if !make => return Ok(None),
                 Err(Errno::NOENT) => {
-                    match mkdirat(&holder, part, Mode::from_raw_mode(0o777)) {
+                    let Some(mode) = make else { return Ok(None) };
+                    match mkdirat(&holder, part, Mode::from_raw_mode(mode)) {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(fail(error)),
                     }
@@ -151,26 +257,76 @@ impl Folder {
 /// Files that wait for their place. Those that never get it are removed.
 struct AllFresh(Vec<Fresh>);
 
+impl AllFresh {
+    fn take_place(&mut self) -> Result<(), WriteError> {
+        while let Some(file) = self.0.first() {
+            renameat(&file.holder, &file.temporary, &file.holder, &file.name)
+                .map_err(|error| failed(&file.path, error))?;
+            // Of no consequence for what is read, only for what a power failure leaves.
+            let _ = fsync(&file.holder);
+            self.0.remove(0);
+        }
+        Ok(())
+    }
+}
+
 impl Fresh {
     fn all(folder: &Folder, changes: &Changes) -> Result<AllFresh, WriteError> {
         let mut all = AllFresh(Vec::with_capacity(changes.write.len()));
         for (path, text) in &changes.write {
-            let (dir, name) = split(path);
-            let Some(holder) = folder.holder(dir, true)? else { continue };
-            check(&holder, name, path)?;
-            let temporary = format!(".{name}.{}.new", std::process::id());
-            // One that a process left behind which had the same number.
-            let _ = unlinkat(&holder, &temporary, AtFlags::empty());
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = openat(&holder, &temporary, flags, Mode::from_raw_mode(0o666))
-                .map_err(|error| failed(path, error))?;
-            all.0.push(Self { path: path.clone(), holder, name: name.to_owned(), temporary });
-            let mut file = File::from(file);
-            let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-            written.map_err(|error| WriteError { path: path.clone(), why: error.to_string() })?;
+            let mut one = Self::one(folder, path, None, &mut |file| file.write_all(text.as_bytes()))?;
+            all.0.append(&mut one.0);
         }
         Ok(all)
     }
+
+    /// A file in the place of a regular file or of nothing. A private `mode` is also the folders'.
+    fn one(
+        folder: &Folder,
+        path: &str,
+        mode: Option<u32>,
+        write: &mut dyn FnMut(&mut File) -> io::Result<()>,
+    ) -> Result<AllFresh, WriteError> {
+        let (dir, name) = split(path);
+        let folders = if mode.is_some_and(|mode| mode & 0o077 == 0) { PRIVATE } else { USUAL };
+        let Some(holder) = folder.holder(dir, Some(folders))? else { return Ok(AllFresh(Vec::new())) };
+        let known = check(&holder, name, path)?;
+        let temporary = temporary(&holder, name);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&holder, &temporary, flags, Mode::from_raw_mode(mode.unwrap_or(0o666)))
+            .map_err(|error| failed(path, error))?;
+        let fresh = Self { path: path.to_owned(), holder, name: name.to_owned(), temporary };
+        let fresh = AllFresh(vec![fresh]);
+        let mut file = File::from(file);
+        if let (None, Some(known)) = (mode, known) {
+            // A file keeps its mode.
+            fchmod(&file, known).map_err(|error| failed(path, error))?;
+        }
+        let written = write(&mut file).and_then(|()| file.sync_all());
+        written.map_err(|error| WriteError { path: path.to_owned(), why: error.to_string() })?;
+        Ok(fresh)
+    }
+
+    /// A link in the place of a file, of a link or of nothing.
+    fn link(folder: &Folder, path: &str, target: &std::ffi::CStr) -> Result<(), WriteError> {
+        let (dir, name) = split(path);
+        let Some(holder) = folder.holder(dir, Some(USUAL))? else { return Ok(()) };
+        let temporary = temporary(&holder, name);
+        let linked = symlinkat(target, &holder, &temporary)
+            .and_then(|()| renameat(&holder, &temporary, &holder, name));
+        linked.map_err(|error| {
+            let _ = unlinkat(&holder, &temporary, AtFlags::empty());
+            failed(path, error)
+        })
+    }
+}
+
+/// A name beside `name` that nothing has.
+fn temporary(holder: &OwnedFd, name: &str) -> String {
+    let temporary = format!(".{name}.{}.new", std::process::id());
+    // One that a process left behind which had the same number.
+    let _ = unlinkat(holder, &temporary, AtFlags::empty());
+    temporary
 }
 
 impl Drop for AllFresh {
@@ -181,21 +337,33 @@ impl Drop for AllFresh {
     }
 }
 
+/// A step on the way needs no more than to be passed.
+#[cfg(target_os = "linux")]
+const STEP: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const STEP: OFlags = OFlags::RDONLY;
+
+/// Modes of folders that are made; the umask takes its part.
+const USUAL: u32 = 0o777;
+const PRIVATE: u32 = 0o700;
+
+const LED_AWAY: &str = "a part of it is a symbolic link or no folder";
+
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or((".", path))
 }
 
-/// Only a regular file, or nothing, can be replaced or removed.
-fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<(), WriteError> {
+/// Only a regular file, or nothing, can be replaced or removed. Answers with the file's mode.
+fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<Option<Mode>, WriteError> {
     let refuse = |why: &str| Err(WriteError { path: path.to_owned(), why: why.to_owned() });
     if matches!(name, "" | "." | "..") {
         return refuse("it is no name of a file");
     }
     match statat(holder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(failed(path, error)),
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(()),
+            FileType::RegularFile => Ok(Some(Mode::from_raw_mode(stat.st_mode & 0o777))),
             FileType::Symlink => refuse("it is a symbolic link"),
             FileType::Directory => refuse("it is a directory"),
             _ => refuse("it is no regular file"),
@@ -206,9 +374,7 @@ fn check(holder: &OwnedFd, name: &str, path: &str) -> Result<(), WriteError> {
 fn failed(path: &str, error: Errno) -> WriteError {
     let why = match error {
         // What opening a link as a folder, without following it, gives on different systems.
-        Errno::LOOP | Errno::NOTDIR | Errno::MLINK => {
-            "a part of it is a symbolic link or no folder".to_owned()
-        }
+        Errno::LOOP | Errno::NOTDIR | Errno::MLINK => LED_AWAY.to_owned(),
         error => io::Error::from(error).to_string(),
     };
     WriteError { path: path.to_owned(), why }

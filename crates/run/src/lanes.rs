@@ -5,9 +5,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::folder::Folder;
 use crate::git::{Git, GitError, text};
 use crate::worktree::{Worktree, worktree_from};
 
@@ -52,7 +53,7 @@ fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
         args.extend(["-p", head]);
     }
     args.push(&tree);
-    Ok(text(&git.done_as_us(&args, None)?).trim().to_owned())
+    Ok(text(&git.done(&args, "")?).trim().to_owned())
 }
 
 /// The files of a worktree as a tree, by way of an index that nobody else uses.
@@ -61,19 +62,26 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
     // From the person's index, so that only what changed is read again.
-    let theirs = text(&git.done(&["rev-parse", "--path-format=absolute", "--git-path", "index"], "")?);
-    match fs::copy(theirs.trim_end_matches('\n'), index) {
+    match fs::copy(git.index(), index) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
         Err(error) => return Err(failed(&error)),
     }
-    git.done_as_us(&["add", "--all", "--", ".", ":(exclude,glob)**/.callsheet/**"], Some(index))?;
+    let git = &git.with_index(index);
+    // Never `git add`: it asks submodules by starting a git in them, with their settings.
+    let changed = git.done(&["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"], "")?;
+    let untracked = git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
+    let tracked = git.done(&["ls-files", "-z"], "")?;
+    let is_ours = |path: &&str| path.split('/').any(|part| part == ".callsheet");
+    let (changed, untracked, tracked) = (text(&changed), text(&untracked), text(&tracked));
+    let names = changed.split('\0').chain(untracked.split('\0')).filter(|path| !path.is_empty());
+    let add: String =
+        names.filter(|path| !is_ours(path)).map(|path| format!("{}\0", path.trim_end_matches('/'))).collect();
+    git.done(&["update-index", "--add", "--remove", "-z", "--stdin"], &add)?;
     // What is ours travels by itself.
-    git.done_as_us(
-        &["rm", "-r", "-f", "--cached", "--quiet", "--ignore-unmatch", "--", ":(glob)**/.callsheet/**"],
-        Some(index),
-    )?;
-    let tree = git.done_as_us(&["write-tree"], Some(index))?;
+    let ours: String = tracked.split('\0').filter(is_ours).map(|path| format!("{path}\0")).collect();
+    git.done(&["update-index", "--force-remove", "-z", "--stdin"], &ours)?;
+    let tree = git.done(&["write-tree", "--missing-ok"], "")?;
     // It would only be copied again.
     let _ = fs::remove_file(index);
     Ok(text(&tree).trim().to_owned())
@@ -83,7 +91,7 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
 /// well; where there are any, nothing is brought. Doing it again changes nothing.
 pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec<String>, GitError> {
     let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
-    let theirs = Git::at(lane)?.ok_or_else(gone)?;
+    let theirs = Git::at(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
     let start = fs::read_to_string(start_of(home, name)).map_err(|error| failed(&error))?;
     let tree = tree_of(&theirs, &home.join(format!("{name}.index")))?;
     let raw = theirs.done(
@@ -108,11 +116,13 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
     if !conflicts.is_empty() {
         return Ok(conflicts);
     }
+    let folder = |git: &Git| git.top().canonicalize().and_then(|top| Folder::open(&top));
+    let (from, to) = (folder(&theirs), folder(git));
+    let (from, to) = (from.map_err(|error| failed(&error))?, to.map_err(|error| failed(&error))?);
     for file in todo {
-        let (from, to) = (theirs.top().join(&file.path), git.top().join(&file.path));
-        let brought = if file.after.is_some() { bring(&from, &to) } else { fs::remove_file(&to) };
-        brought
-            .map_err(|error| GitError { what: "merge".into(), why: format!("`{}`: {error}", file.path) })?;
+        let brought =
+            if file.after.is_some() { to.copy(&file.path, &from, &file.path) } else { to.remove(&file.path) };
+        brought.map_err(|error| GitError { what: "merge".into(), why: error.to_string() })?;
     }
     Ok(Vec::new())
 }
@@ -155,7 +165,7 @@ fn now(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     let Ok(meta) = place.symlink_metadata() else { return Ok(None) };
     if meta.is_symlink() {
         let target = fs::read_link(&place).map_err(|_| odd())?;
-        let hash = git.done(&["hash-object", "--stdin"], target.to_str().ok_or_else(odd)?)?;
+        let hash = git.done(&["hash-object", "--no-filters", "--stdin"], target.to_str().ok_or_else(odd)?)?;
         return Ok(Some(format!("120000 {}", text(&hash).trim())));
     }
     if !meta.is_file() {
@@ -164,19 +174,4 @@ fn now(git: &Git, path: &str) -> Result<Option<String>, GitError> {
     let mode = if meta.permissions().mode() & 0o111 == 0 { "100644" } else { "100755" };
     let hash = git.done(&["hash-object", "--", path], "")?;
     Ok(Some(format!("{mode} {}", text(&hash).trim())))
-}
-
-/// Copies a file or a link, in the place of what is there.
-fn bring(from: &Path, to: &Path) -> io::Result<()> {
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let fresh = to.with_file_name(format!(".callsheet-{}", std::process::id()));
-    let _ = fs::remove_file(&fresh);
-    if from.symlink_metadata()?.is_symlink() {
-        symlink(fs::read_link(from)?, &fresh)?;
-    } else {
-        fs::copy(from, &fresh)?;
-    }
-    fs::rename(&fresh, to)
 }

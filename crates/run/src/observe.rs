@@ -29,7 +29,6 @@ pub struct Before {
     /// Beginnings of paths that callsheet itself writes to.
     own: Vec<String>,
     head: Option<String>,
-    settings: std::collections::BTreeSet<String>,
     state: State,
     outside: Outside,
 }
@@ -45,10 +44,9 @@ impl Before {
         let folder = dir.canonicalize().ok().and_then(|dir| below(&dir)).filter(|dir| !dir.is_empty());
         let folder = folder.map(|dir| format!("{dir}/")).unwrap_or_default();
         let head = git.head()?;
-        let settings = git.settings()?;
         let state = State::of(&git, head.as_deref(), &own, prints)?;
         let outside = Outside::of(&git, &state)?;
-        Ok(Some(Self { git, folder, own, head, settings, state, outside }))
+        Ok(Some(Self { git, folder, own, head, state, outside }))
     }
 
     /// The commit that was checked out.
@@ -76,16 +74,17 @@ impl Before {
             dirty_before: self.state.is_dirty(),
             ..Observed::default()
         };
-        let found = self.git.clone().without_new_filters(&self.settings).and_then(|git| {
-            seen.head_after = git.head()?;
+        let git = &self.git;
+        let found = git.head().and_then(|head_after| {
+            seen.head_after = head_after;
             // Compared with where the run began: what it committed is changed as well.
             let prints = self.state.prints();
-            let now = State::of(&git, self.head.as_deref(), &self.own, &prints)?;
+            let now = State::of(git, self.head.as_deref(), &self.own, &prints)?;
             seen.dirty_after = match &seen.head_after {
                 head if *head == self.head => now.is_dirty(),
-                head => State::of(&git, head.as_deref(), &self.own, &prints)?.is_dirty(),
+                head => State::of(git, head.as_deref(), &self.own, &prints)?.is_dirty(),
             };
-            let outside = Outside::of(&git, &now)?;
+            let outside = Outside::of(git, &now)?;
             Ok((now, outside))
         });
         match found {

@@ -1,14 +1,12 @@
 //! Perform: carries out the acts that a delivery consists of.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use callsheet_core::deliver::Act;
 use callsheet_core::fact::Ended;
 
+use crate::folder::{Folder, WriteError};
 use crate::guard::Order;
 use crate::process::{Event, Exit, Job, Limits, StartError, Stop, run_process};
 use crate::submission::SubmissionGate;
@@ -17,6 +15,8 @@ use crate::tmux::{Pane, Server, TerminalError, Tmux};
 /// What acts are carried out with.
 #[derive(Clone, Debug)]
 pub struct Performing {
+    /// The real path of the folder that the agent works in. Files for it are written below, and through no link.
+    pub place: PathBuf,
     /// Our own program, for the guard.
     pub guard: PathBuf,
     pub limits: Limits,
@@ -118,8 +118,8 @@ fn each(
     let mut performed = Err(PerformError::Nothing);
     for act in acts {
         match act {
-            Act::Write { path, text } => write(Path::new(path), text.of(prompt).as_bytes())
-                .map_err(|error| PerformError::Write { path: path.clone(), why: error.to_string() })?,
+            Act::Write { path, text } => write(&with.place, path, text.of(prompt).as_bytes())
+                .map_err(|error| PerformError::Write { path: path.clone(), why: error.why })?,
             Act::Spawn { argv, env, cwd, stdin } => {
                 let job = Job {
                     argv: argv.clone(),
@@ -173,14 +173,10 @@ fn found(tmux: &Tmux, named: Option<&str>, opened: Option<&Pane>) -> Result<Pane
 }
 
 /// Only its owner can read it, and what a link leads to is never written.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
+fn write(place: &Path, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
+    let fail = |why: String| WriteError { path: path.to_owned(), why };
+    let below = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str);
+    let below = below.ok_or_else(|| fail("it does not lie where the agent works".into()))?;
+    let folder = Folder::open(place).map_err(|error| fail(error.to_string()))?;
+    folder.write(below, bytes, 0o600)
 }

@@ -60,16 +60,27 @@ pub(crate) fn worktree_from(
     let full = format!("refs/heads/{branch}");
     let exists = git.done(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "").is_ok();
     // Forced, since git still knows a worktree whose folder somebody removed.
-    let mut args = vec!["worktree", "add", "--force", "--quiet"];
-    if exists {
-        args.extend(["--end-of-options", shown, &branch]);
-        git.done(&args, "")?;
-        return Ok(Worktree { path, branch, fresh: true });
+    let mut args = vec!["worktree", "add", "--force", "--quiet", "--no-checkout"];
+    let start = if exists { None } else { Some(start()?) };
+    match &start {
+        None => args.extend(["--end-of-options", shown, &branch]),
+        Some(start) => args.extend(["-b", &branch, "--end-of-options", shown, start]),
     }
-    let start = start()?;
-    args.extend(["-b", &branch, "--end-of-options", shown, &start]);
     git.done(&args, "")?;
+    if let Err(error) = check_out(git, &path) {
+        // What went wrong first is what a person has to know.
+        let _ = git.done(&["worktree", "remove", "--force", "--end-of-options", shown], "");
+        return Err(error);
+    }
     Ok(Worktree { path, branch, fresh: true })
+}
+
+/// Writes the files of the commit: filters are those of the user alone, so that git does not do it with the rest.
+fn check_out(git: &Git, path: &Path) -> Result<(), GitError> {
+    let odd = || GitError { what: "worktree".into(), why: format!("`{}` is no worktree", path.display()) };
+    let made = Git::at(path)?.filter(|made| made.is_of_same_repository(git)).ok_or_else(odd)?;
+    let head = made.head()?.ok_or_else(odd)?;
+    made.done(&["read-tree", "--reset", "-u", &head], "").map(drop)
 }
 
 /// Every worktree, and the branch that is checked out there.

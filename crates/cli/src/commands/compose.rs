@@ -77,7 +77,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
         app.print.say(&format!("run {run}"));
     }
     if let Some(out) = out {
-        write_out(&app.here.join(out), rendered.text.as_bytes())?;
+        write_out(&app.project, &app.here.join(out), rendered.text.as_bytes())?;
     }
     if app.print.json {
         let mut object = json!({
@@ -121,6 +121,8 @@ fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFil
         Ok(composed) => composed,
         Err(failure) => return Err(masked(&mut request, failure)),
     };
+    app.announce("recipe", "recipes", &composed.prompt.recipe);
+    app.announce_templates();
     let (mut bytes, mut chars) = (0, 0);
     let rendered = app.print.parts(|write| {
         render_parts(&composed.prompt, composed.prompt.format, ask.api.map(|api| api.0), &mut |part| {
@@ -246,6 +248,11 @@ pub(crate) fn finish_order(
     };
     let Cast { request, composed, rendered, steps, tokens } =
         cast(order.request, sources, form).map_err(|failure| gate.mask_failure(failure))?;
+    app.announce("recipe", "recipes", &composed.prompt.recipe);
+    if let Some(phase) = &request.phase {
+        app.announce("contract", "contracts", phase);
+    }
+    app.announce_templates();
     let (passed, found) = gate.judge(&request, &composed.prompt, &rendered)?;
     let mut talk = order.talk;
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());

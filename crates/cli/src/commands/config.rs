@@ -1,5 +1,6 @@
 //! `callsheet config show`: every setting and where it was set.
 
+use callsheet_core::diag::visible;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -22,15 +23,27 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let Command::Show = args.command;
     let rows = app.config.rows();
     if app.print.json {
-        let map: Map<String, Value> = rows
+        let mut map: Map<String, Value> = rows
             .into_iter()
             .map(|(key, value, from)| (key.to_string(), json!({ "value": value, "from": from })))
             .collect();
+        for it in &app.config.unapplied {
+            let not_applied = json!({ "value": it.value, "from": "project", "why": it.why });
+            map.entry(it.key).or_insert_with(|| json!({}))["not_applied"] = not_applied;
+        }
         return app.print.value(&map.into());
     }
     for (key, value, from) in rows {
         let value = if value.is_null() { "(not set)".into() } else { value.to_string() };
-        app.print.line(&format!("{key} = {}  # {from}", callsheet_core::diag::visible(&value)))?;
+        app.print.line(&format!("{key} = {}  # {from}", visible(&value)))?;
+        for it in app.config.unapplied.iter().filter(|it| it.key == key) {
+            let value = it.value.to_string();
+            app.print.line(&format!(
+                "# not applied: the project's {key} = {}: {}",
+                visible(&value),
+                visible(&it.why)
+            ))?;
+        }
     }
     Ok(0)
 }

@@ -165,6 +165,8 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
     let (_, definition) = find_flow(&library, &args.name, &layout)?;
+    app.tell_unapplied();
+    app.announce("flow", "flows", &args.name);
     let phases: BTreeSet<&str> = definition.phase.iter().map(|phase| phase.name.as_str()).collect();
     let known = |name: &str| {
         let wrong = || usage(format!("the flow `{}` has no phase `{name}`", args.name));

@@ -1,41 +1,32 @@
 //! `callsheet init`: write `.callsheet/` with an explained configuration. Never overwrites.
 
-use std::fs;
-
 use callsheet_core::FILES;
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::Failure;
 use serde_json::json;
 
 use crate::app::App;
 use crate::failure::Outcome;
-use crate::write::{write_new, write_out};
+use crate::session::{failed, open};
+use crate::write::write_new;
 
 /// What keeps the ledger, and what SQLite puts beside it, out of the repository.
 const IGNORE: &str = "/.callsheet/ledger.db*";
 
 /// Whether the ledger had to be added to the project's `.gitignore`. One that leads elsewhere is left alone.
 fn ignore_ledger(app: &App<'_>) -> Result<bool, Failure> {
-    let path = app.project.join(".gitignore");
-    let Ok(found) = path.symlink_metadata() else {
-        write_new(&app.project, ".gitignore", format!("{IGNORE}\n").as_bytes())?;
-        return Ok(true);
-    };
-    if !found.is_file() {
+    let found = app.project.join(".gitignore").symlink_metadata();
+    if found.is_ok_and(|found| !found.is_file()) {
         return Ok(false);
     }
-    let unreadable = |error: std::io::Error| {
-        Diag::error(Code::InputUnreadable, format!("`.gitignore` cannot be used: {error}"))
+    let add = |text: &str| {
+        if text.lines().any(|line| line.trim() == IGNORE) {
+            return (text.to_owned(), false);
+        }
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        (format!("{text}{end}{IGNORE}\n"), true)
     };
-    let mut text = fs::read(&path).map_err(unreadable)?;
-    if text.split(|byte| *byte == b'\n').any(|line| line.trim_ascii() == IGNORE.as_bytes()) {
-        return Ok(false);
-    }
-    if text.last().is_some_and(|last| *last != b'\n') {
-        text.push(b'\n');
-    }
-    text.extend_from_slice(format!("{IGNORE}\n").as_bytes());
-    write_out(&path, &text)?;
-    Ok(true)
+    let added = open(&app.project)?.update(".gitignore", app.config.max_file_bytes.value, add);
+    added.map_err(|error| failed(&error))
 }
 
 pub(crate) fn run(app: &App<'_>) -> Outcome {

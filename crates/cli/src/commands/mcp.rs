@@ -9,7 +9,6 @@ use callsheet_core::submission::{roles, tools};
 use crate::app::App;
 use crate::failure::{Outcome, usage};
 use crate::mcp::{Client, Handing, Server, change, serve};
-use crate::secrets::configured;
 use crate::session::Session;
 use crate::state::Desk;
 
@@ -62,7 +61,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             check_role(&session, args.serve.role.as_deref())?;
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
-            let secrets = configured(app)?.unwrap_or_default();
+            app.need_evidence()?;
+            let secrets = app.config.secrets.value.unwrap_or_default();
             let run = args.serve.run.as_deref();
             let run = run.map(|run| handing_in(run, &args.serve)).transpose()?;
             serve(Server { session, tools, agent, secrets, run })

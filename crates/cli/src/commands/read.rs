@@ -60,6 +60,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let disk = app.disk(None);
     let library = Library::new(&disk);
     let (_, contract) = find_contract(&library, name, &layout)?;
+    app.announce("contract", "contracts", name);
+    app.need_evidence()?;
     if contract.submission.is_some() {
         return read_submission(app, name, args.session.as_deref());
     }

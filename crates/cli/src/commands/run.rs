@@ -84,6 +84,7 @@ impl Way {
     /// What the flags say, else the configuration.
     pub(crate) fn how(&self, app: &App<'_>) -> Result<How, Failure> {
         let config = &app.config;
+        app.tell_unapplied();
         if self.max_cost.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
             return Err(usage("--max-cost has to be above 0").into());
         }

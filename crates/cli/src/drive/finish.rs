@@ -14,7 +14,7 @@ use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
 use super::terminal::close_server;
-use super::{Progress, Stopper, folder_of, pane_lives};
+use super::{Progress, Stopper, pane_lives, remove_files};
 use crate::app::App;
 use crate::ledger::failure;
 use crate::state::Desk;
@@ -172,8 +172,7 @@ pub(crate) fn recover(
     let checks = pending(&launch.checks, why);
     let whole = observed(ledger, run, Observed { worktree, checks })?;
     if !desk.pane().as_ref().is_some_and(pane_lives) {
-        // What was written for the agent is in the ledger too.
-        let _ = std::fs::remove_dir_all(folder_of(launch.worktree.as_ref(), run));
+        remove_files(launch.worktree.as_ref(), run);
     }
     drop(seat);
     desk.clear();

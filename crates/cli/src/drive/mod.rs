@@ -25,7 +25,7 @@ use callsheet_core::record::{Account, Exit, Id, Launch, Run, SubmissionRecord};
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    AcceptedSubmission, Before, Event, Git, Limits, Performed, Performing, Prints, Server, Stream,
+    AcceptedSubmission, Before, Event, Folder, Git, Limits, Performed, Performing, Prints, Server, Stream,
     SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by, transcript_has_prompt,
     worktree, worktree_place,
 };
@@ -34,10 +34,12 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::compose::Finished;
+use crate::config::{HardLimits, lower, stricter_permit};
 use crate::ledger::failure;
 use crate::print::Print;
 use crate::secrets;
-use crate::state::{Desk, name_of, private_folder, state_dir, write_private};
+use crate::session::{failed as unwritten, open};
+use crate::state::{Desk, failed, name_of, private_folder, state_dir};
 
 pub(crate) use finish::recover;
 pub(crate) use progress::Progress;
@@ -80,6 +82,23 @@ pub(crate) struct How {
     pub(crate) flow: BTreeMap<String, String>,
 }
 
+impl How {
+    /// Nothing goes beyond the user's hard limits, whoever asks for it.
+    fn keep_within(&mut self, hard: &HardLimits) {
+        self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
+        self.timeout = lower(self.timeout, hard.timeout.map(|span| span.0));
+        self.max_cost_usd = lower(self.max_cost_usd, hard.max_cost);
+    }
+}
+
+/// The same scope without what is excluded whatever else is.
+fn within(mut scope: Scope, hard: &HardLimits) -> Scope {
+    let new = hard.exclude.iter().filter(|glob| !scope.exclude.contains(glob)).cloned();
+    let new: Vec<String> = new.collect();
+    scope.exclude.extend(new);
+    scope
+}
+
 /// Where an agent works.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum WorkIn {
@@ -113,8 +132,8 @@ pub(crate) struct Ready {
     handover: Handover,
     pub(crate) launch: Launch,
     before: Option<Before>,
-    /// Where files for the agent are written.
-    folder: PathBuf,
+    /// Where the agent works. Files for it are written below.
+    place: PathBuf,
     limits: Limits,
     /// The session that the agent submits to.
     session: Option<PathBuf>,
@@ -123,8 +142,9 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    pub(crate) fn new(app: &App<'_>, finished: Finished, how: How) -> Result<Self, Failure> {
+    pub(crate) fn new(app: &App<'_>, finished: Finished, mut how: How) -> Result<Self, Failure> {
         app.need_trust()?;
+        how.keep_within(&app.config.hard);
         secrets::refuse_in(app, Some(finished.passed.mode), &secrets::words_of(&how.program, &how.checks))?;
         let made = finished
             .made
@@ -154,7 +174,10 @@ impl Ready {
             model: how.model.clone(),
             session: Some(run.id.to_string()),
             mcp: if request.mcp { Some(server(app, &how, &run)?) } else { None },
-            scope: how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+            scope: within(
+                how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
+                &app.config.hard,
+            ),
             permit: how.permit,
             env: environment(&how, &run, request.session.as_deref().map(|session| app.project.join(session))),
             at_paths: found_at_paths(prompt, &dir),
@@ -191,7 +214,8 @@ impl Ready {
         let limits = Limits { deadline: how.timeout, ..Limits::default() };
         let session = how.session.map(|session| session.canonicalize().unwrap_or(session));
         let held = None;
-        Ok(Self { finished, run, agent, delivery, handover, launch, before, folder, limits, session, held })
+        let place = dir;
+        Ok(Self { finished, run, agent, delivery, handover, launch, before, place, limits, session, held })
     }
 
     /// What the agent is called.
@@ -244,11 +268,12 @@ impl Ready {
         let clean = Clean { rules: secrets::rules(app)?, values: values.unwrap_or_default() };
         let notes = Notes::start(ledger, &id, clean.clone(), stop.clone());
         if self.acts().iter().any(|act| matches!(act, Act::Write { .. })) {
-            keep_out_of_git(&self.folder)?;
+            keep_out_of_git(&self.place)?;
         }
         let told = told_by(self.acts(), self.prompt());
         let mut watch = Watch::new(&self.agent, &told);
         let with = Performing {
+            place: self.place.clone(),
             guard: own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?,
             limits: self.limits,
             stop,
@@ -316,8 +341,7 @@ impl Ready {
         }
         if !typed {
             let exit = exit(performed, stopper, told);
-            // What was written for the agent is in the ledger too.
-            let _ = std::fs::remove_dir_all(&self.folder);
+            remove_files(&self.place, &id);
             let account = stopper.during(&desk, || {
                 finish(
                     app,
@@ -445,6 +469,7 @@ fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), 
                 worktree_place(&git, &home, task)
             } else {
                 private_folder(&home)?;
+                let home = home.canonicalize().map_err(|error| failed(&home, &error))?;
                 worktree(&git, &home, task).map(|made| made.path)
             };
             let made = made.map_err(|error| git_failed(&error))?;
@@ -472,10 +497,14 @@ fn own_paths(app: &App<'_>, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// An agent that adds everything to a commit does not add what we wrote for it.
-fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
-    let runs = folder.parent().unwrap_or(folder);
-    private_folder(runs)?;
-    write_private(&runs.join(".gitignore"), "*\n")
+fn keep_out_of_git(place: &Path) -> Result<(), Failure> {
+    let written = open(place)?.write(".callsheet/runs/.gitignore", b"*\n", 0o600);
+    written.map_err(|error| unwritten(&error))
+}
+
+/// What was written for the agent of a run is in the ledger too. What cannot be removed does no harm.
+fn remove_files(place: &Path, run: &Id) {
+    let _ = Folder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
 }
 
 fn environment(how: &How, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::flow::{Folder as Kind, Session, State, session_state};
 use callsheet_core::submission::Changes;
 use callsheet_run::Folder;
@@ -14,7 +14,6 @@ use globset::GlobBuilder;
 use super::Plan;
 use crate::app::App;
 use crate::session::{failed, open};
-use crate::state::{failed as cannot, private_folder};
 
 /// What a session shows of itself.
 const STATE: &str = "state.json";
@@ -37,7 +36,7 @@ impl FlowFolder {
         if !path.exists() && archived.exists() {
             return Ok(Self { path: archived, relative, kind: plan.definition.folder });
         }
-        private_folder(&path)?;
+        open(&app.project)?.make(&relative, 0o700).map_err(|error| failed(&error))?;
         Ok(Self { path, relative, kind: plan.definition.folder })
     }
 
@@ -109,23 +108,25 @@ impl FlowFolder {
     pub(crate) fn set_aside(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Failure> {
         let to = self.path.join(aside);
         for file in self.matching(patterns) {
-            let (from, to) = (self.path.join(&file), to.join(&file));
-            let moved = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(&from, &to));
-            moved.map_err(|error| cannot(&from, &error))?;
+            let moved = self.folder()?.rename(&file, &format!("{aside}/{file}"));
+            moved.map_err(|error| failed(&error))?;
         }
         Ok(files_below(&to, ""))
     }
 
     /// Copies the documents to where a lane works, and says where they are there.
     pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Failure> {
-        let there = worktree.join(&self.relative);
+        let (from, to) = (self.folder()?, open(worktree)?);
         // What we write meanwhile is nothing for an agent.
         let is_ours = |file: &String| file.starts_with('.') || file == STATE;
-        for file in self.files().into_iter().filter(|file| !is_ours(file)) {
-            copy(&self.path.join(&file), &there.join(&file))?;
+        let is_file =
+            |file: &String| self.path.join(file).symlink_metadata().is_ok_and(|meta| meta.is_file());
+        for file in self.files().into_iter().filter(|file| !is_ours(file) && is_file(file)) {
+            let copied = to.copy(&format!("{}/{file}", self.relative), &from, &file);
+            copied.map_err(|error| failed(&error))?;
         }
-        fs::create_dir_all(&there).map_err(|error| cannot(&there, &error))?;
-        Ok(there)
+        to.make(&self.relative, 0o777).map_err(|error| failed(&error))?;
+        Ok(worktree.join(&self.relative))
     }
 
     /// Takes over what a lane wrote of the documents that are its own.
@@ -133,13 +134,13 @@ impl FlowFolder {
         let there = Self { path: worktree.join(&self.relative), ..self.clone() };
         let mut write = BTreeMap::new();
         for file in there.matching(patterns) {
-            let path = there.path.join(&file);
-            let meta = path.symlink_metadata().map_err(|error| cannot(&path, &error))?;
             // A link could lead anywhere.
-            if meta.is_file() {
-                let text = fs::read_to_string(&path).map_err(|error| cannot(&path, &error))?;
-                write.insert(file, text);
-            }
+            let is_file = there.path.join(&file).symlink_metadata().is_ok_and(|meta| meta.is_file());
+            let text = if is_file { there.folder()?.read(&file, u64::MAX) } else { Ok(None) };
+            let text = text.map_err(|error| {
+                Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}"))
+            })?;
+            write.extend(text.map(|text| (file, text)));
         }
         self.write(&write)
     }
@@ -168,11 +169,12 @@ impl FlowFolder {
     /// The flow is done: its folder goes to the others that are.
     pub(crate) fn archive(&mut self) -> Result<(), Failure> {
         let to = archived(&self.path);
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        let (Some(name), Some(above)) = (name, self.path.parent()) else { return Ok(()) };
         if self.path == to || !self.path.exists() {
             return Ok(());
         }
-        let moved = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::rename(&self.path, &to));
-        moved.map_err(|error| cannot(&self.path, &error))?;
+        open(above)?.rename(name, &format!("archive/{name}")).map_err(|error| failed(&error))?;
         self.path = to;
         Ok(())
     }
@@ -186,14 +188,6 @@ fn archived(path: &Path) -> PathBuf {
         Some(folder) => folder.join("archive").join(name),
         None => path.to_owned(),
     }
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    if !from.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
-        return Ok(());
-    }
-    let copied = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(from, to));
-    copied.map(drop).map_err(|error| cannot(to, &error))
 }
 
 /// Files in byte order, without those in the folder `but`.

@@ -25,7 +25,7 @@ use crate::inputs::Order;
 use crate::ledger::failure;
 use crate::secrets;
 use crate::session::Session;
-use crate::state::{name_of, private_folder, state_dir};
+use crate::state::{failed, name_of, private_folder, state_dir};
 
 /// All that a lane needs, so that it can go on by itself.
 pub(super) struct LaneJob {
@@ -307,6 +307,7 @@ fn lanes_home(app: &App<'_>, folder: &FlowFolder) -> Result<(Git, PathBuf), Fail
     let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(none)?;
     let home = state_dir()?.join("lanes").join(name_of(&app.project.join(&folder.relative)));
     private_folder(&home)?;
+    let home = home.canonicalize().map_err(|error| failed(&home, &error))?;
     Ok((git, home))
 }
 

@@ -1,10 +1,10 @@
 //! Attaching a client: the one entry that its configuration needs, shown as a change, written on demand.
 
 use std::env;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_run::read_file;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
@@ -13,7 +13,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 use crate::app::App;
 use crate::failure::Outcome;
 use crate::inputs::from_to;
-use crate::session::Session;
+use crate::session::{Session, failed, open};
 use crate::write::write_out;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,23 +39,32 @@ pub(crate) fn change(
     write: bool,
 ) -> Outcome {
     let (file, shown) = client.file(app)?;
-    let old = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(bad(&shown, &error)),
+    // What a repository brings along may be a link to anywhere: it is read and written in the project alone.
+    let of_project = file.strip_prefix(&app.project).ok().and_then(Path::to_str);
+    let of_project = of_project.filter(|_| client.is_of_project());
+    let limit = app.config.max_file_bytes.value;
+    let old = match of_project {
+        Some(path) => open(&app.project)?.read(path, limit).map_err(|error| bad(&shown, &error))?,
+        None => read_file(&file, limit).map_err(|error| bad(&shown, &error))?.map(|text| text.to_string()),
     };
+    let old = old.unwrap_or_default();
     let new = client.with_entry(&old, &arguments(client, session, role)).map_err(|why| bad(&shown, &why))?;
     let diff = TextDiff::from_lines(&old, &new);
     let diff =
         if old == new { String::new() } else { diff.unified_diff().header(&shown, &shown).to_string() };
     let written = write && old != new;
-    if written {
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).map_err(|error| {
-                Diag::error(Code::OutputFailed, format!("`{}` could not be made: {error}", folder.display()))
-            })?;
+    match of_project.filter(|_| written) {
+        Some(path) => {
+            let changed = open(&app.project)?.update(path, limit, |now| match now == old {
+                true => (new.clone(), true),
+                false => (now.to_owned(), false),
+            });
+            if !changed.map_err(|error| failed(&error))? {
+                return Err(bad(&shown, &"it was changed meanwhile"));
+            }
         }
-        write_out(&file, new.as_bytes())?;
+        None if written => write_out(&app.project, &file, new.as_bytes())?,
+        None => {}
     }
     if app.print.json {
         return app.print.value(&json!({ "file": shown, "change": diff, "written": written }));

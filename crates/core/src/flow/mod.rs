@@ -14,6 +14,7 @@ mod request;
 mod session;
 mod state;
 mod step;
+mod weaker;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -5,6 +5,7 @@
 //!
 //! What was found is never part of a message: a diagnostic shows the line with the secret masked.
 
+mod automaton;
 mod fields;
 mod gate;
 mod literals;

@@ -98,8 +98,7 @@ impl<'r> Redactor<'r> {
     pub fn line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
         if let Some((rule, placeholder)) = &self.open {
             let lines = self.rules.set().rules[*rule].lines.as_ref();
-            let goes_on = lines.and_then(|(_, goes_on)| goes_on.get());
-            if goes_on.is_some_and(|goes_on| goes_on.is_match(line)) {
+            if lines.is_some_and(|(_, goes_on)| goes_on.is_in(line)) {
                 let body = line.trim();
                 if body.is_empty() {
                     return Cow::Borrowed(line);
@@ -111,10 +110,8 @@ impl<'r> Redactor<'r> {
             self.open = None;
         }
         let rules = &self.rules.set().rules;
-        let opens = rules.iter().position(|rule| {
-            let opens = rule.lines.as_ref().and_then(|(opens, _)| opens.get());
-            opens.is_some_and(|opens| opens.is_match(line))
-        });
+        let opens =
+            rules.iter().position(|rule| rule.lines.as_ref().is_some_and(|(opens, _)| opens.is_in(line)));
         if let Some(rule) = opens {
             self.open = Some((rule, self.next(&rules[rule].id)));
         }

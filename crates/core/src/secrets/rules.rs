@@ -10,11 +10,13 @@ use alloc::vec::Vec;
 use core::cell::OnceCell;
 use core::fmt;
 
+use regex_automata::Anchored;
 use regex_automata::meta::Regex;
-use regex_automata::util::syntax;
+use regex_automata::util::syntax as regex_syntax;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::automaton::Automaton;
 use super::literals::Literals;
 use crate::builtin::Builtin;
 use crate::data::{self, Codes, Notation};
@@ -78,6 +80,13 @@ pub struct Lines {
     pub goes_on: String,
 }
 
+impl Rule {
+    /// Whether a match begins at the literal, or may begin before.
+    fn anchored(&self) -> Anchored {
+        if self.before == 0 { Anchored::Yes } else { Anchored::No }
+    }
+}
+
 const fn usual_window() -> usize {
     1024
 }
@@ -87,11 +96,28 @@ const fn usual_window() -> usize {
 pub(super) struct Pattern {
     text: String,
     compiled: OnceCell<Option<Regex>>,
+    /// Of a pattern that is not shipped: it is tried first, because the time that it takes is known.
+    automaton: Option<(Anchored, OnceCell<Option<Automaton>>)>,
 }
 
 impl Pattern {
-    fn new(text: &str) -> Self {
-        Self { text: text.into(), compiled: OnceCell::new() }
+    fn new(text: &str, limited: Option<Anchored>) -> Self {
+        let automaton = limited.map(|anchored| (anchored, OnceCell::new()));
+        Self { text: text.into(), compiled: OnceCell::new(), automaton }
+    }
+
+    /// What knows how long it takes, for a pattern that is not shipped.
+    pub(super) fn automaton(&self) -> Option<&Automaton> {
+        let (anchored, automaton) = self.automaton.as_ref()?;
+        automaton.get_or_init(|| Automaton::new(&self.text, *anchored).ok()).as_ref()
+    }
+
+    /// Whether it matches somewhere in a line.
+    pub(super) fn is_in(&self, line: &str) -> bool {
+        match self.automaton() {
+            Some(automaton) => automaton.is_match(line.as_bytes(), 0..line.len()).0,
+            None => self.get().is_some_and(|regex| regex.is_match(line)),
+        }
     }
 
     /// `None` for a pattern that is none; those of files that are not ours are refused when they are read.
@@ -106,11 +132,20 @@ const MOST_LITERALS: usize = 64 * 1024;
 /// More than enough for what a person writes by hand.
 const MOST_MEMORY: usize = 2 * 1024 * 1024;
 
+/// What is left to a file that is not shipped. All of it is more than people write by hand.
+const MOST_RULES: usize = 100;
+const MOST_PATTERN: usize = 2 * 1024;
+const MOST_WINDOW: usize = 64 * 1024;
+const MOST_BEFORE: usize = 1024;
+
+/// Bytes, not characters: tables of Unicode are large, and no key is made of them.
+pub(super) fn syntax() -> regex_syntax::Config {
+    regex_syntax::Config::new().unicode(false).utf8(false)
+}
+
 fn compile(patterns: &[&str]) -> Result<Regex, String> {
-    // Bytes, not characters: tables of Unicode are large, and no key is made of them.
-    let syntax = syntax::Config::new().unicode(false).utf8(false);
     let config = Regex::config().nfa_size_limit(Some(MOST_MEMORY)).utf8_empty(false);
-    let built = Regex::builder().syntax(syntax).configure(config).build_many(patterns);
+    let built = Regex::builder().syntax(syntax()).configure(config).build_many(patterns);
     built.map_err(|error| {
         let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
         why.lines().last().unwrap_or("it cannot be read").trim_start_matches("error: ").to_string()
@@ -207,10 +242,22 @@ impl Set {
             }
         }
         wrong.extend(twice(&read));
+        for root in [Root::Project, Root::User] {
+            let own = read.iter().filter(|(id, _)| id.root() == root);
+            let count: usize = own.clone().map(|(_, file)| file.rule.len()).sum();
+            if let Some((id, _)) = own.last().filter(|_| count > MOST_RULES) {
+                let message = format!("{id}: there are {count} rules, and at most {MOST_RULES} are read");
+                wrong.push(
+                    Diag::error(Code::SecretsBad, message).hint(
+                        "one rule can have many `literals`; leave out those that the shipped rules find",
+                    ),
+                );
+            }
+        }
         if !wrong.is_empty() {
             return Err(Failure(wrong));
         }
-        let set = Self::new(read.into_iter().map(|(_, file)| file));
+        let set = Self::new(read.into_iter().map(|(id, file)| (id.root() != Root::Builtin, file)));
         if set.literals.bytes() > MOST_LITERALS {
             let message = "the literals of all rules are too much together";
             return Err(Diag::error(Code::SecretsBad, message).into());
@@ -218,17 +265,18 @@ impl Set {
         Ok(set)
     }
 
-    fn new(files: impl IntoIterator<Item = RuleFile>) -> Self {
+    /// Files, and whether each has to keep within limits.
+    fn new(files: impl IntoIterator<Item = (bool, RuleFile)>) -> Self {
         let mut rules = Vec::new();
         let mut allow = Vec::new();
         let mut literals: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for file in files {
+        for (limited, file) in files {
             allow.extend(file.allow);
             for rule in file.rule {
                 for literal in &rule.literals {
                     literals.entry(literal.to_ascii_lowercase()).or_default().push(rules.len());
                 }
-                rules.push(Compiled::from(rule));
+                rules.push(Compiled::new(rule, limited));
             }
         }
         let (words, of_literal): (Vec<String>, Vec<Vec<usize>>) = literals.into_iter().unzip();
@@ -248,12 +296,13 @@ impl Set {
     }
 }
 
-impl From<Rule> for Compiled {
-    fn from(rule: Rule) -> Self {
+impl Compiled {
+    fn new(rule: Rule, limited: bool) -> Self {
         let bits = rule.entropy.unwrap_or(0.0).clamp(0.0, 8.0);
+        let line = |text: &str| Pattern::new(text, limited.then_some(Anchored::No));
         Self {
-            pattern: Pattern::new(&rule.pattern),
-            lines: rule.lines.map(|lines| (Pattern::new(&lines.opens), Pattern::new(&lines.goes_on))),
+            pattern: Pattern::new(&rule.pattern, limited.then_some(rule.anchored())),
+            lines: rule.lines.as_ref().map(|lines| (line(&lines.opens), line(&lines.goes_on))),
             id: rule.id,
             description: rule.description,
             millibits: (bits * 1000.0) as u32,
@@ -318,9 +367,25 @@ pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diag> {
             let hint = "every match begins with one of `literals`, or a few bytes before it";
             wrong.push(bad(format!("`{name}` needs literals of two characters or more")).hint(hint));
         }
+        for (key, value, most) in [("window", rule.window, MOST_WINDOW), ("before", rule.before, MOST_BEFORE)]
+        {
+            if value > most {
+                let hint = "a secret that is longer than the window is found whole all the same";
+                wrong.push(bad(format!("`{name}` has a `{key}` of {value}; {most} is the most")).hint(hint));
+            }
+        }
         let lines = rule.lines.iter().flat_map(|lines| [&lines.opens, &lines.goes_on]);
-        for pattern in lines.chain([&rule.pattern]) {
-            match compile(&[pattern]) {
+        let lines = lines.map(|pattern| (pattern, Anchored::No));
+        for (pattern, anchored) in lines.chain([(&rule.pattern, rule.anchored())]) {
+            if pattern.len() > MOST_PATTERN {
+                let message = format!("`{name}` has a pattern of more than {MOST_PATTERN} bytes");
+                wrong.push(bad(message).hint("make several rules of it"));
+                continue;
+            }
+            match compile(&[pattern]).and_then(|regex| {
+                let automaton = Automaton::new(pattern, anchored);
+                automaton.map(|_| regex)
+            }) {
                 Err(why) => wrong.push(bad(format!("`{name}` has a pattern that is none: {why}"))),
                 Ok(regex) if pattern == &rule.pattern && regex.is_match("") => {
                     wrong.push(bad(format!("`{name}` has a pattern that matches an empty text")));

@@ -1,7 +1,8 @@
 //! Scanning: one pass for the literals of all rules, and a pattern where one of them is found.
 //!
 //! Time is linear in the text: a pattern looks at a window behind its literal, and what it has matched is not looked at
-//! again by the same rule.
+//! again by the same rule. The patterns that are not shipped have so many steps together ([`Work`]); where they are used
+//! up, all that is left of the text counts as a secret.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -48,16 +49,18 @@ impl Rules {
         let mut found = Vec::new();
         // How far each rule has come.
         let mut done = alloc::vec![0; set.rules.len()];
+        let mut work = Work::of(bytes);
         set.literals.find(bytes, |at, literal| {
             for number in &set.of_literal[literal] {
                 let rule = &set.rules[*number];
                 if at < done[*number] || !(rule.inside || begins_word(bytes, at)) {
                     continue;
                 }
-                let Some((whole, secret)) = matched(rule, bytes, at) else { continue };
+                let Some((whole, secret)) = matched(rule, bytes, at, &mut work) else { continue };
                 done[*number] = whole.end;
                 let text_of = &bytes[secret.clone()];
-                if rule.accepts(text_of) && !set.is_allowed(text_of) {
+                let unknown = work.left == 0 && rule.pattern.automaton().is_some();
+                if unknown || (rule.accepts(text_of) && !set.is_allowed(text_of)) {
                     let secret = text.floor_char_boundary(secret.start)..text.ceil_char_boundary(secret.end);
                     let whole = text.floor_char_boundary(whole.start)..text.ceil_char_boundary(whole.end);
                     found.push(Candidate { rule: *number, secret, whole });
@@ -96,21 +99,61 @@ impl Set {
     }
 }
 
-/// What the rule's pattern matches at a literal: all of it, and the secret in it.
-fn matched(rule: &Compiled, bytes: &[u8], at: usize) -> Option<(Range<usize>, Range<usize>)> {
+/// How many steps patterns that are not shipped may take in one text, all together.
+struct Work {
+    left: usize,
+}
+
+impl Work {
+    /// Steps for each byte of a text, and those that a short one has besides.
+    const FOR_EACH: usize = 64;
+    const FOR_ALL: usize = 4 << 20;
+
+    fn of(bytes: &[u8]) -> Self {
+        Self { left: bytes.len().saturating_mul(Self::FOR_EACH).saturating_add(Self::FOR_ALL) }
+    }
+
+    fn spend(&mut self, steps: usize) {
+        self.left = self.left.saturating_sub(steps);
+    }
+}
+
+/// What the rule's pattern matches at a literal: all of it, and the secret in it. All that is left of the text where
+/// there is no work left to know more.
+fn matched(
+    rule: &Compiled,
+    bytes: &[u8],
+    at: usize,
+    work: &mut Work,
+) -> Option<(Range<usize>, Range<usize>)> {
     let regex = rule.pattern.get()?;
     let start = at.saturating_sub(rule.before);
     let anchored = if rule.before == 0 { Anchored::Yes } else { Anchored::No };
     let mut end = at.saturating_add(rule.window).min(bytes.len());
+    let limited = rule.pattern.automaton();
+    if let Some(automaton) = limited {
+        let (is_match, steps) = automaton.is_match(bytes, start..end);
+        work.spend(steps);
+        if work.left == 0 {
+            return Some((at..bytes.len(), at..bytes.len()));
+        }
+        if !is_match {
+            return None;
+        }
+    }
     let input = |end: usize| Input::new(bytes).span(start..end).anchored(anchored);
     // Most literals are nothing else, and that is known sooner than where the groups are.
-    if !regex.is_match(input(end)) {
+    if limited.is_none() && !regex.is_match(input(end)) {
         return None;
     }
     let mut captures = regex.create_captures();
     loop {
         regex.search_captures(&input(end), &mut captures);
         let whole = captures.get_match()?.range();
+        work.spend(limited.map_or(0, |automaton| automaton.weight * (end - start)));
+        if work.left == 0 && limited.is_some() {
+            return Some((at..bytes.len(), at..bytes.len()));
+        }
         // A secret that is longer than the window is not left in two halves.
         if whole.end == end && end < bytes.len() {
             end = end.saturating_add((end - start) * 15).min(bytes.len());

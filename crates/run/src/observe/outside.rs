@@ -30,7 +30,7 @@ impl Outside {
         if pointer.is_file() {
             outside.note(".git", &pointer);
         }
-        for folder in git.folders()? {
+        for folder in git.folders() {
             outside.repository(&folder, ".git");
         }
         outside.links(git, state)?;

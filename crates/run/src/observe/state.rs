@@ -42,6 +42,9 @@ pub(super) struct State {
 /// A folder with more files than this is not looked into any further.
 const MOST_FILES: usize = 50_000;
 
+/// So many submodules in each other are looked into.
+const MOST_NESTED: usize = 8;
+
 impl State {
     /// What differs from `head`, and what git does not follow. What begins like one of `own` is nobody's work.
     pub(super) fn of(
@@ -49,6 +52,17 @@ impl State {
         head: Option<&str>,
         own: &[String],
         prints: &Arc<Prints>,
+    ) -> Result<Self, GitError> {
+        Self::below(git, head, own, prints, MOST_NESTED)
+    }
+
+    /// The same, with submodules up to `depth` in each other.
+    fn below(
+        git: &Git,
+        head: Option<&str>,
+        own: &[String],
+        prints: &Arc<Prints>,
+        depth: usize,
     ) -> Result<Self, GitError> {
         let mut state = Self { own: own.to_vec(), prints: Arc::clone(prints), ..Self::default() };
         let against = match head {
@@ -63,12 +77,14 @@ impl State {
             "--find-renames",
             "--no-ext-diff",
             "--no-textconv",
-            "--ignore-submodules=none",
+            // Git would start a git in them, with the settings that they have.
+            "--ignore-submodules=dirty",
         ];
         let mut args = vec!["diff"];
         args.extend(flags);
         args.extend(["--end-of-options", against.trim()]);
         state.tracked(git, &git.done(&args, "")?);
+        state.submodules(git, depth)?;
         let untracked = git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
         state.others(git.top(), &untracked, Kind::Untracked);
         let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
@@ -131,6 +147,47 @@ impl State {
             let print = if is_submodule { print.with(new) } else { print };
             self.files.insert(path, File { kind, from, print });
         }
+    }
+
+    /// Looks into every submodule that is there, as into the worktree itself.
+    fn submodules(&mut self, git: &Git, depth: usize) -> Result<(), GitError> {
+        let staged = text(&git.done(&["ls-files", "-z", "--stage"], "")?);
+        let links = staged.split('\0').filter(|line| line.starts_with("160000 "));
+        for path in links.filter_map(|line| Some(line.split_once('\t')?.1)) {
+            let dir = git.top().join(path);
+            if dir.join(".git").symlink_metadata().is_err() {
+                continue;
+            }
+            let real = |path: &Path| path.canonicalize().ok();
+            let inside = match Git::at(&dir) {
+                _ if depth == 0 => Err("submodules are too deep in each other".to_owned()),
+                Ok(Some(inside)) if real(inside.top()) == real(&dir) => inside
+                    .head()
+                    .and_then(|head| Self::below(&inside, head.as_deref(), &[], &self.prints, depth - 1))
+                    .map_err(|error| error.to_string()),
+                Ok(_) => Err("it is no repository".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            match inside {
+                Err(why) => self.unseen.push(format!("the submodule `{path}`: {why}")),
+                Ok(inside) => {
+                    self.unseen.extend(inside.unseen.iter().map(|unseen| format!("`{path}`: {unseen}")));
+                    let print = inside.print().filter(|_| inside.is_dirty());
+                    if let Some(print) = print {
+                        let known = self.files.remove(path).map(|file| file.print);
+                        let print = known.unwrap_or_default().with(&print);
+                        self.files.insert(path.into(), File { kind: Kind::Submodule, from: None, print });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is known, as one number.
+    fn print(&self) -> Option<String> {
+        let all = serde_json::to_vec(&self.files).ok()?;
+        Some(Digest(Sha256::digest(all).into()).to_string())
     }
 
     /// Reads `PATH\0`. A path that ends in a slash is a folder that git does not look into.

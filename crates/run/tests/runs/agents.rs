@@ -54,6 +54,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
         Handover { worktree: shown, folder: folder.clone(), by_file, env, at_paths: found, model, ..how };
     let delivery = deliver(&agent, prompt, &how).unwrap();
     let with = Performing {
+        place: "/".into(),
         guard: AGENT.into(),
         limits: Limits { deadline: Some(Duration::from_secs(120)), ..Limits::default() },
         stop: Stop::default(),

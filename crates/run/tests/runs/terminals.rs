@@ -203,6 +203,7 @@ fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<Act>, St
 
 fn performing(server: &Server) -> Performing {
     Performing {
+        place: "/".into(),
         guard: AGENT.into(),
         limits: Limits::default(),
         stop: Stop::default(),

@@ -1,0 +1,86 @@
+//! Whether a flow needs less evidence than another one of its name.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Ask, Flow, Phase, Transition};
+
+impl Flow {
+    /// What `self` needs less than `shipped`, in words; nothing if it needs at least as much. Whatever cannot be
+    /// compared counts as less.
+    pub fn weaker_than(&self, shipped: &Self) -> Vec<String> {
+        let mut less = Vec::new();
+        let mut from = 0;
+        for phase in &shipped.phase {
+            match self.phase[from..].iter().position(|own| own.name == phase.name) {
+                Some(at) => {
+                    less.extend(self.phase[from + at].weaker_than(phase).into_iter().map(|why| {
+                        let name = &phase.name;
+                        format!("phase `{name}`: {why}")
+                    }));
+                    from += at + 1;
+                }
+                None => less.push(format!("there is no phase `{}` in its place", phase.name)),
+            }
+        }
+        let first = |flow: &Self| flow.phase.first().map(|phase| phase.name.clone());
+        if first(self) != first(shipped) {
+            less.push("another phase comes first".into());
+        }
+        less
+    }
+}
+
+impl Phase {
+    fn weaker_than(&self, shipped: &Self) -> Vec<String> {
+        let mut less = Vec::new();
+        let mut note = |is_less: bool, why: &str| {
+            if is_less {
+                less.push(why.into());
+            }
+        };
+        let asked = |ask: &Ask| (ask.phase.clone(), ask.role.clone(), ask.command.clone(), ask.each);
+        let again = |phase: &Self| phase.again.as_ref().map(|again| (again.file.clone(), asked(&again.ask)));
+        note(self.contract != shipped.contract, "another contract");
+        note(asked(&self.ask) != asked(&shipped.ask), "something else is asked");
+        note(again(self) != again(shipped), "something else is asked again");
+        note(self.optional && !shipped.optional, "it can be left out");
+        note(self.limit.unwrap_or(u32::MAX) > shipped.limit.unwrap_or(u32::MAX), "a higher limit");
+        note(self.writes != shipped.writes, "other files may be written");
+        note(self.collect != shipped.collect, "reviews are collected otherwise");
+        note(self.approved() != shipped.approved(), "a person's approval leads elsewhere");
+        note(self.changed() != shipped.changed(), "a person's changes lead elsewhere");
+        let keeps = |own: &[String], all: &[String]| all.iter().all(|path| own.contains(path));
+        let is_set_aside = keeps(&self.outputs, &shipped.outputs) && self.report == shipped.report;
+        note(!is_set_aside, "outputs of an earlier round are not set aside");
+        for reviewer in &shipped.reviewer {
+            let own = self.reviewer.iter().find(|own| own.name == reviewer.name);
+            let is_called = own
+                .is_some_and(|own| reviewer.severity.iter().all(|severity| own.severity.contains(severity)));
+            note(!is_called, &format!("the reviewer `{}` is called less often", reviewer.name));
+        }
+        let mut from = 0;
+        for on in &shipped.on {
+            // In their order: a lane takes the first that it has all evidence for.
+            match self.on[from..].iter().position(|own| own.needs_as_much_as(on)) {
+                Some(at) => from += at + 1,
+                None => note(true, &format!("no transition to `{}` needs {}", on.to, on.needs.join(", "))),
+            }
+        }
+        for own in &self.on {
+            let known = own.to == "person" || shipped.on.iter().any(|on| own.needs_as_much_as(on));
+            note(!known, &format!("{} is enough for `{}`", own.needs.join(", "), own.to));
+        }
+        less
+    }
+}
+
+impl Transition {
+    /// Whether it leads to the same place and needs all of the evidence.
+    fn needs_as_much_as(&self, other: &Self) -> bool {
+        let has = |word: &str| self.needs.iter().any(|own| own == word);
+        let needs = |word: &String| has(word) || (word == "checks-or-none" && has("checks"));
+        self.to == other.to && other.needs.iter().all(needs)
+    }
+}
