@@ -177,7 +177,9 @@ fn agent_decides_nothing() {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
     }
     // The same ledger from another home, or without one.
-    for (name, home) in [("other-home", "HOME=$T/someone"), ("no-home", "env -u HOME")] {
+    for (name, home) in
+        [("other-home", "env -u CALLSHEET_RUN HOME=$T/someone"), ("no-home", "env -u CALLSHEET_RUN -u HOME")]
+    {
         for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
             agent += &format!(
                 "{home} $BIN -C $P --json --ledger $P/.callsheet/ledger.db {decision} 2> $T/err.{name}.{number}; \
