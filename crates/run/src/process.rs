@@ -1,7 +1,7 @@
 //! A process and everything that it starts, from its first byte of input to its last byte of output.
 //!
-//! What it prints is told by lines as they come, in records of a bounded size; what it prints beyond a limit is counted
-//! and left out, but for its end. Nothing of it is left when [`run_process`] returns.
+//! What it prints is told as it comes: as bytes, and by lines in records of a bounded size, of which those beyond a limit
+//! are counted and left out, but for the last ones. Nothing of it is left when [`run_process`] returns.
 
 mod output;
 
@@ -105,6 +105,11 @@ pub enum Event {
         goes_on: bool,
         /// It was not UTF-8, and what was not is replaced.
         replaced: bool,
+    },
+    /// Bytes as they were printed. None of them are left out.
+    Printed {
+        stream: Stream,
+        bytes: Vec<u8>,
     },
     /// So many bytes come here that are not told.
     LeftOut {
@@ -289,7 +294,7 @@ impl Running<'_> {
                     early.push((stream, bytes));
                 }
                 Ok(Message::Bytes(stream, bytes)) => {
-                    streams[stream as usize].take(&bytes, &mut head_left, tell);
+                    streams[stream as usize].take(bytes, &mut head_left, tell);
                 }
                 Ok(Message::Closed) => open -= 1,
                 Ok(Message::Silence) => {
@@ -300,7 +305,7 @@ impl Running<'_> {
                     self.pid = Some(pid);
                     tell(Event::Started { pid });
                     for (stream, bytes) in early.drain(..) {
-                        streams[stream as usize].take(&bytes, &mut head_left, tell);
+                        streams[stream as usize].take(bytes, &mut head_left, tell);
                     }
                 }
                 Ok(Message::News(News::Ended { code, signal })) => self.news = Some((code, signal)),
@@ -327,7 +332,7 @@ impl Running<'_> {
             Message::Bytes(stream, bytes) => Some((stream, bytes)),
             _ => None,
         })) {
-            streams[stream as usize].take(&bytes, &mut head_left, tell);
+            streams[stream as usize].take(bytes, &mut head_left, tell);
         }
         for mut stream in streams {
             stream.finish(tell);

@@ -22,6 +22,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{CheckSpec, Ended};
 use callsheet_core::receipt::{Receipt, Told, Watch};
 use callsheet_core::record::{Account, Exit, Id, Launch, Run};
+use callsheet_core::reply::StreamReader;
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
@@ -34,6 +35,7 @@ use crate::app::App;
 use crate::commands::compose::Finished;
 use crate::ledger::{FILE, failure};
 use crate::secrets;
+use crate::spool::TextSpool;
 use crate::state::{Desk, name_of, private_folder, state_dir, write_private};
 
 pub(crate) use finish::recover;
@@ -240,6 +242,7 @@ impl Ready {
         }
         let told = told_by(self.acts(), self.prompt());
         let mut watch = Watch::new(&self.agent, &told);
+        let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::maker(desk.dir()));
         let with = Performing {
             guard: own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?,
             limits: self.limits,
@@ -258,13 +261,15 @@ impl Ready {
                         if stream == Stream::Stdout { watch.output(&text, goes_on) } else { Vec::new() };
                     progress.saw(&text, &watch.told);
                     for receipt in proven {
-                        notes.send(Note::Proven(receipt, evidence(&text)));
+                        notes.send(Note::Proven(receipt, text.clone()));
                     }
                     notes.send(Note::Text { stream, text, goes_on });
                     if most.is_some_and(|most| watch.told.cost_usd.is_some_and(|cost| cost > most)) {
                         stopper.cost();
                     }
                 }
+                Event::Printed { stream: Stream::Stdout, bytes } => stdout.take(&bytes),
+                Event::Printed { stream: Stream::Stderr, .. } => {}
                 Event::LeftOut { stream, bytes } => notes.send(Note::LeftOut { stream, bytes }),
             })
         });
@@ -288,7 +293,7 @@ impl Ready {
             _ => false,
         };
         let told = watch.told.clone();
-        let (mut ledger, output) = notes.finish()?;
+        let mut ledger = notes.finish()?;
         if !typed {
             let exit = exit(performed, stopper, told);
             // What was written for the agent is in the ledger too.
@@ -298,9 +303,9 @@ impl Ready {
                     app,
                     &mut ledger,
                     &id,
-                    &self.agent,
                     exit,
-                    output,
+                    stdout.finish(),
+                    self.prompt(),
                     self.before.as_ref(),
                     stopper,
                     &mut clean.redactor(),
@@ -342,11 +347,6 @@ fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Sto
         }
         Err(error) => Exit { why: Some(error.to_string()), ..none },
     }
-}
-
-/// What of a line is kept as evidence.
-fn evidence(line: &str) -> String {
-    line[..line.floor_char_boundary(2000)].to_owned()
 }
 
 fn no_agent() -> Diag {

@@ -11,6 +11,7 @@ mod bombs;
 mod corpus;
 mod determinism;
 mod measure;
+mod output;
 mod paths;
 mod requests;
 mod swap;

@@ -15,7 +15,7 @@ mod scan;
 mod seal;
 
 pub use gate::{Found, Gate, Gated, Mode, Passed};
-pub use redact::Redactor;
+pub use redact::{PLACEHOLDER, Redactor};
 pub use rules::{RuleFile, Rules, read_rules};
 pub use scan::Hit;
 pub use seal::{Keyed, is_secret, needs, seal, unseal};
