@@ -1,4 +1,4 @@
-//! Markers: a reply of 100 MB, against a bare scan for `<` and against a regex for each tag.
+//! Markers: a reply of 60 MB, against a bare scan for `<` and against a regex for each tag.
 
 use callsheet_core::agent::OutputFormat;
 use callsheet_core::contract::{Choice, Contract};
@@ -8,7 +8,8 @@ use regex::bytes::Regex;
 use crate::measure::{contender, race};
 use crate::report::{Report, Row, Taken};
 
-const SIZE: usize = 100_000_000;
+/// Below the 64 MiB that are judged.
+const SIZE: usize = 60_000_000;
 
 fn contract() -> Contract {
     let choice = |name: &str| Choice { name: name.into(), when: String::new() };
@@ -74,7 +75,7 @@ pub(crate) fn report(report: &mut Report, rounds: usize) {
             contender("regex anywhere", || all(&anywhere, &reply)),
         ];
         let times = race(&mut contenders, rounds.min(7));
-        let row = Row::new(&format!("read a reply of 100 MB, tags {name}"))
+        let row = Row::new(&format!("read a reply of 60 MB, tags {name}"))
             .faster("a regex per tag", Some(times[2] / times[1]), 10.0)
             .at_most("a memchr scan", times[1] / times[0], 3.0);
         let taken = contenders.iter().zip(&times).map(|(contender, time)| Taken {

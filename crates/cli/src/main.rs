@@ -20,6 +20,7 @@ mod record;
 mod secrets;
 mod session;
 mod span;
+mod spool;
 mod state;
 mod tasks;
 mod tokens;

@@ -1,7 +1,7 @@
 //! The one file that prints. Standard output is data, standard error is talk.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError};
 use std::thread::{self, ScopedJoinHandle};
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, Severity, is_invisible};
 use callsheet_core::secrets::{Rules, mask_address_in, mask_addresses};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{Color, Global};
@@ -174,6 +175,13 @@ impl Print {
         Ok(0)
     }
 
+    /// The same for what is too much to be held as text.
+    pub(crate) fn long_value(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
+        let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
+        output(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
+    }
+
     /// A JSON value as one line of a stream; whether somebody still reads.
     pub(crate) fn stream(&self, value: &Value) -> Result<bool, Failure> {
         match message(without_invisible(value.to_string()).as_bytes()) {
@@ -298,6 +306,28 @@ fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
 
 fn painted(paint: Paint, text: &str) -> String {
     format!("\x1b[{}m{text}\x1b[0m", paint.code())
+}
+
+/// Writes JSON [without invisible characters](without_invisible). Each write is UTF-8, as `serde_json` writes it.
+struct VisibleWriter<W>(W);
+
+impl<W: Write> Write for VisibleWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
+            return self.0.write_all(bytes).map(|()| bytes.len());
+        }
+        let mut json = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+        while !json.is_empty() {
+            let (piece, rest) = json.split_at(json.floor_char_boundary(64 << 10));
+            self.0.write_all(without_invisible(piece.to_owned()).as_bytes())?;
+            json = rest;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// JSON on a terminal is read by people too: what they cannot see is escaped as JSON allows, so that a program

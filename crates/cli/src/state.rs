@@ -87,6 +87,11 @@ impl Desk {
         Self { dir: state.join("runs").join(run.as_str()) }
     }
 
+    /// Where files of the run alone are kept.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Sits down: for as long as the answer lives, the run is driven by this process. `None` where another one sits
     /// there.
     pub(crate) fn sit(&self) -> Result<Option<File>, Failure> {

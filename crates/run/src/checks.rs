@@ -43,7 +43,7 @@ pub fn run_check(
                 output.push_str(if *goes_on { "" } else { "\n" });
             }
             Event::LeftOut { bytes, .. } => output.push_str(&format!("[{bytes} bytes left out]\n")),
-            Event::Started { .. } | Event::Submitted(_) => {}
+            Event::Started { .. } | Event::Submitted(_) | Event::Printed { .. } => {}
         }
         tell(&event);
     });

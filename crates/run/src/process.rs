@@ -1,7 +1,7 @@
 //! A process and everything that it starts, from its first byte of input to its last byte of output.
 //!
-//! What it prints is told by lines as they come, in records of a bounded size; what it prints beyond a limit is counted
-//! and left out, but for its end. Nothing of it is left when [`run_process`] returns.
+//! What it prints is told as it comes: as bytes, and by lines in records of a bounded size, of which those beyond a limit
+//! are counted and left out, but for the last ones. Nothing of it is left when [`run_process`] returns.
 
 mod output;
 
@@ -113,6 +113,11 @@ pub enum Event {
     },
     /// A submission of its was accepted.
     Submitted(AcceptedSubmission),
+    /// Bytes as they were printed. None of them are left out.
+    Printed {
+        stream: Stream,
+        bytes: Vec<u8>,
+    },
     /// So many bytes come here that are not told.
     LeftOut {
         stream: Stream,
@@ -298,7 +303,7 @@ impl Running<'_> {
                     early.push((stream, bytes));
                 }
                 Ok(Message::Bytes(stream, bytes)) => {
-                    streams[stream as usize].take(&bytes, &mut head_left, tell);
+                    streams[stream as usize].take(bytes, &mut head_left, tell);
                 }
                 Ok(Message::Closed) => open -= 1,
                 Ok(Message::Silence) => {
@@ -309,7 +314,7 @@ impl Running<'_> {
                     self.pid = Some(pid);
                     tell(Event::Started { pid });
                     for (stream, bytes) in early.drain(..) {
-                        streams[stream as usize].take(&bytes, &mut head_left, tell);
+                        streams[stream as usize].take(bytes, &mut head_left, tell);
                     }
                 }
                 Ok(Message::News(News::Submitted(accepted))) => tell(Event::Submitted(accepted)),
@@ -337,7 +342,7 @@ impl Running<'_> {
             Message::Bytes(stream, bytes) => Some((stream, bytes)),
             _ => None,
         })) {
-            streams[stream as usize].take(&bytes, &mut head_left, tell);
+            streams[stream as usize].take(bytes, &mut head_left, tell);
         }
         for mut stream in streams {
             stream.finish(tell);

@@ -1,6 +1,6 @@
 //! Reading: lists of runs, records, and the log of a run.
 
-use callsheet_core::record::{Account, Digest, Event, Id, Link, Run, Stream, text_of};
+use callsheet_core::record::{Account, Digest, Event, Id, Link, Output, Run, Stream, text_of};
 
 use crate::db::Db;
 use crate::error::Error;
@@ -224,6 +224,36 @@ impl Ledger {
         let skip = tail.map_or(0, |tail| log.lines.len().saturating_sub(tail));
         log.lines.drain(..skip);
         Ok(log)
+    }
+
+    /// Hands over what a run printed on a stream, record by record; `None` for one that was removed.
+    pub fn each_output(
+        &mut self,
+        run: &Id,
+        stream: Stream,
+        take: &mut dyn FnMut(Option<Output>),
+    ) -> Result<(), Error> {
+        const AT_ONCE: i64 = 64;
+        let mut seq = 0;
+        loop {
+            let rows = self.db.query(
+                "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+                 WHERE run = $1 AND kind = 'output' AND seq > $2 ORDER BY seq LIMIT $3",
+                &[Param::Text(run.as_str()), Param::Int(seq), Param::Int(AT_ONCE)],
+            )?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in rows {
+                let record = record(row)?;
+                seq = record.seq as i64;
+                match record.event()? {
+                    Some(Event::Output(output)) if output.stream == stream => take(Some(output)),
+                    Some(_) => {}
+                    None => take(None),
+                }
+            }
+        }
     }
 
     /// Lets `work` ask for blobs; what is wrong with one is told instead of what `work` makes of it.

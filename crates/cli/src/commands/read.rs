@@ -1,11 +1,12 @@
 //! `callsheet read`: what an agent's reply on standard input comes to.
 
-use std::io::{IsTerminal, Read};
+use std::borrow::Cow;
+use std::io::{ErrorKind, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use callsheet_core::agent::OutputFormat;
-use callsheet_core::diag::{Code, Diag, Failure, visible};
-use callsheet_core::reply::{Asked, Problem, Reply, read};
+use callsheet_core::diag::{Failure, visible};
+use callsheet_core::reply::{Asked, Problem, Reply, StreamReader, StreamText, read_text};
 use callsheet_core::{Library, SourceError, Text, find_agent, find_contract};
 use callsheet_run::read_file;
 use clap::ArgGroup;
@@ -15,13 +16,16 @@ use crate::commands::read_submission::read_submission;
 use crate::failure::{FINDING, Outcome, usage};
 use crate::inputs::{not_found, unreadable};
 use crate::print::{Paint, Print};
+use crate::spool::TextSpool;
 
 const EXAMPLES: &str = "Examples:
   claude -p < prompt.md | callsheet read -p review --prompt prompt.md
   codex exec --json - < prompt.md | callsheet read -p implement --agent codex --tasks 1.1,1.2 --json";
 
-/// Far above what any agent says in one run.
-const MOST_BYTES: u64 = 512 * 1024 * 1024;
+/// Well above any prompt.
+const MOST_PROMPT: u64 = 512 << 20;
+/// Well above what any agent prints in one run; what never ends is refused here.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// Read an agent's reply from standard input: its verdict, or how its tasks ended
 ///
@@ -80,13 +84,11 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             .into());
     }
     let prompt = args.prompt.as_ref().map(|file| prompt(app, file)).transpose()?;
-    let output = reply(app.print)?;
-    let reply =
-        read(&Asked { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() }, &output, format);
+    let StreamText { text, doubts } = stdin_text(app.print, format)?;
+    let asked = Asked { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() };
+    let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     if app.print.json {
-        let value = serde_json::to_value(&reply)
-            .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
-        app.print.value(&value)?;
+        app.print.long_value(&reply)?;
     } else {
         app.print.data(page(app.print, &reply).as_bytes())?;
     }
@@ -99,26 +101,37 @@ fn prompt(app: &App<'_>, file: &str) -> Result<Text, Failure> {
         return Err(usage(message).into());
     }
     let path = app.here.join(file);
-    match read_file(&path, MOST_BYTES) {
+    match read_file(&path, MOST_PROMPT) {
         Ok(Some(text)) => Ok(text),
         Ok(None) => Err(not_found(file, &path)),
         Err(error) => Err(unreadable(file, &error)),
     }
 }
 
-fn reply(print: &Print) -> Result<Vec<u8>, Failure> {
+/// The text of the agent whose output is on standard input.
+fn stdin_text(print: &Print, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Failure> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         print.say("the reply is read from standard input");
     }
-    let mut bytes = Vec::new();
-    let read = stdin.lock().take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unreadable("standard input", &SourceError::Unreadable(error.to_string())))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let error = SourceError::TooLarge { size: bytes.len() as u64, limit: MOST_BYTES };
-        return Err(unreadable("standard input", &error));
+    let mut reader = StreamReader::new(format, &mut TextSpool::maker(&std::env::temp_dir()));
+    let (mut stdin, mut buffer, mut size) = (stdin.lock(), vec![0; 64 << 10], 0);
+    loop {
+        match stdin.read(&mut buffer) {
+            Ok(0) => return Ok(reader.finish()),
+            Ok(read) => {
+                size += read as u64;
+                reader.take(&buffer[..read]);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(unreadable("standard input", &SourceError::Unreadable(error.to_string())));
+            }
+        }
+        if size > MOST_BYTES {
+            return Err(unreadable("standard input", &SourceError::TooLarge { size, limit: MOST_BYTES }));
+        }
     }
-    Ok(bytes)
 }
 
 fn page(print: &Print, reply: &Reply<'_>) -> String {

@@ -1,22 +1,29 @@
 //! After an agent: how it ended, what it says, what really changed, and what the checks say. Also for runs whose
 //! callsheet died.
 
-use callsheet_core::agent::{Agent, By};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use callsheet_core::agent::{By, OutputFormat};
 use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
 use callsheet_core::record::{Account, Event, Exit, Id, Launch, Observed, Replied, Stream};
-use callsheet_core::reply::{Asked, read};
-use callsheet_core::secrets::Redactor;
+use callsheet_core::reply::{
+    Asked, Problem, Reply, ReplyText, Status, StreamDoubts, StreamReader, StreamText, read_text,
+};
+use callsheet_core::secrets::{PLACEHOLDER, Redactor};
 use callsheet_core::{Library, find_agent, find_contract};
 use callsheet_run::{Before, Stop, own_program, run_check};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
+use super::notes::MOST_LINE;
 use super::terminal::close_server;
 use super::{Progress, Stopper, pane_lives, remove_files};
 use crate::app::App;
 use crate::ledger::failure;
+use crate::spool::TextSpool;
 use crate::state::Desk;
 
 /// Records the end of a run, what the agent says of it, and what is found. Answers with the whole account: once the last of
@@ -26,9 +33,9 @@ pub(super) fn finish(
     app: &App<'_>,
     ledger: &mut Ledger,
     run: &Id,
-    agent: &Agent,
     exit: Exit,
-    output: String,
+    stdout: StreamText<Vec<u8>>,
+    prompt: &str,
     before: Option<&Before>,
     stopper: &Stopper,
     redactor: &mut Redactor<'_>,
@@ -38,7 +45,7 @@ pub(super) fn finish(
     append(&Event::Exit(exit.clone()))?;
     let account = ledger.account(run).map_err(failure)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
-    reply(app, ledger, &account, &launch, agent, &output)?;
+    reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let worktree = before.map(|before| before.observe(&launch.scope));
     let mut checks = if exit.ended == Ended::Unstarted {
         pending(&launch.checks, "nothing was started")
@@ -94,14 +101,18 @@ fn checks(launch: &Launch, stop: &Stop, progress: &Progress) -> Vec<CheckRun> {
 /// So much of a reply's text is kept with it, its end; all that was printed is in the ledger as output.
 const MOST_REPLY: usize = 1 << 20;
 
-/// Claims, kept beside the facts.
+/// Longer than any secret.
+const MOST_SECRET: usize = 64 << 10;
+
+/// Claims, kept beside the facts. The text is judged as it is; what is kept of it has no secrets.
 fn reply(
     app: &App<'_>,
     ledger: &mut Ledger,
     account: &Account,
     launch: &Launch,
-    agent: &Agent,
-    output: &str,
+    stdout: StreamText<Vec<u8>>,
+    prompt: Option<&str>,
+    redactor: Option<&mut Redactor<'_>>,
 ) -> Result<(), Failure> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
@@ -115,23 +126,110 @@ fn reply(
         },
         None => Contract::default(),
     };
-    let prompt = ledger.prompt(&account.run.id).ok();
-    let asked = Asked { contract: &contract, tasks: &launch.tasks, prompt: prompt.as_deref() };
-    let reply = read(&asked, output.as_bytes(), agent.output.format);
+    let asked = Asked { contract: &contract, tasks: &launch.tasks, prompt };
+    let StreamText { text, doubts } = stdout;
+    let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
-    let mut value =
-        serde_json::to_value(&reply).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
-    if let Value::String(text) = &mut value["text"]
-        && text.len() > MOST_REPLY
-    {
-        *text = text.split_off(text.ceil_char_boundary(text.len() - MOST_REPLY));
-        value["text_cut"] = json!(true);
-    }
+    let mut value = kept(reply, &launch.tasks, redactor)
+        .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
     if !account.submitted.is_empty() {
         value["submitted"] = json!(account.submitted);
     }
     let event = Event::Replied(Replied { verdict, reply: value });
     ledger.append(Some(&account.run.id), None, &event).map(drop).map_err(failure)
+}
+
+/// A reply as it is kept: without secrets, and with the end of its text alone. Its verdict, its outcome and the status of
+/// the tasks that were asked for stay as they are, whatever a rule for secrets finds in them.
+fn kept(
+    reply: Reply<'_>,
+    asked: &[String],
+    mut redactor: Option<&mut Redactor<'_>>,
+) -> Result<Value, serde_json::Error> {
+    let Reply { verdict, outcome, tasks, text, problems } = reply;
+    let (text, is_cut) = kept_text(&text, redactor.as_deref_mut());
+    let mut clean = |text: String| match redactor.as_deref_mut() {
+        Some(redactor) => redactor.text(&text).into_owned(),
+        None => text,
+    };
+    let task = |(id, status): (String, Status)| (if asked.contains(&id) { id } else { clean(id) }, status);
+    let tasks: BTreeMap<String, Status> = tasks.into_iter().map(task).collect();
+    let problem = |problem: Problem| Problem { message: clean(problem.message), ..problem };
+    let problems: Vec<Problem> = problems.into_iter().map(problem).collect();
+    let mut value = json!({
+        "verdict": serde_json::to_value(verdict)?,
+        "outcome": serde_json::to_value(outcome)?,
+        "tasks": serde_json::to_value(tasks)?,
+        "text": text,
+        "problems": serde_json::to_value(problems)?,
+    });
+    if is_cut {
+        value["text_cut"] = json!(true);
+    }
+    Ok(value)
+}
+
+/// The end of a reply's text without its secrets, and whether there is more of it.
+fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut Redactor<'_>>) -> (String, bool) {
+    let whole: usize = text.pieces().map(|piece| piece.len()).sum();
+    let Some(redactor) = redactor else { return end_of(text.to_string(), MOST_REPLY) };
+    // What is found in the text before is hidden at its end too. The window is far longer than what is kept, so that no
+    // secret that begins before it is kept in part.
+    let mut head_left = whole.saturating_sub(MOST_LINE);
+    let (mut window, mut is_cut) = (String::new(), head_left > 0);
+    for piece in text.pieces() {
+        let mut rest = &*piece;
+        while !rest.is_empty() {
+            let room = if head_left > 0 { MOST_LINE.min(head_left) } else { MOST_LINE } - window.len();
+            let (part, after) = rest.split_at(rest.ceil_char_boundary(room.min(rest.len())));
+            window.push_str(part);
+            rest = after;
+            if head_left > 0 && window.len() >= MOST_LINE.min(head_left) {
+                redactor.text(&window);
+                head_left = head_left.saturating_sub(window.len());
+                window.clear();
+            }
+        }
+    }
+    let clean = redactor.text(&window).into_owned();
+    let clean = if is_cut {
+        clean[clean.ceil_char_boundary(MOST_SECRET.min(clean.len()))..].to_owned()
+    } else {
+        clean
+    };
+    let (kept, is_more_cut) = end_of(clean, MOST_REPLY);
+    is_cut |= is_more_cut;
+    (kept, is_cut)
+}
+
+/// The last bytes of a text, and whether there are more.
+fn end_of(mut text: String, most: usize) -> (String, bool) {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(most));
+    text.drain(..start);
+    (text, start > 0)
+}
+
+/// What the ledger has of a run's output. Records that are cut or without their secrets are not what the agent said, so
+/// that nothing good in them is believed.
+fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Failure> {
+    let mut reader = StreamReader::new(format, &mut TextSpool::maker(Desk::of(run)?.dir()));
+    let mut missing = None;
+    ledger
+        .each_output(run, Stream::Stdout, &mut |output| match output {
+            Some(output) => {
+                reader.take(output.text.as_bytes());
+                if output.cut {
+                    missing = Some("the ledger has part of the output alone");
+                } else if output.text.contains(PLACEHOLDER) {
+                    missing.get_or_insert("the ledger has the output without its secrets");
+                }
+            }
+            None => missing = Some("output was removed from the ledger"),
+        })
+        .map_err(failure)?;
+    let StreamText { text, doubts } = reader.finish();
+    let doubts = missing.map(StreamDoubts::missing).unwrap_or_default().and(doubts);
+    Ok(StreamText { text, doubts })
 }
 
 /// Completes the records of a run whose callsheet died: nobody saw how it ended, nobody ran its checks, and what changed
@@ -164,9 +262,9 @@ pub(crate) fn recover(
         ledger.append(Some(run), None, &Event::Exit(exit)).map_err(failure)?;
     }
     if known.replied.is_none() {
-        let said = ledger.log(run, Stream::Stdout, 0, None).map_err(failure)?;
-        let output: String = said.lines.iter().map(|line| format!("{}\n", line.data)).collect();
-        reply(app, ledger, &known, &launch, &agent, &output)?;
+        let stdout = recorded(ledger, run, agent.output.format)?;
+        let prompt = ledger.prompt(run).ok();
+        reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), None)?;
     }
     let worktree = desk.before().map(|before| before.observe(&launch.scope));
     let checks = pending(&launch.checks, why);

@@ -22,6 +22,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{CheckSpec, Ended};
 use callsheet_core::receipt::{Receipt, Told, Watch};
 use callsheet_core::record::{Account, Exit, Id, Launch, Run, SubmissionRecord};
+use callsheet_core::reply::StreamReader;
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
@@ -39,6 +40,7 @@ use crate::ledger::failure;
 use crate::print::Print;
 use crate::secrets;
 use crate::session::{failed as unwritten, open};
+use crate::spool::TextSpool;
 use crate::state::{Desk, failed, name_of, private_folder, state_dir};
 
 pub(crate) use finish::recover;
@@ -272,6 +274,7 @@ impl Ready {
         }
         let told = told_by(self.acts(), self.prompt());
         let mut watch = Watch::new(&self.agent, &told);
+        let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::maker(desk.dir()));
         let with = Performing {
             place: self.place.clone(),
             guard: own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?,
@@ -304,7 +307,7 @@ impl Ready {
                         if stream == Stream::Stdout { watch.output(&text, goes_on) } else { Vec::new() };
                     progress.saw(&text, &watch.told);
                     for receipt in proven {
-                        notes.send(Note::Proven(receipt, evidence(&text)));
+                        notes.send(Note::Proven(receipt, text.clone()));
                     }
                     notes.send(Note::Text { stream, text, goes_on });
                     if most.is_some_and(|most| watch.told.cost_usd.is_some_and(|cost| cost > most)) {
@@ -312,6 +315,8 @@ impl Ready {
                     }
                 }
                 Event::Submitted(accepted) => submitted.push(accepted),
+                Event::Printed { stream: Stream::Stdout, bytes } => stdout.take(&bytes),
+                Event::Printed { stream: Stream::Stderr, .. } => {}
                 Event::LeftOut { stream, bytes } => notes.send(Note::LeftOut { stream, bytes }),
             })
         });
@@ -335,7 +340,7 @@ impl Ready {
             _ => false,
         };
         let told = watch.told.clone();
-        let (mut ledger, output) = notes.finish()?;
+        let mut ledger = notes.finish()?;
         for accepted in submitted {
             ledger.append(Some(&id), None, &submission_event(accepted)).map_err(failure)?;
         }
@@ -347,9 +352,9 @@ impl Ready {
                     app,
                     &mut ledger,
                     &id,
-                    &self.agent,
                     exit,
-                    output,
+                    stdout.finish(),
+                    self.prompt(),
                     self.before.as_ref(),
                     stopper,
                     &mut clean.redactor(),
@@ -419,11 +424,6 @@ fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Sto
         }
         Err(error) => Exit { why: Some(error.to_string()), ..none },
     }
-}
-
-/// What of a line is kept as evidence.
-fn evidence(line: &str) -> String {
-    line[..line.floor_char_boundary(2000)].to_owned()
 }
 
 fn no_agent() -> Diag {

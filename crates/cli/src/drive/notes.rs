@@ -55,8 +55,11 @@ pub(super) struct Notes {
 /// Who watches sees a line so soon.
 const SOON: Duration = Duration::from_millis(100);
 
+/// So much of a line is kept as evidence.
+const MOST_EVIDENCE: usize = 2000;
+
 /// A line is looked at for secrets as a whole, up to here.
-const MOST_LINE: usize = 4 << 20;
+pub(super) const MOST_LINE: usize = 4 << 20;
 
 impl Notes {
     pub(super) fn start(mut ledger: Ledger, run: &Id, clean: Clean, stop: Stop) -> Self {
@@ -82,15 +85,15 @@ impl Notes {
         self.proven.lock().is_ok_and(|proven| proven.contains(&receipt))
     }
 
-    /// Everything is written: the ledger, and what the agent said on its standard output.
-    pub(super) fn finish(mut self) -> Result<(Ledger, String), Failure> {
+    /// Everything is written.
+    pub(super) fn finish(mut self) -> Result<Ledger, Failure> {
         drop(self.send.take());
         let joined = self.writer.take().and_then(|writer| writer.join().ok());
         let (ledger, writer) =
             joined.ok_or_else(|| Diag::error(Code::LedgerFailed, "records could not be written"))?;
         match writer.failed {
             Some(error) => Err(failure(error)),
-            None => Ok((ledger, writer.said)),
+            None => Ok(ledger),
         }
     }
 }
@@ -100,14 +103,14 @@ struct Writer {
     stop: Stop,
     /// The line of each stream that is not complete.
     lines: [String; 2],
+    /// The rest of a line that is too long is not kept.
+    skipping: [bool; 2],
     /// How many lines each stream has.
     counts: [u64; 2],
     /// What is about to be written, in order.
     pending: Vec<(Stream, String)>,
     pending_bytes: usize,
     since: Option<Instant>,
-    /// Standard output, without its secrets.
-    said: String,
     failed: Option<Error>,
 }
 
@@ -121,7 +124,7 @@ impl Writer {
             pending: Vec::new(),
             pending_bytes: 0,
             since: None,
-            said: String::new(),
+            skipping: [false; 2],
             failed: None,
         }
     }
@@ -133,16 +136,15 @@ impl Writer {
             match notes.recv_timeout(wait) {
                 Ok(Note::Proven(receipt, evidence)) => {
                     self.flush(ledger);
-                    let evidence = redactor.text(&evidence).into_owned().into();
+                    let clean = redactor.text(&evidence);
+                    let evidence = clean[..clean.floor_char_boundary(MOST_EVIDENCE)].into();
                     self.append(ledger, &Event::Delivered(Delivered { receipt, evidence }));
                 }
-                Ok(Note::Text { stream, text, goes_on }) => {
-                    self.lines[stream as usize].push_str(&text);
-                    if !goes_on || self.lines[stream as usize].len() >= MOST_LINE {
+                Ok(Note::Text { stream, text, goes_on }) => self.text(stream, &text, goes_on, redactor),
+                Ok(Note::LeftOut { stream, bytes }) => {
+                    if !self.lines[stream as usize].is_empty() {
                         self.line(stream, redactor);
                     }
-                }
-                Ok(Note::LeftOut { stream, bytes }) => {
                     self.flush(ledger);
                     self.left_out(ledger, stream, bytes);
                 }
@@ -162,13 +164,22 @@ impl Writer {
         self.flush(ledger);
     }
 
+    /// A line that is too long for the redactor is kept up to there. [`Output::records`] marks it as cut.
+    fn text(&mut self, stream: Stream, text: &str, goes_on: bool, redactor: &mut Redactor<'_>) {
+        let at = stream as usize;
+        if !self.skipping[at] {
+            self.lines[at].push_str(text);
+            self.skipping[at] = goes_on && self.lines[at].len() >= MOST_LINE;
+            if !goes_on || self.skipping[at] {
+                self.line(stream, redactor);
+            }
+        }
+        self.skipping[at] &= goes_on;
+    }
+
     fn line(&mut self, stream: Stream, redactor: &mut Redactor<'_>) {
         let line = std::mem::take(&mut self.lines[stream as usize]);
         let clean = redactor.line(&line);
-        if stream == Stream::Stdout {
-            self.said.push_str(&clean);
-            self.said.push('\n');
-        }
         self.pending_bytes += clean.len() + 1;
         self.since.get_or_insert_with(Instant::now);
         match self.pending.last_mut() {

@@ -73,7 +73,7 @@ fn t6_json_has_everything_that_was_read() {
 fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
     let world = World::new();
     let streams = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams");
-    for agent in ["claude", "codex", "gemini", "copilot"] {
+    for agent in ["claude", "codex", "gemini", "copilot", "opencode"] {
         let stream = std::fs::read(streams.join(agent).join("tool.jsonl")).unwrap();
         let named = world.run_with(&["read", "-p", "review", "--agent", agent], &stream);
         assert_eq!(named, said(0, "pass\n", ""), "{agent}");
@@ -91,7 +91,7 @@ fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
         wrong.err.lines().next(),
         Some(
             "error[agent/bad]: `output.format` is `xml`, not one of text, claude-stream-json, codex-jsonl, \
-             gemini-stream-json, copilot-jsonl"
+             gemini-stream-json, copilot-jsonl, opencode-json"
         )
     );
 }
@@ -187,11 +187,14 @@ fn nothing_of_a_reply_reaches_the_terminal_as_a_control() {
 }
 
 #[test]
-fn a_hundred_megabytes_on_one_line_are_read() {
+fn sixty_megabytes_on_one_line_are_read_and_a_hundred_are_too_many() {
     let world = World::new();
-    let mut reply = vec![b'x'; 100 * 1024 * 1024];
-    reply.extend_from_slice(b"\n<review>PASS</review>\n");
-    assert_eq!(world.run_with(&["read", "-p", "review"], &reply), said(0, "pass\n", ""));
+    let reply = |size: usize| [&vec![b'x'; size][..], b"\n\n<review>PASS</review>\n"].concat();
+    assert_eq!(world.run_with(&["read", "-p", "review"], &reply(60_000_000)), said(0, "pass\n", ""));
+    let too_long = "no_verdict\n\
+         problem[too_long]: the agent said more than 64 MiB, and only those are judged\n\
+         problem[no_verdict]: no verdict stands alone on a line\n";
+    assert_eq!(world.run_with(&["read", "-p", "review"], &reply(100_000_000)), said(1, too_long, ""));
 }
 
 #[test]

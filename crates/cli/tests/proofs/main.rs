@@ -15,6 +15,7 @@ mod determinism;
 mod ledgers;
 mod measure;
 mod passwords;
+mod output;
 mod paths;
 mod read_only;
 mod requests;

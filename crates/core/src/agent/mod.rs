@@ -187,6 +187,8 @@ pub enum OutputFormat {
     GeminiStreamJson,
     /// `copilot --output-format json`.
     CopilotJsonl,
+    /// `opencode run --format json`.
+    OpencodeJson,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -22,6 +22,7 @@ use memchr::memchr;
 use serde::{Serialize, Serializer};
 
 pub use problem::{Place, Problem, ProblemCode};
+pub use stream::{MOST_TEXT, StreamDoubts, StreamReader, StreamText, TextSink};
 
 use crate::agent::OutputFormat;
 use crate::contract::Contract;
@@ -149,7 +150,11 @@ impl ReplyText<'_> {
 
 impl fmt::Display for ReplyText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pieces().try_for_each(|piece| f.write_str(&piece))
+        let whole = self.ranges().flat_map(|range| self.whole[range].utf8_chunks());
+        whole.into_iter().try_for_each(|chunk| {
+            f.write_str(chunk.valid())?;
+            if chunk.invalid().is_empty() { Ok(()) } else { f.write_str("\u{FFFD}") }
+        })
     }
 }
 
@@ -161,8 +166,12 @@ impl Serialize for ReplyText<'_> {
 
 /// Reads what an agent printed in `format`.
 pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
-    let stream = stream::agent_text(output, format);
-    let whole = stream.text;
+    read_text(asked, stream::agent_text(output, format))
+}
+
+/// Reads the text of an agent that a [`StreamReader`] took out of its output.
+pub fn read_text<'o>(asked: &Asked<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
+    let StreamText { text: whole, doubts } = stream;
     let Scan { cuts, mut found, quoted, open, unopened, lines } = scan(&whole);
     let text = ReplyText { whole, cuts };
     let before = found.len();
@@ -172,10 +181,10 @@ pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Re
     let quoted = quoted + before - found.len();
 
     let mut problems = Problems::default();
-    problems.stream(&stream.failed, stream.noise);
+    problems.stream(&doubts);
     problems.left_open(&open, unopened);
     let said = Said::new(&text.whole, &found, &mut problems);
-    let anywhere = said.broken || stream.failed.is_some() || open.iter().any(|(open, _)| open.is_doubt());
+    let anywhere = said.broken || doubts.is_doubt() || open.iter().any(|(open, _)| open.is_doubt());
     let doubt = Doubt { anywhere, before: unopened, quoted };
     let Judged { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
     let problems = problems.finish(&text.whole, &lines);

@@ -8,6 +8,7 @@ use memchr::memrchr;
 use serde::{Serialize, Serializer};
 
 use super::scan::{Lines, Open};
+use super::stream::StreamDoubts;
 use crate::diag::{MOST, visible};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -76,7 +77,11 @@ problems! {
     UnclosedFence "unclosed_fence" "A code fence is not closed, so that nobody knows what is code.",
     UnclosedComment "unclosed_comment" "A comment is not closed: everything from there on is hidden.",
     StreamFailed "stream_failed" "The agent's own stream says that it failed.",
-    StreamMixed "stream_mixed" "Lines of the stream that are no events were not read.",
+    StreamMixed "stream_mixed" "Lines of the stream cannot be read as events.",
+    StreamIncomplete "stream_incomplete" "The stream has no beginning, no end, or more than its end.",
+    StreamConflict "stream_conflict" "The stream says two things.",
+    OutputIncomplete "output_incomplete" "Part of the output was not kept, so it cannot be judged.",
+    TooLong "too_long" "The agent said more than 64 MiB, and what is over is not judged.",
 }
 
 impl Open {
@@ -122,14 +127,26 @@ impl Problems {
         self.told.push((at, Problem { code, message: message(), place: None, more: 0 }));
     }
 
-    pub(super) fn stream(&mut self, failed: &Option<String>, noise: usize) {
-        if let Some(why) = failed {
+    pub(super) fn stream(&mut self, doubts: &StreamDoubts) {
+        if let Some(why) = &doubts.failed {
             let message = || format!("the agent's stream says that it failed: {}", shortened(why));
             self.add(ProblemCode::StreamFailed, None, message);
         }
-        if noise > 0 {
-            let message = || format!("lines of the stream that are no events and were not read: {noise}");
+        if let Some((count, line, why)) = doubts.mixed {
+            let message = || format!("lines of the stream that cannot be read: {count}; line {line}: {why}");
             self.add(ProblemCode::StreamMixed, None, message);
+        }
+        let limit =
+            doubts.is_too_long.then_some("the agent said more than 64 MiB, and only those are judged");
+        for (code, why) in [
+            (ProblemCode::StreamIncomplete, doubts.incomplete),
+            (ProblemCode::StreamConflict, doubts.conflict),
+            (ProblemCode::OutputIncomplete, doubts.missing),
+            (ProblemCode::TooLong, limit),
+        ] {
+            if let Some(why) = why {
+                self.add(code, None, || why.to_string());
+            }
         }
     }
 

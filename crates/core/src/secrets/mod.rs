@@ -17,7 +17,7 @@ mod seal;
 mod url;
 
 pub use gate::{Found, Gate, Gated, Mode, Passed};
-pub use redact::Redactor;
+pub use redact::{PLACEHOLDER, Redactor};
 pub use rules::{RuleFile, Rules, read_rules};
 pub use scan::Hit;
 pub use seal::{Keyed, is_secret, needs, seal, sealed_in, unseal};

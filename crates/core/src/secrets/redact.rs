@@ -31,6 +31,9 @@ pub(super) struct Known {
 /// A shorter text occurs by chance where it is no secret.
 const LEAST_KNOWN: usize = 8;
 
+/// How every text begins that is put in the place of a secret.
+pub const PLACEHOLDER: &str = "[secret:";
+
 impl<'r> Redactor<'r> {
     pub fn new(rules: &'r Rules) -> Self {
         Self { rules, known: BTreeMap::new(), given: 0, open: None }

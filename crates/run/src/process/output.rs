@@ -21,7 +21,12 @@ impl Collector {
         Self { stream, line: Vec::new(), tail: VecDeque::new(), tail_bytes: 0, most_tail_bytes, left_out: 0 }
     }
 
-    pub(super) fn take(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+    pub(super) fn take(&mut self, bytes: Vec<u8>, head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+        self.records(&bytes, head_left, tell);
+        tell(Event::Printed { stream: self.stream, bytes });
+    }
+
+    fn records(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
         while !bytes.is_empty() {
             let room = MAX_RECORD_BYTES - self.line.len();
             let end = bytes.iter().take(room + 1).position(|byte| *byte == b'\n');

@@ -166,7 +166,9 @@ fn run_job(script: &str) {
             told += text.len();
         }
         callsheet_run::Event::LeftOut { bytes, .. } => left_out += bytes,
-        callsheet_run::Event::Started { .. } | callsheet_run::Event::Submitted(_) => {}
+        callsheet_run::Event::Started { .. }
+        | callsheet_run::Event::Submitted(_)
+        | callsheet_run::Event::Printed { .. } => {}
     });
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak =

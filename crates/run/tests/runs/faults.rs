@@ -104,6 +104,8 @@ fn the_end_of_much_output_is_told_though_the_middle_is_not() {
             },
         ]
     );
+    let whole = format!("first\n{}\n{{\"type\":\"result\"}}\n", "x".repeat(200_000));
+    assert_eq!(ran.printed, whole.as_bytes());
 }
 
 #[test]

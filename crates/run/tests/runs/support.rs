@@ -15,7 +15,10 @@ pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_fake-agent");
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: Exit,
+    /// All but the bytes as they were printed.
     pub(crate) events: Vec<Event>,
+    /// The bytes of standard output as they were printed.
+    pub(crate) printed: Vec<u8>,
 }
 
 impl Ran {
@@ -56,9 +59,13 @@ pub(crate) fn job(words: &[&str]) -> Job {
 }
 
 pub(crate) fn run(job: &Job) -> Ran {
-    let mut events = Vec::new();
-    let exit = run_process(job, &mut |event| events.push(event)).unwrap();
-    Ran { exit, events }
+    let (mut events, mut printed) = (Vec::new(), Vec::new());
+    let exit = run_process(job, &mut |event| match event {
+        Event::Printed { stream: Stream::Stdout, bytes } => printed.extend(bytes),
+        Event::Printed { .. } => {}
+        event => events.push(event),
+    });
+    Ran { exit: exit.unwrap(), events, printed }
 }
 
 pub(crate) fn agent(words: &[&str]) -> Ran {

@@ -1,0 +1,346 @@
+//! What agents print, of any kind and size: judged whole and as it is, the same by `read` and by `run`, kept without
+//! secrets, and within 256 MiB of memory.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::measure::{Measured, measured};
+use crate::world::{World, said};
+
+const MOST_MEMORY: u64 = 256 << 20;
+const PASS: &str = "<review>PASS</review>";
+const MAJOR: &str = "<review>MAJOR_ISSUES</review>";
+
+/// A program of this name that prints a file.
+fn agent(world: &World, name: &str, file: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = world.put(&format!("bin/{name}"), format!("#!/bin/sh\nexec cat '{}'\n", file.display()));
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn command(world: &World) -> Command {
+    let mut command = world.command();
+    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("XDG_STATE_HOME", world.at("state"));
+    command
+}
+
+/// The outcome, according to `callsheet read`.
+fn by_read(world: &World, agent: &str, file: &Path) -> Value {
+    let mut shell = Command::new("sh");
+    let script = "exec \"$0\" --json read -p review -a \"$1\" < \"$2\"";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet"), agent]).arg(file);
+    shell.current_dir(&world.project).env_clear().env("HOME", world.at("home"));
+    let said = said(shell.env("PATH", std::env::var("PATH").unwrap()));
+    serde_json::from_slice(&said.out).unwrap_or_else(|error| unreachable!("{error}: {}", said.err()))
+}
+
+/// The reply, according to `callsheet run`.
+fn by_run(world: &World, name: &str, file: &Path) -> Value {
+    let mut run = command(world);
+    run.args(["--json", "-q", "run", "-p", "review", "--missing", "empty"]);
+    let said = match name {
+        "base" => said(run.args(["look", "--", "cat"]).arg(file)),
+        name => {
+            agent(world, name, file);
+            said(run.args(["-a", name, "look"]))
+        }
+    };
+    let result: Value =
+        serde_json::from_slice(&said.out).unwrap_or_else(|error| unreachable!("{error}: {}", said.err()));
+    result["reply"].clone()
+}
+
+fn codes(reply: &Value) -> Vec<&str> {
+    reply["problems"].as_array().unwrap().iter().map(|problem| problem["code"].as_str().unwrap()).collect()
+}
+
+fn claude(texts: &[&str]) -> String {
+    let mut out = json!({"type":"system","subtype":"init"}).to_string() + "\n";
+    for (number, text) in texts.iter().enumerate() {
+        let message = json!({"id":format!("m{number}"),"content":[{"type":"text","text":text}]});
+        out += &(json!({"type":"assistant","message":message}).to_string() + "\n");
+        let result = json!({"role":"user","content":[{"type":"tool_result","content":"y".repeat(100)}]});
+        out += &(json!({"type":"user","message":result}).to_string() + "\n");
+    }
+    out + &json!({"type":"result","subtype":"success","is_error":false,"result":texts.last().unwrap()})
+        .to_string()
+        + "\n"
+}
+
+#[test]
+fn read_and_run_agree_on_the_same_bytes() {
+    let rounds = if crate::long() { 1_000 } else { 12 };
+    let world = World::new();
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |end: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % end as u64).unwrap()
+    };
+    let long = "x".repeat(70_000);
+    let pieces: [&[u8]; 16] = [
+        PASS.as_bytes(),
+        MAJOR.as_bytes(),
+        b"\n",
+        b"\n\n",
+        b"\r\n",
+        b"\r",
+        b"\0",
+        b"\xFF\xFE",
+        b"\xC3",
+        b"I cannot say ",
+        b"```\n",
+        b"<thought>",
+        b"</thought>\n",
+        long.as_bytes(),
+        b"{\"type\":\"system\",\"subtype\":\"init\"}\n",
+        b"{\"type\":\"result\",\"is_error\":false,\"result\":\"<review>PASS</review>\"}\n",
+    ];
+    let mut outcomes = std::collections::BTreeSet::new();
+    for round in 0..rounds {
+        let mut output = Vec::new();
+        if round % 3 == 0 {
+            output.extend(claude(&["First.", PASS]).bytes());
+            let at = below(output.len());
+            match below(3) {
+                0 => output[at] = b"{}\"\\\n\0"[below(6)],
+                1 => output.truncate(at),
+                _ => {}
+            }
+        } else {
+            (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())]));
+        }
+        let file = world.put("output", &output);
+        for agent in ["base", "claude"] {
+            let (read, run) = (by_read(&world, agent, &file), by_run(&world, agent, &file));
+            let both =
+                [&read, &run].map(|reply| (reply["outcome"].clone(), reply["verdict"].clone(), codes(reply)));
+            assert_eq!(both[0], both[1], "{agent}: {}", String::from_utf8_lossy(&output));
+            outcomes.insert(read["outcome"].to_string());
+        }
+    }
+    assert!(outcomes.contains("\"pass\"") && outcomes.len() >= 3, "{outcomes:?}");
+}
+
+/// Neither the middle of much output nor the cut of a long line makes a line of its own.
+#[test]
+fn no_cut_and_no_gap_makes_a_line() {
+    let world = World::new();
+    let filler = "xxxxxxx\n".repeat(66_000_000 / 8);
+    let cut = format!("I cannot say {}{PASS}\n", "x".repeat((4 << 20) - 13));
+    let middle = format!("{filler}{MAJOR}\n{}{PASS}\n", "x\n".repeat(1_500_000));
+    for (name, output, outcome, problem) in [
+        ("a long line", cut, "no_verdict", "inline_marker"),
+        ("the middle of much", middle, "no_verdict", "too_long"),
+    ] {
+        let file = world.put("output", output);
+        for reply in [by_read(&world, "base", &file), by_run(&world, "base", &file)] {
+            assert_eq!(reply["outcome"], outcome, "{name}");
+            assert!(codes(&reply).contains(&problem), "{name}: {:?}", codes(&reply));
+        }
+    }
+    // In a stream only the agent's text counts, so that what is said in the middle is judged.
+    let tool = json!({"role":"user","content":[{"type":"tool_result","content":"y".repeat(1 << 20)}]});
+    let tool = json!({"type":"user","message":tool}).to_string() + "\n";
+    let [before, after] = [MAJOR, "Good."].map(|text| {
+        claude(&[text, PASS]).replacen("{\"type\":\"user\"", &(tool.repeat(35) + "{\"type\":\"user\""), 2)
+    });
+    for (stream, outcome) in [(before, "major_issues"), (after, "pass")] {
+        let file = world.put("output", stream);
+        for reply in [by_read(&world, "claude", &file), by_run(&world, "claude", &file)] {
+            assert_eq!(reply["outcome"], outcome, "{:?}", codes(&reply));
+        }
+    }
+}
+
+/// A project's rules for secrets say what is not kept. They say nothing about a verdict.
+#[test]
+fn rules_for_secrets_change_no_verdict_and_hide_what_is_kept() {
+    let world = World::new();
+    let rule = |id: &str, literal: &str, pattern: &str| {
+        format!(
+            "[[rule]]\nid = \"{id}\"\ndescription = \"x\"\nliterals = [\"{literal}\"]\ninside = true\npattern = '{pattern}'\n"
+        )
+    };
+    let rules = [
+        rule("a", "review>M", "review>MAJOR_ISSUES</review"),
+        rule("b", "thought>", "thought>"),
+        rule("c", "PASS", "PASS"),
+        rule("d", "hunter2", "hunter2[0-9]{6}"),
+    ];
+    world.write(".callsheet/secrets/x.toml", rules.concat());
+    let reply =
+        format!("<thought>\nShall I say\n{PASS}\n? No.\n</thought>\n\nIt has a hole: hunter2123456.\n\n");
+    let bad = world.put("bad", format!("{reply}{MAJOR}\n"));
+    let good = world.put("good", format!("{reply}{PASS}\n\nI said <review>hunter2123456</review> once.\n"));
+    let stream = world.put("stream", claude(&[&format!("{reply}{MAJOR}\n")]));
+    for (agent, file, outcome) in
+        [("base", &bad, "major_issues"), ("base", &good, ""), ("claude", &stream, "major_issues")]
+    {
+        let (read, run) = (by_read(&world, agent, file), by_run(&world, agent, file));
+        assert_eq!([&run["outcome"], &run["verdict"]], [&read["outcome"], &read["verdict"]]);
+        assert!(outcome.is_empty() || run["outcome"] == outcome, "{run}");
+        assert_eq!(codes(&read), codes(&run));
+        assert!(read["text"].as_str().unwrap().contains("hunter2123456"), "{read}");
+        assert!(run["text"].as_str().unwrap().contains("[secret:d:"), "{run}");
+    }
+    let all = said(command(&world).args(["export", "--all"])).out();
+    assert!(all.contains("[secret:d:") && !all.contains("hunter2123456"));
+}
+
+/// The text that waits to be judged is in no file that has a name.
+#[test]
+fn the_text_that_is_judged_is_in_no_file_with_a_name() {
+    let world = World::new();
+    let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
+    let file = world.put("output", format!("{secret}\n{}\n", "x\n".repeat(5_000_000)));
+    // It prints, looks for its own words in everything that the run wrote, and says how often they are there.
+    let script = format!(
+        "cat '{}'; sleep 1; test -z \"$(find '{}' -type f -size +3000k ! -name 'ledger.db*')\" && echo none",
+        file.display(),
+        world.at("state").display()
+    );
+    let mut run = command(&world);
+    run.args(["--json", "-q", "run", "look", "--", "sh", "-c", &script]);
+    let said = said(&mut run);
+    let result: Value = serde_json::from_slice(&said.out).unwrap();
+    assert!(result["reply"]["text"].as_str().unwrap().ends_with("x\n\nnone\n"), "{}", said.err());
+    let found =
+        Command::new("grep").args(["-rl", secret]).arg(world.at("state")).arg(&world.project).output();
+    assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
+}
+
+/// Lines that the ledger has only part of are not judged as if they were whole.
+#[test]
+fn recovered_output_that_is_cut_or_redacted_is_a_doubt() {
+    let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
+    for (name, output, outcome) in [
+        ("whole", format!("Good.\n\n{PASS}\n"), "pass"),
+        ("a long line", format!("I cannot say {}{PASS}\n", "x".repeat(4 << 20)), "no_verdict"),
+        ("a line over a record", format!("{}\n\n{PASS}\n", "x".repeat(70_000)), "no_verdict"),
+        ("a secret", format!("{secret}\n\n{PASS}\n"), "no_verdict"),
+    ] {
+        let world = World::new();
+        let file = world.put("output", output);
+        // It prints, waits until that is recorded, and ends its callsheet.
+        let script = format!(
+            "cat '{}'; echo; sleep 2; kill -9 $(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$$/stat)/stat)",
+            file.display()
+        );
+        let mut run = command(&world);
+        run.args(["-q", "run", "-p", "review", "--missing", "empty", "look", "--", "sh", "-c", &script]);
+        assert_eq!(said(&mut run).code, None, "{name}");
+        let recovered = said(command(&world).args(["--json", "recover"]));
+        let told: Value = serde_json::from_slice(&recovered.out).unwrap();
+        let reply = &told["recovered"][0]["reply"];
+        assert_eq!(reply["outcome"], outcome, "{name}: {told}");
+        assert_eq!(
+            codes(reply).contains(&"output_incomplete"),
+            outcome != "pass",
+            "{name}: {:?}",
+            codes(reply)
+        );
+    }
+}
+
+fn within(name: &str, found: &Measured, code: i32) {
+    crate::figure(&format!("{name}: {} MiB, {:.1?} of processor time", found.peak >> 20, found.time));
+    assert_eq!(found.code, Some(code), "{name}: {}", found.err);
+    assert!(found.peak <= MOST_MEMORY, "{name}: {} MiB", found.peak >> 20);
+}
+
+fn shell(world: &World, script: &str) -> Measured {
+    let mut command = command(world);
+    let path = command.get_envs().find(|(key, _)| *key == "PATH").unwrap().1.unwrap().to_owned();
+    let mut shell = Command::new("bash");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet")]).current_dir(&world.project);
+    shell.env("HOME", world.at("home")).env("XDG_STATE_HOME", world.at("state")).env("PATH", path);
+    command.env_clear();
+    measured(&shell)
+}
+
+#[test]
+fn output_of_any_kind_takes_bounded_memory() {
+    let world = World::new();
+    let size = if crate::long() { 300_000_000 } else { 100_000_000 };
+    for (name, source) in [
+        ("zeroes", "head -c SIZE /dev/zero".to_owned()),
+        ("bytes that are not UTF-8", "head -c SIZE /dev/zero | tr '\\0' '\\377'".to_owned()),
+        ("lines", "head -c SIZE /dev/zero | fold -w 4000 | tr '\\0' x".to_owned()),
+    ] {
+        let source = source.replace("SIZE", &size.to_string());
+        let run = format!("exec \"$0\" -q run look -- sh -c \"{}\"", source.replace('\\', "\\\\"));
+        within(&format!("run of {size} bytes, {name}"), &shell(&world, &run), 0);
+        let read =
+            format!("{} | \"$0\" read -p review >/dev/null", source.replace(&size.to_string(), "300000000"));
+        within(&format!("read of 300000000 bytes, {name}"), &shell(&world, &read), 1);
+    }
+    let file = world.at("output");
+    let mut out = std::io::BufWriter::new(File::create(&file).unwrap());
+    let line = "y".repeat(99_999) + "\n";
+    (0..3_000).for_each(|_| out.write_all(line.as_bytes()).unwrap());
+    out.flush().unwrap();
+    let read = format!("\"$0\" --json read -p review < '{}' >/dev/null", file.display());
+    within("read of a file of 300 MB, as JSON", &shell(&world, &read), 1);
+}
+
+#[test]
+fn streams_of_any_size_take_bounded_memory() {
+    let world = World::new();
+    let file = world.at("output");
+    let mut number = 0;
+    let mut check = |name: &str, parts: &[(&str, usize)], code: i32| {
+        let mut out = std::io::BufWriter::new(File::create(&file).unwrap());
+        for (part, times) in parts {
+            (0..*times).for_each(|_| out.write_all(part.as_bytes()).unwrap());
+        }
+        out.flush().unwrap();
+        agent(&world, "claude", &file);
+        number += 1;
+        let run = "exec \"$0\" -q run -a claude -p review --missing empty look >/dev/null";
+        within(&format!("run, {name}"), &shell(&world, run), code);
+        let read = format!("\"$0\" --json read -a claude -p review < '{}' >/dev/null", file.display());
+        within(&format!("read, {name}"), &shell(&world, &read), code);
+    };
+    let begin = "{\"type\":\"system\",\"subtype\":\"init\"}\n";
+    let end = claude(&[PASS]).split_once('\n').unwrap().1.to_owned();
+    let tool = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":\"";
+    let text =
+        "{\"type\":\"assistant\",\"message\":{\"id\":\"x\",\"content\":[{\"type\":\"text\",\"text\":\"";
+    let kilobyte = "y".repeat(1000);
+    check(
+        "one result of a tool of 100 MB",
+        &[(begin, 1), (tool, 1), (&kilobyte, 100_000), ("\"}]}}\n", 1), (&end, 1)],
+        0,
+    );
+    let results = format!("{tool}{}\"}}]}}}}\n", kilobyte.repeat(1000));
+    check("a hundred results of a tool of 1 MB", &[(begin, 1), (&results, 100), (&end, 1)], 0);
+    let escaped = format!("{}\\u00e9\\n", &kilobyte[..990]);
+    check(
+        "a text of 60 MB with escapes",
+        &[(begin, 1), (text, 1), (&escaped, 60_000), ("\"}]}}\n", 1), (&end, 1)],
+        0,
+    );
+    check(
+        "a line of 100 MB that is not an event",
+        &[(begin, 1), (&kilobyte, 100_000), ("\n", 1), (&end, 1)],
+        1,
+    );
+    check(
+        "a million parts",
+        &[
+            (begin, 1),
+            (&text[..text.len() - 24], 1),
+            ("{\"type\":\"text\",\"text\":\"\"},", 1_000_000),
+            ("{}]}}\n", 1),
+            (&end, 1),
+        ],
+        1,
+    );
+}

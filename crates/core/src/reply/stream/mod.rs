@@ -1,0 +1,301 @@
+//! Streams: the text of an agent, taken out of the events that its CLI prints.
+//!
+//! Only the agent's own text is taken: no thoughts, no arguments or results of tools, no text of sub-agents, no text of an
+//! error. A stream that is not whole, or that says two things, is a [doubt](StreamDoubts): nothing good in it is believed.
+
+mod formats;
+mod json;
+mod sink;
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use memchr::memchr;
+
+pub use sink::TextSink;
+
+use crate::agent::OutputFormat;
+use formats::{Events, wanted};
+use json::JsonReader;
+use sink::Kept;
+
+/// So much text of an agent is judged.
+pub const MOST_TEXT: usize = 64 << 20;
+
+/// Why nothing good in a reply may be believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamDoubts {
+    /// The stream reports an error.
+    pub(super) failed: Option<String>,
+    /// How many lines are not events, the first of them, and what is wrong with it.
+    pub(super) mixed: Option<(usize, usize, &'static str)>,
+    /// The stream does not begin or end as it should.
+    pub(super) incomplete: Option<&'static str>,
+    /// The stream says two things.
+    pub(super) conflict: Option<&'static str>,
+    /// The agent said more than is judged.
+    pub(super) is_too_long: bool,
+    /// Part of the output is missing.
+    pub(super) missing: Option<&'static str>,
+}
+
+impl StreamDoubts {
+    /// The doubt that part of an output is missing.
+    pub fn missing(why: &'static str) -> Self {
+        Self { missing: Some(why), ..Self::default() }
+    }
+
+    /// The doubts of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            failed: self.failed.or(other.failed),
+            mixed: self.mixed.or(other.mixed),
+            incomplete: self.incomplete.or(other.incomplete),
+            conflict: self.conflict.or(other.conflict),
+            is_too_long: self.is_too_long || other.is_too_long,
+            missing: self.missing.or(other.missing),
+        }
+    }
+
+    pub(super) fn is_doubt(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// The text of an agent, and why it may not be believed.
+#[derive(Debug)]
+pub struct StreamText<T> {
+    pub text: T,
+    pub doubts: StreamDoubts,
+}
+
+impl StreamText<Vec<u8>> {
+    fn of(text: Kept, mut doubts: StreamDoubts) -> Self {
+        let text = text.into_bytes();
+        if text.is_none() {
+            doubts.missing = Some(NOT_KEPT);
+        }
+        let mut text = text.unwrap_or_default();
+        if doubts.is_too_long {
+            text.truncate(whole_characters(&text));
+        }
+        Self { text, doubts }
+    }
+}
+
+/// The text of an agent in a whole output.
+pub(super) fn agent_text(output: &[u8], format: OutputFormat) -> StreamText<Cow<'_, [u8]>> {
+    if format == OutputFormat::Text
+        && let Ok(text) = core::str::from_utf8(output)
+    {
+        let doubts = StreamDoubts { is_too_long: output.len() > MOST_TEXT, ..StreamDoubts::default() };
+        return StreamText { text: Cow::Borrowed(&output[..text.floor_char_boundary(MOST_TEXT)]), doubts };
+    }
+    let mut reader = StreamReader::new(format, &mut || Box::new(Vec::new()));
+    reader.take(output);
+    let StreamText { text, doubts } = reader.finish();
+    // Lines that are not a stream are judged as they are; a copy of them is not needed.
+    let text = if text == output { Cow::Borrowed(output) } else { Cow::Owned(text) };
+    StreamText { text, doubts }
+}
+
+/// Takes the text of an agent out of its output while it is printed. The output may be of any length.
+#[derive(Debug)]
+pub struct StreamReader {
+    format: OutputFormat,
+    /// The output as text, as long as it may turn out not to be a stream.
+    plain: Option<PlainText>,
+    /// How many bytes of a byte order mark have come; all of them if none can come any more.
+    mark: usize,
+    line: Line,
+    /// The number of the line, from 1.
+    number: usize,
+    is_first: bool,
+    json: JsonReader,
+    events: Events,
+    noise: Noise,
+}
+
+#[derive(Debug, Default)]
+struct Noise {
+    count: usize,
+    first: Option<(usize, &'static str)>,
+    /// The first line that is not empty does not begin as an event does.
+    is_first_line: bool,
+}
+
+/// What is known of the line that is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Blank,
+    Event,
+    Noise,
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+impl StreamReader {
+    /// Keeps text in what `sink` makes.
+    pub fn new(format: OutputFormat, sink: &mut dyn FnMut() -> Box<dyn TextSink>) -> Self {
+        let mut kept = || Kept::new(sink());
+        Self {
+            format,
+            plain: Some(PlainText { text: kept(), partial: Vec::new() }),
+            mark: 0,
+            line: Line::Blank,
+            number: 1,
+            is_first: true,
+            json: JsonReader::new(wanted(format), kept()),
+            events: Events::new(kept()),
+            noise: Noise::default(),
+        }
+    }
+
+    /// The next bytes of the output.
+    pub fn take(&mut self, bytes: &[u8]) {
+        if let Some(plain) = &mut self.plain {
+            plain.take(bytes);
+        }
+        if self.format == OutputFormat::Text {
+            return;
+        }
+        let mut rest = self.without_mark(bytes);
+        while let Some(end) = memchr(b'\n', rest) {
+            self.piece(&rest[..end]);
+            self.line_ends();
+            rest = &rest[end + 1..];
+        }
+        self.piece(rest);
+    }
+
+    /// Drops a byte order mark at the beginning of the output.
+    fn without_mark<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
+        while let (Some(wanted), Some((first, rest))) = (BYTE_ORDER_MARK.get(self.mark), bytes.split_first())
+        {
+            if first == wanted {
+                self.mark += 1;
+                bytes = rest;
+            } else {
+                self.piece(&BYTE_ORDER_MARK[..self.mark]);
+                self.mark = BYTE_ORDER_MARK.len();
+            }
+        }
+        bytes
+    }
+
+    fn piece(&mut self, mut bytes: &[u8]) {
+        if self.line == Line::Blank {
+            let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
+            let start = bytes.iter().position(|byte| !is_blank(byte)).unwrap_or(bytes.len());
+            bytes = &bytes[start..];
+            let Some(first) = bytes.first() else { return };
+            let is_event = *first == b'{';
+            if self.is_first && !is_event {
+                self.noise.is_first_line = true;
+            }
+            self.is_first = false;
+            self.line = Line::Event;
+        }
+        if self.line == Line::Event {
+            self.json.take(bytes);
+            if self.json.wrong().is_some() {
+                self.line = Line::Noise;
+            }
+        }
+    }
+
+    fn line_ends(&mut self) {
+        match self.line {
+            Line::Blank => {}
+            Line::Event | Line::Noise => {
+                let wrong = self.json.end().or_else(|| self.events.take(self.format, &mut self.json));
+                if let Some(why) = wrong {
+                    self.noise.count += 1;
+                    self.noise.first.get_or_insert((self.number, why));
+                }
+                self.json.reset();
+                if self.events.is_begun() {
+                    self.plain = None;
+                }
+            }
+        }
+        self.line = Line::Blank;
+        self.number += 1;
+    }
+
+    /// Nothing more is printed.
+    pub fn finish(mut self) -> StreamText<Vec<u8>> {
+        if self.format != OutputFormat::Text {
+            self.line_ends();
+        }
+        let noise = &self.noise;
+        // Events among other lines may be quoted by a text.
+        let is_stream = self.events.is_begun()
+            || (self.events.known > 0 && (!noise.is_first_line || self.events.known > noise.count));
+        match self.plain {
+            Some(plain) if !is_stream => plain.finish(),
+            _ => {
+                let mixed = noise.first.map(|(line, why)| (noise.count, line, why));
+                let is_lost = self.json.texts.is_lost;
+                let StreamText { text, mut doubts } = self.events.finish(self.format);
+                doubts.mixed = mixed;
+                if is_lost {
+                    doubts.missing = Some(NOT_KEPT);
+                }
+                StreamText { text, doubts }
+            }
+        }
+    }
+}
+
+/// The length of a text without a character at its end that was cut.
+fn whole_characters(text: &[u8]) -> usize {
+    let last = (text.len().saturating_sub(3)..text.len()).rev().find(|at| text[*at] >= 0xC0);
+    last.filter(|start| core::str::from_utf8(&text[*start..]).is_err()).unwrap_or(text.len())
+}
+
+const NOT_KEPT: &str = "the agent's text could not be kept until it was judged";
+
+/// An output that is not a stream. Bytes that are not UTF-8 become U+FFFD.
+#[derive(Debug)]
+struct PlainText {
+    text: Kept,
+    /// The start of a character whose end has not come.
+    partial: Vec<u8>,
+}
+
+impl PlainText {
+    fn take(&mut self, bytes: &[u8]) {
+        if self.text.is_over {
+            return;
+        }
+        let mut bytes = Cow::Borrowed(bytes);
+        if !self.partial.is_empty() {
+            self.partial.extend_from_slice(&bytes);
+            bytes = Cow::Owned(core::mem::take(&mut self.partial));
+        }
+        let mut left = bytes.len();
+        for chunk in bytes.utf8_chunks() {
+            self.text.push(chunk.valid().as_bytes());
+            left -= chunk.valid().len() + chunk.invalid().len();
+            let is_partial = left == 0
+                && core::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
+            if is_partial {
+                self.partial.extend_from_slice(chunk.invalid());
+            } else if !chunk.invalid().is_empty() {
+                self.text.push("\u{FFFD}".as_bytes());
+            }
+        }
+    }
+
+    fn finish(mut self) -> StreamText<Vec<u8>> {
+        if !self.partial.is_empty() {
+            self.text.push("\u{FFFD}".as_bytes());
+        }
+        let doubts = StreamDoubts { is_too_long: self.text.is_over, ..StreamDoubts::default() };
+        StreamText::of(self.text, doubts)
+    }
+}

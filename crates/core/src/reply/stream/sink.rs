@@ -1,0 +1,118 @@
+//! Where text is kept while it comes.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::ops::Range;
+
+use super::MOST_TEXT;
+
+/// A growing text. A sink in memory is a `Vec<u8>`; others may use a file.
+pub trait TextSink: Debug {
+    /// Appends `bytes`; whether they are kept.
+    fn push(&mut self, bytes: &[u8]) -> bool;
+
+    fn clear(&mut self);
+
+    /// Fills `into` with the bytes from `at` on; whether all of them could be read.
+    fn read(&mut self, at: usize, into: &mut [u8]) -> bool;
+
+    /// The whole text; `None` if it cannot be read.
+    fn into_bytes(self: Box<Self>) -> Option<Vec<u8>>;
+}
+
+impl TextSink for Vec<u8> {
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        self.extend_from_slice(bytes);
+        true
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
+    }
+
+    fn read(&mut self, at: usize, into: &mut [u8]) -> bool {
+        let Some(from) = self.get(at..at + into.len()) else { return false };
+        into.copy_from_slice(from);
+        true
+    }
+
+    fn into_bytes(self: Box<Self>) -> Option<Vec<u8>> {
+        Some(*self)
+    }
+}
+
+/// A text of at most [`MOST_TEXT`] bytes.
+#[derive(Debug)]
+pub(super) struct Kept {
+    sink: Box<dyn TextSink>,
+    len: usize,
+    /// More came than is kept.
+    pub(super) is_over: bool,
+    /// The sink did not keep or did not return what it was given.
+    pub(super) is_lost: bool,
+}
+
+const CHUNK: usize = 8 << 10;
+
+impl Kept {
+    pub(super) fn new(sink: Box<dyn TextSink>) -> Self {
+        Self { sink, len: 0, is_over: false, is_lost: false }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let room = MOST_TEXT - self.len;
+        self.is_over |= bytes.len() > room;
+        let bytes = &bytes[..bytes.len().min(room)];
+        if !bytes.is_empty() {
+            self.is_lost |= !self.sink.push(bytes);
+            self.len += bytes.len();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.len > 0 {
+            self.sink.clear();
+        }
+        (self.len, self.is_over) = (0, false);
+    }
+
+    /// The whole text; `None` if part of it is lost.
+    pub(super) fn into_bytes(self) -> Option<Vec<u8>> {
+        self.sink.into_bytes().filter(|text| !self.is_lost && text.len() == self.len)
+    }
+
+    /// Hands the bytes of a range over, in pieces.
+    pub(super) fn each(&mut self, range: Range<usize>, mut take: impl FnMut(&[u8])) {
+        let mut buffer = [0; CHUNK];
+        let mut at = range.start;
+        while at < range.end {
+            let piece = &mut buffer[..CHUNK.min(range.end - at)];
+            if !self.sink.read(at, piece) {
+                self.is_lost = true;
+                return;
+            }
+            take(piece);
+            at += piece.len();
+        }
+    }
+
+    /// Whether a range holds the same bytes as one of another text.
+    pub(super) fn equals(&mut self, range: Range<usize>, other: &mut Self, theirs: Range<usize>) -> bool {
+        if range.len() != theirs.len() {
+            return false;
+        }
+        let (mut is_equal, mut at) = (true, theirs.start);
+        self.each(range, |piece| {
+            let mut buffer = [0; CHUNK];
+            let same = &mut buffer[..piece.len()];
+            is_equal &= other.sink.read(at, same) && same == piece;
+            at += piece.len();
+        });
+        is_equal
+    }
+}

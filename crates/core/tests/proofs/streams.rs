@@ -1,0 +1,606 @@
+//! Streams that are damaged or that say two things. Every recorded stream of a real CLI is changed in many ways: no change
+//! makes a bad reply good, and no reply in a damaged stream is good.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::agent::OutputFormat;
+use callsheet_core::contract::Contract;
+use callsheet_core::reply::{
+    Asked, MOST_TEXT, Outcome, ProblemCode, Reply, StreamReader, StreamText, TextSink, read, read_text,
+};
+use callsheet_core::{Builtin, Library, find_agent, find_contract};
+use serde_json::{Value, json};
+
+use crate::long;
+
+const AGENTS: [&str; 5] = ["claude", "codex", "copilot", "gemini", "opencode"];
+const PASS: &str = "<review>PASS</review>";
+
+fn contract() -> Contract {
+    find_contract(&Library::new(&Builtin), "review", &Default::default()).unwrap().1
+}
+
+fn format_of(agent: &str) -> OutputFormat {
+    find_agent(&Library::new(&Builtin), agent, &Default::default()).unwrap().1.output.format
+}
+
+fn judged<'o>(contract: &Contract, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
+    read(&Asked { contract, tasks: &[], prompt: None }, output, format)
+}
+
+/// A generator of numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % end as u64).unwrap()
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
+}
+
+/// The recorded streams of an agent in which it passes.
+fn recorded(agent: &str) -> Vec<(PathBuf, Vec<String>)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams").join(agent);
+    let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.retain(|file| file.file_stem().unwrap() != "error");
+    let lines = |file: &PathBuf| fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect();
+    files.iter().map(|file| (file.clone(), lines(file))).collect()
+}
+
+/// A stream as lines of bytes, and whether a change has damaged it.
+#[derive(Clone)]
+struct Changed {
+    lines: Vec<Vec<u8>>,
+    is_damaged: bool,
+    /// Bytes of the whole that are left.
+    end: Option<usize>,
+    how: Vec<String>,
+}
+
+impl Changed {
+    fn new(lines: &[String]) -> Self {
+        let lines = lines.iter().map(|line| line.clone().into_bytes()).collect();
+        Self { lines, is_damaged: false, end: None, how: Vec::new() }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut all = self.lines.join(&b'\n');
+        all.push(b'\n');
+        all.truncate(self.end.unwrap_or(all.len()));
+        all
+    }
+}
+
+/// What serde_json makes of a line.
+fn is_event(line: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(line).is_ok_and(|event| event["type"].is_string())
+}
+
+/// Events of an agent that say that it failed.
+fn errors(agent: &str) -> Vec<Value> {
+    match agent {
+        "claude" => vec![
+            json!({"type":"result","subtype":"error_during_execution","is_error":true}),
+            json!({"type":"assistant","error":"unknown","message":{"content":[]}}),
+        ],
+        "codex" => vec![
+            json!({"type":"error","message":"stream disconnected"}),
+            json!({"type":"turn.failed","error":{"message":"gone"}}),
+        ],
+        "gemini" => vec![
+            json!({"type":"error","severity":"error","message":"too many turns"}),
+            json!({"type":"result","status":"error","error":{"message":"gone"}}),
+        ],
+        "copilot" => vec![
+            json!({"type":"session.error","data":{"message":"gone"}}),
+            json!({"type":"result","exitCode":1}),
+        ],
+        _ => vec![
+            json!({"type":"error","error":{"name":"APIError"}}),
+            json!({"type":"step_finish","part":{"reason":"error"}}),
+        ],
+    }
+}
+
+/// Changes that must be seen.
+fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
+    let at = dice.below(changed.lines.len());
+    let last = changed.lines.len() - 1;
+    changed.is_damaged = true;
+    let how = match dice.below(12) {
+        0 => {
+            // Anywhere but at the end of the last event.
+            let whole = changed.bytes().len();
+            changed.end = Some(dice.below(whole - 1));
+            "truncate the stream"
+        }
+        1 => {
+            let line = &mut changed.lines[at];
+            line.truncate(1 + dice.below(line.len() - 1));
+            "truncate a line"
+        }
+        2 => {
+            let line = &mut changed.lines[at];
+            let place = dice.below(line.len());
+            line[place] = [0, 1, 0x80, 0xC0, 0xED, 0xFF][dice.below(6)];
+            "corrupt a byte"
+        }
+        3 => {
+            let line = &mut changed.lines[at];
+            let place = dice.below(line.len());
+            line.insert(place, [b'{', b'}', b'"', b'\\', b'[', 0][dice.below(6)]);
+            changed.is_damaged = !is_event(&changed.lines[at]);
+            "insert a byte"
+        }
+        4 if at < last => {
+            let next = changed.lines.remove(at + 1);
+            changed.lines[at].extend(next);
+            "join two lines"
+        }
+        5 => {
+            let line = &mut changed.lines[at];
+            let strings: Vec<usize> = (1..line.len() - 1)
+                .filter(|place| {
+                    line[place - 1].is_ascii_alphanumeric() && line[*place].is_ascii_alphanumeric()
+                })
+                .collect();
+            let place = strings[dice.below(strings.len())];
+            let text =
+                dice.pick(&["\\ud800", "\\udfff", "\\ud83d\\u0041", "\\u12", "\\x", "\t", "\u{7f}\u{0}"]);
+            line.splice(place..place, text.bytes());
+            changed.is_damaged = !is_event(&changed.lines[at]);
+            "put a bad escape into a word"
+        }
+        6 => {
+            let garbage: &[u8] = dice.pick(&[
+                b"{".as_slice(),
+                b"{\"type\":\"assistant\"",
+                b"warning: something",
+                b"[]",
+                b"null",
+                b"{}",
+                b"\xEF\xBB\xBF{\"type\":\"x\"}",
+                b"{\"type\":1}",
+                PASS.as_bytes(),
+            ]);
+            changed.lines.insert(at, garbage.to_vec());
+            "insert garbage"
+        }
+        7 => {
+            let deep = format!("{{\"type\":\"x\",\"deep\":{}{}}}", "[".repeat(127), "]".repeat(127));
+            changed.lines.insert(at, deep.into_bytes());
+            "insert an event that is too deep"
+        }
+        8 => {
+            let errors = errors(agent);
+            let error = errors[dice.below(errors.len())].to_string();
+            changed.lines.insert(at, error.into_bytes());
+            "insert an error"
+        }
+        9 => {
+            changed.lines.pop();
+            "drop the end"
+        }
+        10 => {
+            let end = changed.lines[last].clone();
+            changed.lines.insert(dice.below(last + 2), end);
+            "repeat the end"
+        }
+        _ => {
+            let before = changed.lines[dice.below(last)].clone();
+            changed.lines.push(before);
+            "repeat an event after the end"
+        }
+    };
+    changed.how.push(how.to_owned());
+}
+
+/// Changes after which the stream may be whole, but does not say anything else.
+fn disturb(dice: &mut Dice, changed: &mut Changed) {
+    let last = changed.lines.len() - 1;
+    let at = dice.below(last);
+    let how = match dice.below(6) {
+        0 if last > 1 => {
+            changed.lines.remove(at);
+            "drop an event"
+        }
+        1 => {
+            let line = changed.lines[at].clone();
+            changed.lines.insert(dice.below(last), line);
+            "repeat an event"
+        }
+        2 => {
+            let other = dice.below(last + 1);
+            changed.lines.swap(at, other);
+            "swap two events"
+        }
+        3 => {
+            changed.lines.insert(at, b"{\"type\":\"something.new\",\"data\":{\"content\":\"x\"}}".to_vec());
+            "insert an unknown event"
+        }
+        4 => {
+            changed.lines.insert(at, dice.pick(&[b"".as_slice(), b"  \t ", b"\r"]).to_vec());
+            "insert an empty line"
+        }
+        _ => {
+            changed.lines[at].push(b'\r');
+            "end a line as others do"
+        }
+    };
+    changed.how.push(how.to_owned());
+}
+
+/// The same texts in smaller pieces, as the agent's CLI would print them.
+fn split_texts(dice: &mut Dice, agent: &str, lines: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in lines {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let split = |text: &Value, dice: &mut Dice| {
+            let text = text.as_str().unwrap().to_owned();
+            let at = text.floor_char_boundary(dice.below(text.len() + 1));
+            (text[..at].to_owned(), text[at..].to_owned())
+        };
+        let mut two = |path: &str, dice: &mut Dice| {
+            let (first, second) = split(event.pointer(path).unwrap(), dice);
+            for text in [first, second] {
+                let mut event = event.clone();
+                *event.pointer_mut(path).unwrap() = json!(text);
+                out.push(event.to_string());
+            }
+        };
+        match agent {
+            "gemini" if event["delta"] == json!(true) => two("/content", dice),
+            "opencode" if event["type"] == json!("text") => two("/part/text", dice),
+            "copilot" if event["type"] == json!("assistant.message_delta") => two("/data/deltaContent", dice),
+            "claude" if event.pointer("/message/content/0/text").is_some() => {
+                if dice.below(2) == 0 {
+                    two("/message/content/0/text", dice);
+                } else {
+                    let (first, second) = split(event.pointer("/message/content/0/text").unwrap(), dice);
+                    let mut event = event.clone();
+                    *event.pointer_mut("/message/content").unwrap() =
+                        json!([{"type":"text","text":first}, {"text":second,"type":"text"}]);
+                    out.push(event.to_string());
+                }
+            }
+            _ => out.push(line.clone()),
+        }
+    }
+    out
+}
+
+#[test]
+fn streams_that_are_damaged_or_changed_are_never_good() {
+    let rounds = if long() { 70_000 } else { 1_400 };
+    let contract = contract();
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let (mut tried, mut damaged) = (0, 0);
+    for agent in AGENTS {
+        let format = format_of(agent);
+        for (file, lines) in recorded(agent) {
+            let stream = |lines: &[String]| Changed::new(lines).bytes();
+            assert_eq!(
+                judged(&contract, &stream(&lines), format).outcome,
+                Outcome::Pass,
+                "{}",
+                file.display()
+            );
+            let other =
+                |to: &str| -> Vec<String> { lines.iter().map(|line| line.replace("PASS", to)).collect() };
+            // A word that is split over pieces is not found by `replace`, so the pieces are joined first.
+            let whole = || -> Vec<String> {
+                let joined = joined_texts(agent, &lines);
+                joined.iter().map(|line| line.replace(PASS, &format!("I cannot say {PASS}"))).collect()
+            };
+            let variants: [(&str, Vec<String>); 4] = [
+                ("good", lines.clone()),
+                ("MAJOR_ISSUES", joined_other(agent, &lines, "MAJOR_ISSUES")),
+                ("NEEDS_CHANGES", other_checked(&contract, format, other("NEEDS_CHANGES"), agent, &lines)),
+                ("inline", whole()),
+            ];
+            for (name, variant) in &variants {
+                let is_good = judged(&contract, &stream(variant), format).outcome.is_good();
+                assert_eq!(is_good, *name == "good", "{} as {name}", file.display());
+                for _ in 0..rounds {
+                    let mut changed = Changed::new(variant);
+                    let is_inline = *name == "inline";
+                    for _ in 0..dice.below(3) {
+                        // Gemini's pieces have no numbers: without one of them a sentence says something else.
+                        if !(is_inline && agent == "gemini") {
+                            disturb(&mut dice, &mut changed);
+                        }
+                    }
+                    if dice.below(3) > 0 {
+                        damage(&mut dice, agent, &mut changed);
+                    }
+                    let bytes = changed.bytes();
+                    let reply = judged(&contract, &bytes, format);
+                    tried += 1;
+                    damaged += usize::from(changed.is_damaged);
+                    let must_be_bad = changed.is_damaged || *name != "good";
+                    assert!(
+                        !(must_be_bad && reply.outcome.is_good()),
+                        "{} as {name}, {:?}:\n{}",
+                        file.display(),
+                        changed.how,
+                        String::from_utf8_lossy(&bytes)
+                    );
+                    if changed.is_damaged {
+                        let doubts = [
+                            ProblemCode::StreamFailed,
+                            ProblemCode::StreamMixed,
+                            ProblemCode::StreamIncomplete,
+                            ProblemCode::StreamConflict,
+                        ];
+                        let is_said = reply.problems.iter().any(|problem| doubts.contains(&problem.code));
+                        let is_text = reply.text.to_string().contains("\"type\"");
+                        assert!(
+                            is_said || is_text || bytes.len() < 20,
+                            "{:?}: {:?}",
+                            changed.how,
+                            reply.problems
+                        );
+                    }
+                }
+            }
+            // The same words in other pieces are the same reply.
+            for (name, variant) in &variants {
+                let before = judged(&contract, &stream(variant), format).outcome;
+                for _ in 0..rounds / 10 {
+                    let bytes = stream(&split_texts(&mut dice, agent, variant));
+                    let after = judged(&contract, &bytes, format).outcome;
+                    let is_same = after == before || (agent == "claude" && !after.is_good());
+                    assert!(
+                        is_same,
+                        "{} as {name}: {after:?}\n{}",
+                        file.display(),
+                        String::from_utf8_lossy(&bytes)
+                    );
+                    tried += 1;
+                }
+            }
+        }
+    }
+    println!("MEASURED: changed streams: {tried}, of which damaged: {damaged}; 0 became good");
+    assert!(damaged > tried / 3, "{damaged} of {tried}");
+}
+
+/// The stream with the texts of neighbouring pieces in one piece.
+fn joined_texts(agent: &str, lines: &[String]) -> Vec<String> {
+    let path = match agent {
+        "gemini" => "/content",
+        "copilot" => "/data/deltaContent",
+        _ => return lines.to_vec(),
+    };
+    let mut out: Vec<Value> = Vec::new();
+    for line in lines {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let is_piece = |event: &Value| {
+            event["delta"] == json!(true) || event["type"] == json!("assistant.message_delta")
+        };
+        match out.last_mut() {
+            Some(last) if is_piece(last) && is_piece(&event) => {
+                let text = format!(
+                    "{}{}",
+                    last.pointer(path).unwrap().as_str().unwrap(),
+                    event.pointer(path).unwrap().as_str().unwrap()
+                );
+                *last.pointer_mut(path).unwrap() = json!(text);
+            }
+            _ => out.push(event),
+        }
+    }
+    out.iter().map(Value::to_string).collect()
+}
+
+fn joined_other(agent: &str, lines: &[String], word: &str) -> Vec<String> {
+    joined_texts(agent, lines).iter().map(|line| line.replace("PASS", word)).collect()
+}
+
+/// The pieces as they were recorded, if the word is in one of them; else joined.
+fn other_checked(
+    contract: &Contract,
+    format: OutputFormat,
+    pieces: Vec<String>,
+    agent: &str,
+    lines: &[String],
+) -> Vec<String> {
+    match judged(contract, &Changed::new(&pieces).bytes(), format).outcome {
+        Outcome::NeedsChanges => pieces,
+        _ => joined_other(agent, lines, "NEEDS_CHANGES"),
+    }
+}
+
+/// A line is an event for us if, and only if, it is one for serde_json.
+#[test]
+fn lines_are_read_as_serde_json_reads_them() {
+    let rounds = if long() { 1_000_000 } else { 40_000 };
+    let contract = contract();
+    let text = |text: &str| json!({"type":"assistant","message":{"id":text,"content":[{"type":"text","text":text}]}});
+    let seeds = [
+        json!({"type":"x","a":[1,-2.5e3,0,1e-7,{"b":[[],{}]}],"c":"\u{1F600} é \" \\ \n \u{1}","d":null,"e":[true,false]}),
+        json!({"type":"user","message":{"content":[{"type":"tool_result","content":"\u{FFFD}\u{10FFFF}"}]}}),
+        json!({"type":"system","subtype":"other","deep":[[[[[[[[[[0]]]]]]]]]]}),
+    ];
+    let seeds: Vec<String> = seeds
+        .iter()
+        .map(Value::to_string)
+        .chain(["{\"type\" : \"x\" , \"\\u00e9\\ud83d\\ude00\" : [ 1 , 2 ] , \"n\":-0.0E+1 }".to_owned()])
+        .collect();
+    let bits: [&[u8]; 24] = [
+        b"\"",
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"0",
+        b"-",
+        b".",
+        b"e",
+        b"1",
+        b" ",
+        b"\t",
+        b"\r",
+        b"\\u",
+        b"\\ud800",
+        b"\\udc00",
+        b"\xF0\x9F",
+        b"\xC3",
+        b"\x80",
+        b"\0",
+        b"tru",
+    ];
+    let mut dice = Dice(0xD1B5_4A32_D192_ED03);
+    let mut accepted = 0;
+    for _ in 0..rounds {
+        let mut line = seeds[dice.below(seeds.len())].clone().into_bytes();
+        for _ in 0..dice.below(4) {
+            let at = dice.below(line.len());
+            match dice.below(3) {
+                0 => drop(line.remove(at)),
+                1 => drop(line.splice(at..at, bits[dice.below(bits.len())].iter().copied())),
+                _ => line[at] = u8::try_from(dice.below(256)).unwrap(),
+            }
+        }
+        if line.contains(&b'\n') || line.trim_ascii().is_empty() {
+            continue;
+        }
+        let expected = match serde_json::from_slice::<Value>(&line) {
+            Ok(event) => event.is_object() && event["type"].is_string(),
+            // The size of a number does not matter to us.
+            Err(error) if error.to_string().contains("out of range") => continue,
+            Err(_) => false,
+        };
+        // A key that is given twice is read by serde_json.
+        let twice = line.windows(7).filter(|bytes| bytes == b"\"type\":").count() > seeds.len();
+        if twice {
+            continue;
+        }
+        let begin = "{\"type\":\"system\",\"subtype\":\"init\"}\n".as_bytes();
+        let end =
+            format!("\n{}\n{{\"type\":\"result\",\"is_error\":false,\"result\":\"{PASS}\"}}\n", text(PASS));
+        let stream = [begin, &line, end.as_bytes()].concat();
+        let reply = judged(&contract, &stream, OutputFormat::ClaudeStreamJson);
+        let is_mixed = reply.problems.iter().any(|problem| problem.code == ProblemCode::StreamMixed);
+        assert_eq!(!is_mixed, expected, "{}: {:?}", String::from_utf8_lossy(&line), reply.problems);
+        accepted += usize::from(expected);
+    }
+    assert!(accepted > rounds / 10 && accepted < rounds, "{accepted}");
+}
+
+/// However the output is cut into pieces on its way, the reply is the same.
+#[test]
+fn pieces_of_an_output_make_the_same_reply() {
+    let rounds = if long() { 2_000 } else { 40 };
+    let contract = contract();
+    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    for agent in AGENTS {
+        let format = format_of(agent);
+        for (file, lines) in recorded(agent) {
+            let stream = Changed::new(&lines).bytes();
+            let plain = "\u{feff}é \u{1F600}\n\n<review>PASS</review>\n".repeat(20).into_bytes();
+            let torn: Vec<u8> = stream.iter().copied().filter(|_| dice.below(200) > 0).collect();
+            let bytes: Vec<u8> = (0..2000).map(|_| u8::try_from(dice.below(256)).unwrap()).collect();
+            for output in [stream, plain, torn, bytes] {
+                let whole = read(&asked, &output, format);
+                for _ in 0..rounds {
+                    let mut reader = StreamReader::new(format, &mut || Box::new(Vec::new()));
+                    let mut rest = &output[..];
+                    while !rest.is_empty() {
+                        let (piece, after) = rest.split_at(rest.len().min(1 + dice.below(300)));
+                        reader.take(piece);
+                        rest = after;
+                    }
+                    let StreamText { text, doubts } = reader.finish();
+                    let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
+                    assert_eq!(reply.outcome, whole.outcome, "{}", file.display());
+                    assert_eq!(reply.text.to_string(), whole.text.to_string(), "{}", file.display());
+                    assert_eq!(reply.problems, whole.problems, "{}", file.display());
+                }
+            }
+        }
+    }
+}
+
+/// Up to 64 MiB of text are judged to the end; with one byte more nothing is good. Results of tools do not count.
+#[test]
+fn text_is_judged_up_to_64_mebibytes() {
+    let contract = contract();
+    let end = format!("\n\n{PASS}\n");
+    for (over, outcome) in [(0, Outcome::Pass), (1, Outcome::NoVerdict)] {
+        let mut text = vec![b'x'; MOST_TEXT + over - end.len()];
+        text.extend(end.bytes());
+        let reply = judged(&contract, &text, OutputFormat::Text);
+        assert_eq!(reply.outcome, outcome);
+        let is_too_long = reply.problems.iter().any(|problem| problem.code == ProblemCode::TooLong);
+        assert_eq!(is_too_long, over > 0);
+    }
+    let event = |item: Value| json!({"type":"item.completed","item":item}).to_string();
+    let filler = "x".repeat(MOST_TEXT);
+    for (kind, outcome) in [("command_execution", Outcome::Pass), ("agent_message", Outcome::NoVerdict)] {
+        let stream = [
+            "{\"type\":\"thread.started\"}".to_owned(),
+            event(json!({"type":kind,"text":filler})),
+            event(json!({"type":"agent_message","text":PASS})),
+            "{\"type\":\"turn.completed\"}\n".to_owned(),
+        ];
+        let stream = stream.join("\n");
+        assert_eq!(judged(&contract, stream.as_bytes(), OutputFormat::CodexJsonl).outcome, outcome, "{kind}");
+    }
+}
+
+/// A sink that loses what it is given.
+#[derive(Debug)]
+struct LeakySink(Vec<u8>, usize);
+
+impl TextSink for LeakySink {
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        TextSink::push(&mut self.0, bytes) && self.0.len() < self.1
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn read(&mut self, at: usize, into: &mut [u8]) -> bool {
+        TextSink::read(&mut self.0, at, into)
+    }
+
+    fn into_bytes(self: Box<Self>) -> Option<Vec<u8>> {
+        Some(self.0)
+    }
+}
+
+/// A text that was not kept is not judged as if it was.
+#[test]
+fn a_sink_that_fails_is_a_doubt() {
+    let contract = contract();
+    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    for agent in AGENTS {
+        for (_, lines) in recorded(agent) {
+            for limit in [0, 10] {
+                let mut reader =
+                    StreamReader::new(format_of(agent), &mut || Box::new(LeakySink(Vec::new(), limit)));
+                reader.take(&Changed::new(&lines).bytes());
+                let StreamText { text, doubts } = reader.finish();
+                let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
+                let is_lost =
+                    reply.problems.iter().any(|problem| problem.code == ProblemCode::OutputIncomplete);
+                assert!(is_lost && !reply.outcome.is_good(), "{agent} {limit}: {:?}", reply.problems);
+            }
+        }
+    }
+}
