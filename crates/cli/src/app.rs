@@ -68,11 +68,8 @@ impl<'p> App<'p> {
     /// The same surroundings in another project.
     pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Failure> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
-        let around = Around {
-            user: self.user.clone(),
-            ledger: self.ledger.clone(),
-            all_projects: self.all_projects,
-        };
+        let around =
+            Around { user: self.user.clone(), ledger: self.ledger.clone(), all_projects: self.all_projects };
         Self::build(self.print, self.here.clone(), project, true, around)
     }
 

@@ -148,11 +148,6 @@ impl Desk {
         Some((server.into(), pane.into()))
     }
 
-    /// The directory of the run's guard.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// The run is over and recorded: there is nothing left to talk about.
     pub(crate) fn clear(&self) {
         // What is left of it does no harm.

@@ -197,7 +197,8 @@ fn ledger(app: &App<'_>) -> Finding {
         }
         Err(Failure(diags)) => {
             let diag = diags.into_iter().next();
-            let usual = || "check the ledger's address and permissions, or name another one with --ledger".into();
+            let usual =
+                || "check the ledger's address and permissions, or name another one with --ledger".into();
             let todo = diag.as_ref().and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
             (State::Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
         }

@@ -71,7 +71,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
             receipts.extend(watch.output(&text, goes_on))
         }
         Event::Output { text, .. } => said.push_str(&format!("{text}\n")),
-        Event::Printed { .. } | Event::LeftOut { .. } => {}
+        Event::Submitted(_) | Event::Printed { .. } | Event::LeftOut { .. } => {}
     });
     drop(fs::remove_dir_all(folder));
     let session = watch.told.session.clone();
