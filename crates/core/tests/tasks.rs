@@ -58,6 +58,7 @@ fn run(words: &str) -> Account {
         warnings: Vec::new(),
         secrets: None,
         sealed: None,
+        made_by: None,
         launch: (!has("composed")).then_some(launch),
     })];
     if !has("composed") && !has("running") {
