@@ -10,9 +10,13 @@ use std::io::Write as _;
 mod bombs;
 mod corpus;
 mod determinism;
+mod git_calls;
+mod links;
+mod loosening;
 mod measure;
 mod paths;
 mod requests;
+mod rules;
 mod swap;
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;
