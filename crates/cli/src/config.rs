@@ -257,7 +257,9 @@ impl Config {
             secrets.value = None;
         }
         let beyond = format!("user:{USER_FILE} [hard]");
-        harden(&mut secrets, hard.secrets, stricter_mode, &beyond);
+        if secrets.value.is_some() {
+            harden(&mut secrets, hard.secrets, stricter_mode, &beyond);
+        }
         harden(&mut permit, hard.permit, stricter_permit, &beyond);
         harden(&mut timeout, hard.timeout, Span::min, &beyond);
         harden(&mut max_cost, hard.max_cost, f64::min, &beyond);

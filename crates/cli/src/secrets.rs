@@ -18,21 +18,16 @@ use crate::inputs::{pair, unreadable};
 
 /// What the flag says, else the configuration; else a warning, or a refusal where the prompt is kept.
 pub(crate) fn mode(app: &App<'_>, said: Option<Mode>, then: Then) -> Result<Mode, Failure> {
-    let configured = if said.is_none() { app.config.secrets.value } else { None };
-    let hard = app.config.hard.secrets;
-    let mode = match (said.or(configured), hard) {
-        (Some(mode), Some(hard)) => Some(stricter_mode(mode, hard)),
-        (mode, hard) => mode.or(hard),
-    };
-    match (mode, then) {
+    let mode = match (said.or(app.config.secrets.value), then) {
         (Some(Mode::Warn), Then::Record) if said.is_some() => {
-            Err(usage("a secret is not recorded with a warning")
+            return Err(usage("a secret is not recorded with a warning")
                 .hint("`--secrets redact`, or `allow`")
-                .into())
+                .into());
         }
-        (None | Some(Mode::Warn), Then::Record) => Ok(Mode::Refuse),
-        (mode, _) => Ok(mode.unwrap_or_default()),
-    }
+        (None | Some(Mode::Warn), Then::Record) => Mode::Refuse,
+        (mode, _) => mode.unwrap_or_default(),
+    };
+    Ok(app.config.hard.secrets.map_or(mode, |hard| stricter_mode(mode, hard)))
 }
 
 /// The rules of the project, the user and the shipped ones.

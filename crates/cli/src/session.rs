@@ -12,6 +12,7 @@ use callsheet_run::{Disk, Folder, Roots, WriteError};
 use serde_json::{Value, json};
 
 use crate::app::{App, named_directory};
+use crate::write::stays;
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -41,7 +42,11 @@ impl Session {
     /// The session at `dir`, or the project as one.
     pub(crate) fn open(app: &App<'_>, dir: Option<&Path>) -> Result<Self, Failure> {
         let dir = match dir {
-            Some(dir) => named_directory(&app.here.join(dir), dir)?,
+            Some(dir) => {
+                let real = named_directory(&app.here.join(dir), dir)?;
+                stays(&app.project, &app.here.join(dir), &real)?;
+                real
+            }
             None => app.project.clone(),
         };
         let roots =

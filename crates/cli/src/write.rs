@@ -21,11 +21,7 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
     if let Some(below) = below.filter(|_| target.metadata().map_or(true, |meta| meta.is_file())) {
         return open(project)?.replace(below, bytes).map_err(|error| unwritten(&error));
     }
-    if below.is_none() && path.starts_with(project) {
-        let message = format!("`{}` could not be written: it leads out of the project", path.display());
-        let hint = format!("`{}` is where it leads to", target.display());
-        return Err(Diag::error(Code::OutputFailed, message).hint(hint).into());
-    }
+    stays(project, path, &target)?;
     let write = || -> io::Result<()> {
         let old = target.metadata().ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
@@ -39,6 +35,16 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
         Ok(())
     };
     write().map_err(|error| failed(path, &error))
+}
+
+/// A path in the project must not lead out of it: its links are not those of the person who named it.
+pub(crate) fn stays(project: &Path, path: &Path, real: &Path) -> Result<(), Failure> {
+    if !path.starts_with(project) || real.starts_with(project) {
+        return Ok(());
+    }
+    let message = format!("`{}` could not be written: it leads out of the project", path.display());
+    let hint = format!("name `{}` itself if you mean that", real.display());
+    Err(Diag::error(Code::OutputFailed, message).hint(hint).into())
 }
 
 /// Writes a file of the project that was not there, with the folders above it. A repository that was cloned

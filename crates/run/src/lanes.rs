@@ -62,8 +62,8 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
     // From the person's index, so that only what changed is read again.
-    match fs::copy(git.index(), index) {
-        Ok(_) => {}
+    match copy_index(&git.index(), index) {
+        Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(index)),
         Err(error) => return Err(failed(&error)),
     }
@@ -85,6 +85,13 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
     // It would only be copied again.
     let _ = fs::remove_file(index);
     Ok(text(&tree).trim().to_owned())
+}
+
+/// A copy of an index, as old as it is: git knows by its age which files it has to look at again.
+fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    let modified = from.metadata()?.modified()?;
+    fs::copy(from, to)?;
+    fs::File::options().write(true).open(to)?.set_modified(modified)
 }
 
 /// Brings what was done in the lane's worktree into the project. Answers with the paths that were changed there as

@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 use crate::app::App;
 use crate::failure::Outcome;
 use crate::ledger::failure;
+use crate::write::stays;
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
@@ -42,6 +43,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         Some(out) => {
             let out = app.here.join(out);
             let folder = out.parent().unwrap_or(Path::new("."));
+            let real = folder.canonicalize().map_err(|error| unwritten(&error))?;
+            stays(&app.project, &out, &real)?;
+            let (folder, out) = (real.as_path(), real.join(out.file_name().unwrap_or_default()));
             let mut file = NamedTempFile::new_in(folder).map_err(|error| unwritten(&error))?;
             let mut buffer = BufWriter::new(file.as_file_mut());
             write(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(failure)?;

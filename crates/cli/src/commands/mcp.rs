@@ -62,7 +62,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
             app.need_evidence()?;
-            let secrets = app.config.secrets.value.unwrap_or_default();
+            let secrets = crate::secrets::mode(app, None, crate::commands::compose::Then::Forget)?;
             let run = args.serve.run.as_deref();
             let run = run.map(|run| handing_in(run, &args.serve)).transpose()?;
             serve(Server { session, tools, agent, secrets, run })

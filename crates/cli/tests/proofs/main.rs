@@ -13,6 +13,9 @@ mod corpus;
 mod deciding;
 mod determinism;
 mod ledgers;
+mod git_calls;
+mod links;
+mod loosening;
 mod measure;
 mod output;
 mod passwords;
@@ -21,6 +24,7 @@ mod read_only;
 mod requests;
 mod retention;
 mod submitting;
+mod rules;
 mod swap;
 #[path = "../../../../fuzz/targets.rs"]
 mod targets;

@@ -1,0 +1,439 @@
+//! Settings of a repository, of a worktree, of a submodule and of the environment that name programs, and every command
+//! that calls git. None of the programs is ever started.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use callsheet_run::{Git, lane_worktree, merge_lane};
+
+use crate::world::{Said, World, in_parallel, said};
+
+/// Settings that make git start something, each with the value that does. `@` is a program that leaves a note.
+const KEYS: [(&str, &str); 47] = [
+    ("filter.x.clean", "@"),
+    ("filter.x.smudge", "@"),
+    ("filter.x.process", "@"),
+    ("filter.lfs.clean", "@"),
+    ("filter.lfs.smudge", "@"),
+    ("filter.lfs.process", "@"),
+    ("diff.x.textconv", "@"),
+    ("diff.x.command", "@"),
+    ("diff.external", "@"),
+    ("merge.x.driver", "@"),
+    ("core.fsmonitor", "@"),
+    ("core.pager", "@"),
+    ("pager.diff", "@"),
+    ("pager.ls-files", "@"),
+    ("pager.config", "@"),
+    ("pager.worktree", "@"),
+    ("core.editor", "@"),
+    ("sequence.editor", "@"),
+    ("core.askPass", "@"),
+    ("core.sshCommand", "@"),
+    ("core.gitProxy", "@"),
+    ("core.alternateRefsCommand", "@"),
+    ("credential.helper", "!@"),
+    ("credential.https://example.com.helper", "!@"),
+    ("alias.diff", "!@"),
+    ("alias.ls-files", "!@"),
+    ("alias.worktree", "!@"),
+    ("gpg.program", "@"),
+    ("gpg.ssh.program", "@"),
+    ("gpg.x509.program", "@"),
+    ("gpg.ssh.defaultKeyCommand", "@"),
+    ("commit.gpgSign", "true"),
+    ("log.showSignature", "true"),
+    ("trailer.x.command", "@"),
+    ("trailer.x.cmd", "@"),
+    ("interactive.diffFilter", "@"),
+    ("uploadpack.packObjectsHook", "@"),
+    ("remote.origin.url", "ext::@"),
+    ("remote.origin.uploadpack", "@"),
+    ("remote.origin.vcs", "x"),
+    ("remote.origin.promisor", "true"),
+    ("extensions.partialClone", "origin"),
+    ("submodule.sub.update", "!@"),
+    ("submodule.recurse", "true"),
+    ("hook.x.command", "@"),
+    ("hook.x.event", "post-checkout"),
+    ("hook.x.event", "reference-transaction"),
+];
+
+/// Variables of the environment that do the same.
+const VARIABLES: [&str; 15] = [
+    "GIT_EXTERNAL_DIFF",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_PAGER",
+    "GIT_ASKPASS",
+    "GIT_PROXY_COMMAND",
+    "PAGER",
+    "EDITOR",
+    "VISUAL",
+    "SSH_ASKPASS",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_TEMPLATE_DIR",
+];
+
+/// Where the settings stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Repository,
+    Worktree,
+    Included,
+    IncludedIf,
+    Submodule,
+    Environment,
+    Parameters,
+    Variables,
+    /// The agent writes them while it works.
+    Meanwhile,
+    /// The agent writes them into the files of its user.
+    UserMeanwhile,
+}
+
+const PLACES: [Place; 10] = [
+    Place::Repository,
+    Place::Worktree,
+    Place::Included,
+    Place::IncludedIf,
+    Place::Submodule,
+    Place::Environment,
+    Place::Parameters,
+    Place::Variables,
+    Place::Meanwhile,
+    Place::UserMeanwhile,
+];
+
+struct Scene {
+    world: World,
+}
+
+fn git(dir: &Path, home: &Path, args: &[&str]) {
+    let mut command = Command::new("git");
+    command.current_dir(dir).env_clear().env("HOME", home).env("PATH", std::env::var("PATH").unwrap());
+    command.args(["-c", "user.name=T", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"]);
+    let output = command.args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Scene {
+    /// A repository in which every attribute names a driver, with a submodule and work that no commit has.
+    fn new() -> Self {
+        let world = World::new();
+        let scene = Self { world };
+        fs::create_dir(scene.fired()).unwrap();
+        for hook in
+            ["post-checkout", "reference-transaction", "post-index-change", "pre-commit", "post-commit"]
+        {
+            let path = scene.world.put(&format!("hooks/{hook}"), scene.program(hook));
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let inner = scene.world.at("inner");
+        fs::create_dir(&inner).unwrap();
+        for (dir, file) in [(&inner, "deep.txt"), (&scene.world.project, "src/a.txt")] {
+            scene.git(dir, &["init", "-q", "."]);
+            fs::create_dir_all(dir.join(file).parent().unwrap()).unwrap();
+            fs::write(dir.join(file), "one\n").unwrap();
+            fs::write(dir.join("big.bin"), "blob\n").unwrap();
+            fs::write(dir.join(".gitattributes"), "*.txt filter=x diff=x merge=x\n*.bin filter=lfs\n")
+                .unwrap();
+            scene.git(dir, &["add", "-A"]);
+            scene.git(dir, &["commit", "-qm", "one"]);
+        }
+        let url = inner.display().to_string();
+        scene.git(&scene.world.project, &["submodule", "--quiet", "add", &url, "sub"]);
+        scene.git(&scene.world.project, &["commit", "-qm", "sub"]);
+        fs::write(scene.world.project.join("src/a.txt"), "two\n").unwrap();
+        fs::write(scene.world.project.join("sub/deep.txt"), "two\n").unwrap();
+        scene
+    }
+
+    fn git(&self, dir: &Path, args: &[&str]) {
+        git(dir, &self.world.at("home"), args);
+    }
+
+    fn fired(&self) -> PathBuf {
+        self.world.at("fired")
+    }
+
+    fn program(&self, key: &str) -> String {
+        let note = self.fired().join(key.replace(['/', ':'], "_"));
+        format!("#!/bin/sh\ntouch {}\ncat\n", note.display())
+    }
+
+    /// The settings, each with a program of its own.
+    fn settings(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for (number, (key, value)) in KEYS.iter().enumerate() {
+            let path = self.world.put(&format!("programs/{number}"), self.program(key));
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            all.push(((*key).to_owned(), value.replace('@', &path.display().to_string())));
+        }
+        all.push(("core.hooksPath".into(), self.world.at("hooks").display().to_string()));
+        all
+    }
+
+    /// Adds the settings to a file of git's.
+    fn write(&self, file: &Path, settings: &[(String, String)]) {
+        let mut text = fs::read_to_string(file).unwrap_or_default();
+        for (key, value) in settings {
+            let (section, name) = key.rsplit_once('.').unwrap();
+            let section = match section.split_once('.') {
+                Some((section, sub)) => format!("{section} \"{sub}\""),
+                None => section.to_owned(),
+            };
+            text += &format!("[{section}]\n\t{name} = \"{value}\"\n");
+        }
+        fs::write(file, text).unwrap();
+    }
+
+    /// Puts the settings in their place; gives what the environment says and what the agent does.
+    fn arm(&self, place: Place, settings: &[(String, String)]) -> (Vec<(String, String)>, String) {
+        let project = &self.world.project;
+        let config = project.join(".git/config");
+        let mut env = Vec::new();
+        let mut agent = "echo three > src/a.txt; echo four > sub/deep.txt; echo new > new.txt".to_owned();
+        let spare = self.world.at("spare.config");
+        match place {
+            Place::Repository => self.write(&config, settings),
+            Place::Worktree => {
+                self.git(project, &["config", "extensions.worktreeConfig", "true"]);
+                self.write(&project.join(".git/config.worktree"), settings);
+            }
+            Place::Included | Place::IncludedIf => {
+                self.write(&spare, settings);
+                let key = if place == Place::Included { "include.path" } else { "includeIf.gitdir:/.path" };
+                self.git(project, &["config", key, &spare.display().to_string()]);
+            }
+            Place::Submodule => self.write(&project.join(".git/modules/sub/config"), settings),
+            Place::Environment => {
+                env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string()));
+                for (number, (key, value)) in settings.iter().enumerate() {
+                    env.push((format!("GIT_CONFIG_KEY_{number}"), key.clone()));
+                    env.push((format!("GIT_CONFIG_VALUE_{number}"), value.clone()));
+                }
+            }
+            Place::Parameters => {
+                let all: Vec<String> =
+                    settings.iter().map(|(key, value)| format!("'{key}'='{value}'")).collect();
+                env.push(("GIT_CONFIG_PARAMETERS".into(), all.join(" ")));
+            }
+            Place::Variables => {
+                self.write(&spare, settings);
+                for name in VARIABLES {
+                    let path = self.world.put(&format!("programs/{name}"), self.program(name));
+                    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+                    let value = match name {
+                        "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" => spare.display().to_string(),
+                        "GIT_TEMPLATE_DIR" => self.world.at("hooks").display().to_string(),
+                        _ => path.display().to_string(),
+                    };
+                    env.push((name.into(), value));
+                }
+                let trace = self.fired().join("GIT_TRACE").display().to_string();
+                env.push(("GIT_TRACE".into(), trace.clone()));
+                env.push(("GIT_TRACE2_EVENT".into(), trace));
+            }
+            Place::Meanwhile | Place::UserMeanwhile => {
+                self.write(&spare, settings);
+                let file = if place == Place::Meanwhile { config } else { self.world.at("home/.gitconfig") };
+                let modules = project.join(".git/modules/sub/config");
+                agent += &format!("; cat {} >> {}", spare.display(), file.display());
+                if place == Place::Meanwhile {
+                    agent += &format!("; cat {} >> {}", spare.display(), modules.display());
+                }
+            }
+        }
+        (env, agent)
+    }
+
+    fn run(&self, env: &[(String, String)], args: &[&str]) -> Said {
+        said(self.world.command().envs(env.iter().cloned()).args(args))
+    }
+
+    /// What was started.
+    fn started(&self) -> BTreeSet<String> {
+        let names = fs::read_dir(self.fired()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// Every command that calls git, or could.
+const COMMANDS: [&[&str]; 10] = [
+    &["run", "-q", "--dry-run", "x", "--", "true"],
+    &["run", "-q", "--task-id", "T", "x", "--", "sh", "-c", "AGENT"],
+    &["retry", "-q", "--force", "last"],
+    &["run", "-q", "--worktree", "--task-id", "W", "x", "--", "sh", "-c", "AGENT"],
+    &["run", "-q", "--worktree", "--task-id", "W", "y", "--", "sh", "-c", "AGENT"],
+    &["status"],
+    &["recover"],
+    &["compose", "-q", "--record", "-f", "src", "x"],
+    &["flow", "start", "sdd", "x", "--", "sh", "-c", "AGENT"],
+    &["flow", "status"],
+];
+
+fn attack(place: Place, only: Option<usize>) -> (usize, BTreeSet<String>) {
+    let scene = Scene::new();
+    let mut settings = scene.settings();
+    if let Some(only) = only {
+        settings = vec![settings[only].clone()];
+    }
+    let (env, agent) = scene.arm(place, &settings);
+    let mut tried = 0;
+    for command in COMMANDS {
+        let args: Vec<&str> =
+            command.iter().map(|word| if *word == "AGENT" { &agent } else { *word }).collect();
+        if place == Place::UserMeanwhile {
+            // What was there before a run is the user's own.
+            let _ = fs::remove_file(scene.world.at("home/.gitconfig"));
+        }
+        let said = scene.run(&env, &args);
+        let code = said.code;
+        // It ended by itself, and what looks at a run saw what it did.
+        assert!(code.is_some_and(|code| code < 100), "{place:?} {args:?}: {code:?} {}", said.err());
+        tried += settings.len();
+    }
+    (tried, scene.started())
+}
+
+#[test]
+fn nothing_that_a_repository_or_the_environment_names_is_started() {
+    // All settings at once; in the long form each by itself, too.
+    let mut attacks: Vec<(Place, Option<usize>)> = PLACES.map(|place| (place, None)).into();
+    if crate::long() {
+        attacks.extend(PLACES.iter().flat_map(|place| (0..=KEYS.len()).map(|only| (*place, Some(only)))));
+    }
+    let counts = in_parallel(&attacks, |part| {
+        let mut tried = 0;
+        for (place, only) in part {
+            let (count, started) = attack(*place, *only);
+            assert_eq!(started, BTreeSet::new(), "{place:?} {only:?}");
+            tried += count;
+        }
+        tried
+    });
+    let tried: usize = counts.into_iter().sum();
+    crate::figure(&format!("{tried} settings that name programs, none started"));
+}
+
+#[test]
+fn lanes_start_nothing_either() {
+    for place in [Place::Repository, Place::Worktree, Place::Included, Place::Submodule] {
+        let scene = Scene::new();
+        scene.arm(place, &scene.settings());
+        let git = Git::at(&scene.world.project).unwrap().unwrap();
+        let home = scene.world.at("lanes");
+        let lane = lane_worktree(&git, &home, "one").unwrap();
+        assert_eq!(fs::read_to_string(lane.path.join("src/a.txt")).unwrap(), "two\n", "{place:?}");
+        fs::write(lane.path.join("src/a.txt"), "three\n").unwrap();
+        fs::write(lane.path.join("new.txt"), "new\n").unwrap();
+        assert_eq!(merge_lane(&git, &home, "one", &lane.path).unwrap(), [""; 0], "{place:?}");
+        assert_eq!(fs::read_to_string(scene.world.project.join("src/a.txt")).unwrap(), "three\n");
+        assert_eq!(fs::read_to_string(scene.world.project.join("new.txt")).unwrap(), "new\n");
+        assert_eq!(scene.started(), BTreeSet::new(), "{place:?}");
+    }
+}
+
+/// The same settings are obeyed by a git that is called as everybody calls it.
+#[test]
+fn the_settings_do_start_something() {
+    let scene = Scene::new();
+    scene.arm(
+        Place::Repository,
+        &scene.settings().into_iter().filter(|(key, _)| !key.starts_with("remote.")).collect::<Vec<_>>(),
+    );
+    for args in [&["add", "-A"][..], &["diff", "HEAD"], &["log", "-p"], &["worktree", "add", "../w"]] {
+        let mut command = Command::new("git");
+        command.current_dir(&scene.world.project).env("HOME", scene.world.at("home")).args(args);
+        command.output().unwrap();
+    }
+    let started = scene.started();
+    for key in ["filter.x.process", "core.fsmonitor", "reference-transaction", "diff.x.command"] {
+        assert!(started.contains(key), "{key}: {started:?}");
+    }
+}
+
+/// A folder that is a bare repository, as a clone can bring it, is a folder.
+#[test]
+fn an_embedded_bare_repository_is_no_repository() {
+    let scene = Scene::new();
+    let sub = scene.world.project.join("bare");
+    let bare = sub.display().to_string();
+    scene.git(&scene.world.project, &["init", "-q", "--bare", &bare]);
+    scene.write(&sub.join("config"), &scene.settings());
+    for (key, value) in [("core.bare", "false"), ("core.worktree", ".")] {
+        scene.git(&sub, &["config", "--file", "config", key, value]);
+    }
+    fs::write(sub.join(".gitattributes"), "* filter=x\n").unwrap();
+    fs::create_dir(sub.join(".callsheet")).unwrap();
+    fs::write(sub.join("a.txt"), "one\n").unwrap();
+    for dry in [true, false] {
+        let mut command = scene.world.command();
+        command.current_dir(&sub).args(["run", "--json"]).args(dry.then_some("--dry-run"));
+        let said = said(command.args(["x", "--", "sh", "-c", "echo two > a.txt"]));
+        assert_eq!(said.code, Some(0), "{}", said.err());
+    }
+    assert_eq!(scene.started(), BTreeSet::new());
+}
+
+/// A repository's settings can name any folder as its worktree.
+#[test]
+fn a_worktree_elsewhere_is_refused() {
+    let scene = Scene::new();
+    scene.git(
+        &scene.world.project,
+        &["config", "core.worktree", &scene.world.at("outside").display().to_string()],
+    );
+    let said = scene.run(&[], &["run", "-q", "x", "--", "true"]);
+    assert_eq!(said.code, Some(3), "{}", said.err());
+    assert!(said.err().contains("the repository's settings name another worktree"), "{}", said.err());
+}
+
+/// What the user's own configuration names still works: Git LFS is such a filter.
+#[test]
+fn filters_of_the_user_work() {
+    let scene = Scene::new();
+    scene.world.put(
+        "home/.gitconfig",
+        "[filter \"u\"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n\trequired = true\n",
+    );
+    fs::write(scene.world.project.join(".gitattributes"), "*.up filter=u\n").unwrap();
+    fs::write(scene.world.project.join("word.up"), "WORD\n").unwrap();
+    scene.git(&scene.world.project, &["add", "-A"]);
+    scene.git(&scene.world.project, &["commit", "-qm", "up"]);
+    let args = ["run", "--json", "--worktree", "--task-id", "U", "x", "--", "cat", "word.up"];
+    let said = scene.run(&[], &args);
+    assert_eq!(said.code, Some(0), "{}", said.err());
+    assert!(
+        said.out().contains("WORD") || scene.run(&[], &["show", "last"]).out().contains("WORD"),
+        "{}",
+        said.out()
+    );
+    // A file that only its filter makes differ is no change.
+    let result: serde_json::Value = serde_json::from_str(&said.out()).unwrap();
+    assert_eq!(result["changed"], serde_json::json!([]));
+}
+
+/// Only one place starts git.
+#[test]
+fn one_place_starts_git() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for (file, line) in crate::links::source_lines(crates, &["cli", "run", "store", "core"]) {
+        if line.contains("Command::new(\"") {
+            found.push(format!("{file}: {}", line.trim()));
+        }
+    }
+    let wanted = [
+        "run/src/git.rs: let mut command = Command::new(\"git\");",
+        "run/src/tmux.rs: let mut command = Command::new(\"tmux\");",
+    ];
+    assert_eq!(found, wanted);
+}

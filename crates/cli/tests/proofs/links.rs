@@ -1,0 +1,292 @@
+//! Links of a clone in the place of everything that is written into a project, and of the folders above it. Nothing
+//! outside of the project changes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use callsheet_run::Folder;
+
+use crate::world::{World, said};
+
+/// What a command writes, and what has to be there before it.
+struct Case {
+    args: &'static [&'static str],
+    writes: &'static [&'static str],
+}
+
+const CASES: [Case; 11] = [
+    Case { args: &["init"], writes: &[".callsheet/config.toml", ".callsheet/README.md", ".gitignore"] },
+    Case {
+        args: &["templates", "eject", "identity/supervisor"],
+        writes: &[".callsheet/templates/identity/supervisor.md"],
+    },
+    Case { args: &["prefs", "add", "coder", "Be kind"], writes: &[".callsheet/prompts/agents/coder.md"] },
+    Case { args: &["mcp", "install", "claude", "--write"], writes: &[".mcp.json"] },
+    Case { args: &["mcp", "install", "gemini", "--write"], writes: &[".gemini/settings.json"] },
+    Case {
+        args: &["run", "-q", "-a", "claude", "--write", "src/**", "x"],
+        writes: &[".callsheet/runs/.gitignore", ".callsheet/runs/settings.json"],
+    },
+    Case {
+        args: &["flow", "start", "sdd", "x", "--id", "one", "--", "true"],
+        writes: &[".callsheet/changes/one/PLAN.md", ".callsheet/changes/one/earlier/001/PLAN.md"],
+    },
+    Case {
+        args: &["flow", "start", "staged", "x", "--id", "one", "--", "true"],
+        writes: &[".callsheet/sessions/one/state.json", ".callsheet/sessions/one/.request.md"],
+    },
+    Case { args: &["compose", "-q", "--out", "out/prompt.md", "x"], writes: &["out/prompt.md"] },
+    Case {
+        args: &["read", "--contract", "submit_review", "--session", "s"],
+        writes: &["s/07_review/review.md", "s/07_review/review.yaml"],
+    },
+    Case { args: &["export", "--all", "--out", "out/all.jsonl"], writes: &["out/all.jsonl"] },
+];
+
+/// How a link leads out.
+const WAYS: [&str; 6] = ["relative", "absolute", "chain", "dangling", "file", "FIFO"];
+
+fn world() -> World {
+    let world = World::new();
+    let agent = world.put("bin/claude", "#!/bin/sh\ncat > /dev/null\n");
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    world.put("outside/file", "theirs");
+    world.put("outside/dir/config.toml", "");
+    world.put("outside/dir/one/PLAN.md", "theirs");
+    world.put("outside/dir/07_review/review.yaml", "verdict: pass\nsummary: It is good.\nfindings: []\n");
+    let made = std::process::Command::new("mkfifo").arg(world.at("outside/fifo")).status().unwrap();
+    assert!(made.success());
+    fs::create_dir_all(world.project.join("out")).unwrap();
+    world.write("s/07_review/review.yaml", "verdict: pass\nsummary: It is good.\nfindings: []\n");
+    world
+}
+
+/// Every file and folder with what tells whether it was changed.
+fn seen(dir: &Path) -> BTreeMap<PathBuf, String> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![dir.to_path_buf()];
+    while let Some(path) = open.pop() {
+        let meta = path.symlink_metadata().unwrap();
+        let text = if meta.is_file() { fs::read_to_string(&path).unwrap() } else { String::new() };
+        let mode = meta.permissions().mode();
+        all.insert(path.clone(), format!("{mode:o} {:?} {text}", meta.modified().unwrap()));
+        if meta.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    all
+}
+
+fn lead_out(world: &World, path: &Path, way: &str) {
+    if path.is_dir() && !path.is_symlink() {
+        fs::remove_dir_all(path).unwrap();
+    } else {
+        let _ = fs::remove_file(path);
+    }
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let depth = path.parent().unwrap().strip_prefix(&world.project).unwrap().iter().count();
+    let up = "../".repeat(depth + 1);
+    let (target, real) = match way {
+        "relative" => (PathBuf::from(format!("{up}outside/dir")), true),
+        "absolute" | "chain" => (world.at("outside/dir"), true),
+        "dangling" => (world.at("outside/nothing"), false),
+        "file" => (world.at("outside/file"), true),
+        _ => (world.at("outside/fifo"), true),
+    };
+    assert_eq!(path.parent().unwrap().join(&target).symlink_metadata().is_ok(), real, "{target:?}");
+    if way == "chain" {
+        let middle = world.project.join("middle");
+        let _ = fs::remove_file(&middle);
+        symlink(target, &middle).unwrap();
+        symlink(middle, path).unwrap();
+    } else {
+        symlink(target, path).unwrap();
+    }
+}
+
+#[test]
+fn no_write_follows_a_link_out() {
+    let mut tried = 0;
+    for Case { args, writes } in CASES {
+        let mut places: Vec<PathBuf> = Vec::new();
+        for path in writes {
+            places.extend(
+                Path::new(path).ancestors().filter(|part| *part != Path::new("")).map(Path::to_owned),
+            );
+        }
+        places.sort();
+        places.dedup();
+        let cases: Vec<(PathBuf, &str)> =
+            places.iter().flat_map(|place| WAYS.map(|way| (place.clone(), way))).collect();
+        let done = crate::world::in_parallel(&cases, |part| {
+            for (place, way) in part {
+                let world = world();
+                if args[0] == "export" {
+                    world.run(&["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
+                }
+                lead_out(&world, &world.project.join(place), way);
+                let before = seen(&world.at("outside"));
+                let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
+                let mut command = world.command();
+                command.env("PATH", path).args(["--ledger", "../home/l.db"]).args(args);
+                let said = said(&mut command);
+                assert!(said.code.is_some(), "{args:?} {place:?} {way}: {}", said.err());
+                assert_eq!(seen(&world.at("outside")), before, "{args:?} {place:?} {way}: {}", said.err());
+            }
+            part.len()
+        });
+        tried += done.into_iter().sum::<usize>();
+    }
+    crate::figure(&format!("{tried} links that lead out, nothing written there"));
+}
+
+/// While the agent works, the folder of its files becomes a link; it is not followed when they are removed.
+#[test]
+fn nothing_outside_is_removed() {
+    let world = world();
+    let script = "#!/bin/sh\ncat > /dev/null\nmkdir -p ../outside/dir/$CALLSHEET_RUN\n\
+                  echo keep > ../outside/dir/$CALLSHEET_RUN/keep\n\
+                  mv .callsheet/runs .callsheet/old\nln -s ../../outside/dir .callsheet/runs\n";
+    world.put("bin/claude", script);
+    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = world.command();
+    command.env("PATH", path).args(["run", "-q", "-a", "claude", "--write", "src/**", "x"]);
+    let said = said(&mut command);
+    let kept: Vec<PathBuf> =
+        seen(&world.at("outside/dir")).into_keys().filter(|path| path.ends_with("keep")).collect();
+    assert_eq!(kept.len(), 1, "{}", said.err());
+}
+
+/// A folder that becomes a link and a folder again, while it is written to and removed from.
+#[test]
+fn a_swap_leads_no_write_out() {
+    let world = world();
+    let most = if crate::long() { 100_000 } else { 2_000 };
+    fs::create_dir_all(world.project.join("dir")).unwrap();
+    symlink("../outside/dir", world.project.join("link")).unwrap();
+    let before = seen(&world.at("outside"));
+    let (stop, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (mut written, mut refused) = (0, 0);
+    let at = |name: &str| world.project.join(name);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for (from, to) in [("dir", "aside"), ("link", "dir"), ("dir", "link"), ("aside", "dir")] {
+                    // Who writes makes the folder anew while it is away.
+                    while fs::rename(at(from), at(to)).is_err() {
+                        let _ = fs::remove_dir_all(at(to));
+                    }
+                }
+                swaps.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while swaps.load(Ordering::Relaxed) < most {
+            let folder = Folder::open(&world.project).unwrap();
+            let done = folder
+                .write("dir/new/file", b"mine", 0o600)
+                .and_then(|()| folder.rename("dir/new/file", "dir/new/other"))
+                .and_then(|()| folder.remove_tree("dir/new"))
+                .and_then(|()| folder.create("dir/fresh", b"mine"))
+                .and_then(|()| folder.remove("dir/fresh"));
+            match done {
+                Ok(()) => written += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(seen(&world.at("outside")), before);
+    assert!(written > 0 && refused > 0, "{written} {refused}");
+}
+
+/// A real path that a link has taken the place of is not opened.
+#[test]
+fn a_project_that_became_a_link_is_not_written() {
+    let world = world();
+    let project = world.project.clone();
+    fs::rename(&project, world.at("moved")).unwrap();
+    symlink(world.at("outside"), &project).unwrap();
+    let error = Folder::open(&project).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(error, "a part of it is a symbolic link or no folder");
+}
+
+/// The lines of all sources that are no tests, with their files.
+pub(crate) fn source_lines(crates: &Path, names: &[&str]) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut open: Vec<PathBuf> = names.iter().map(|name| crates.join(name).join("src")).collect();
+    let mut files = Vec::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.file_name().is_some_and(|name| name != "tests.rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        let name = path.strip_prefix(crates).unwrap().display().to_string();
+        lines.extend(text.lines().map(|line| (name.clone(), line.to_owned())));
+    }
+    lines
+}
+
+/// Functions that write, and the files that may call them, each with what it writes to. Everything else goes through
+/// `Folder`.
+const WRITERS: [&str; 16] = [
+    "fs::write(",
+    "fs::rename(",
+    "fs::copy(",
+    "fs::hard_link(",
+    "fs::set_permissions(",
+    "File::create",
+    "File::options",
+    "OpenOptions::new",
+    "DirBuilder::new",
+    "create_dir(",
+    "create_dir_all",
+    "remove_file(",
+    "remove_dir",
+    "NamedTempFile::new",
+    "tempfile_in(",
+    "symlink(",
+];
+
+const ALLOWED: [(&str, &str); 10] = [
+    ("cli/src/commands/export.rs", "a file that a person names"),
+    ("cli/src/ledger.rs", "the ledger's own folder"),
+    ("cli/src/state.rs", "the user's state directory"),
+    ("cli/src/trust.rs", "the user's state directory"),
+    ("cli/src/write.rs", "a file outside of the project that a person names"),
+    ("run/src/folder.rs", "the capability itself"),
+    ("run/src/git.rs", "a temporary folder of our own"),
+    ("run/src/lanes.rs", "the user's state directory"),
+    ("run/src/read.rs", "options to read with"),
+    ("run/src/worktree.rs", "the user's state directory"),
+];
+
+#[test]
+fn every_other_write_goes_through_the_folder() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, line) in source_lines(crates, &["cli", "run"]) {
+        let line = line.replace("is_symlink(", "");
+        let is_call = WRITERS.iter().any(|writer| line.contains(writer)) && !line.trim().starts_with("//");
+        // What the capability itself offers is called on it.
+        if is_call && !line.trim().starts_with("use ") {
+            found.entry(file).or_default().push(line.trim().to_owned());
+        }
+    }
+    let allowed: Vec<&str> = ALLOWED.iter().map(|(file, _)| *file).collect();
+    for (file, lines) in &found {
+        assert!(allowed.contains(&file.as_str()), "{file} writes by itself: {lines:#?}");
+    }
+    for (file, why) in ALLOWED {
+        assert!(found.contains_key(file), "{file} ({why}) does not write any more");
+    }
+}

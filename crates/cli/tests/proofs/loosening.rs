@@ -1,0 +1,436 @@
+//! A project's configuration, flows and contracts that would loosen what their user has: without trust they do not.
+
+use std::fs;
+
+use callsheet_core::contract::{Contract, Required};
+use callsheet_core::flow::{Flow, find_flow};
+use callsheet_core::request::Layout;
+use callsheet_core::{Builtin, Library, find_contract, names_in};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const PERMITS: [&str; 3] = ["ask", "edit", "all"];
+/// From the strictest.
+const MODES: [&str; 4] = ["refuse", "redact", "warn", "allow"];
+const TIMES: [u64; 3] = [1, 2, 3];
+const COSTS: [f64; 3] = [0.5, 1.5, 2.5];
+const USUAL_BYTES: u64 = 16 * 1024 * 1024;
+const BYTES: [u64; 3] = [1_000_000, USUAL_BYTES, 99_000_000];
+const GLOBS: [&str; 3] = ["a/**", "b/**", "c/**"];
+
+/// What one file says; numbers stand for places in the lists above.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Says {
+    permit: Option<usize>,
+    secrets: Option<usize>,
+    timeout: Option<usize>,
+    max_cost: Option<usize>,
+    max_file_bytes: Option<usize>,
+    write: Option<Vec<usize>>,
+    exclude: Option<Vec<usize>>,
+}
+
+/// Numbers that look random and are the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % most
+    }
+
+    fn some(&mut self, most: usize) -> Option<usize> {
+        let number = self.below(most + 1);
+        (number < most).then_some(number)
+    }
+
+    fn globs(&mut self) -> Option<Vec<usize>> {
+        let bits = self.some(8)?;
+        Some((0..3).filter(|bit| bits >> bit & 1 == 1).collect())
+    }
+
+    fn says(&mut self) -> Says {
+        Says {
+            permit: self.some(3),
+            secrets: self.some(4),
+            timeout: self.some(3),
+            max_cost: self.some(3),
+            max_file_bytes: self.some(3),
+            write: self.globs(),
+            exclude: self.globs(),
+        }
+    }
+}
+
+impl Says {
+    fn toml(&self, hard: bool) -> String {
+        let mut text = String::new();
+        let mut line = |key: &str, value: Option<String>| {
+            text += &value.map(|value| format!("{key} = {value}\n")).unwrap_or_default();
+        };
+        let globs = |list: &Vec<usize>| format!("{:?}", list.iter().map(|it| GLOBS[*it]).collect::<Vec<_>>());
+        line("permit", self.permit.map(|it| format!("{:?}", PERMITS[it])));
+        line("secrets", self.secrets.map(|it| format!("{:?}", MODES[it])));
+        line("timeout", self.timeout.map(|it| format!("\"{}h\"", TIMES[it])));
+        line("max_cost", self.max_cost.map(|it| COSTS[it].to_string()));
+        line("max_file_bytes", self.max_file_bytes.map(|it| BYTES[it].to_string()));
+        line("exclude", self.exclude.as_ref().map(globs));
+        if !hard {
+            line("write", self.write.as_ref().map(globs));
+        }
+        text
+    }
+}
+
+/// What has to hold: the rule in its own words, for lists that are ordered from strict to loose.
+fn limit(
+    user: Option<usize>,
+    project: Option<usize>,
+    hard: Option<usize>,
+    usual: Option<usize>,
+    trusted: bool,
+) -> Option<usize> {
+    let own = user.or(usual);
+    let both = match (project, own) {
+        (Some(project), Some(_)) if trusted => Some(project),
+        (Some(project), Some(own)) => Some(project.min(own)),
+        (project, own) => project.or(own),
+    };
+    match (both, hard) {
+        (Some(both), Some(hard)) => Some(both.min(hard)),
+        (both, hard) => both.or(hard),
+    }
+}
+
+fn globs(list: &[usize]) -> Vec<&'static str> {
+    list.iter().map(|it| GLOBS[*it]).collect()
+}
+
+fn wanted(user: &Says, project: &Says, hard: &Says, trusted: bool) -> Value {
+    let pick = |of: fn(&Says) -> Option<usize>, usual| limit(of(user), of(project), of(hard), usual, trusted);
+    let mut exclude: Vec<usize> = match (&user.exclude, &project.exclude) {
+        (Some(_), Some(project)) if trusted => project.clone(),
+        (user, project) => user.iter().chain(project).flatten().copied().collect(),
+    };
+    exclude.extend(hard.exclude.iter().flatten());
+    exclude.sort_unstable();
+    exclude.dedup();
+    let write = match (&user.write, &project.write) {
+        (Some(_), Some(project)) if trusted => project.clone(),
+        (user, project) => user.clone().or(project.clone()).unwrap_or_default(),
+    };
+    let secrets = match (user.secrets, project.secrets, hard.secrets) {
+        // What is usual is not shown.
+        (None, None, _) => None,
+        (None, Some(project), _) if !trusted && project > 2 => None,
+        _ => pick(|it| it.secrets, Some(2)),
+    };
+    json!({
+        "permit": pick(|it| it.permit, Some(1)).map(|it| PERMITS[it]),
+        "secrets": secrets.map(|it| MODES[it]),
+        "timeout": pick(|it| it.timeout, None).map(|it| format!("{}h", TIMES[it])),
+        "max_cost": pick(|it| it.max_cost, None).map(|it| COSTS[it]),
+        "max_file_bytes": pick(|it| it.max_file_bytes, Some(1)).map(|it| BYTES[it]),
+        "exclude": globs(&exclude),
+        "write": globs(&write),
+    })
+}
+
+fn shown(world: &World) -> Value {
+    let said = world.run(&["config", "show", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err());
+    let all: Value = serde_json::from_str(&said.out()).unwrap();
+    let mut picked = json!({});
+    for key in ["permit", "secrets", "timeout", "max_cost", "max_file_bytes", "exclude", "write"] {
+        picked[key] = all[key]["value"].clone();
+        if let Value::Array(globs) = &mut picked[key] {
+            globs.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+        }
+    }
+    picked
+}
+
+#[test]
+fn a_project_tightens_without_trust_and_wins_with_it_within_hard_limits() {
+    let world = World::new();
+    let mut numbers = Numbers(7);
+    let rounds = if crate::long() { 2_000 } else { 60 };
+    for round in 0..rounds {
+        let (user, project, hard) = (numbers.says(), numbers.says(), numbers.says());
+        world.put(
+            "home/.config/callsheet/config.toml",
+            format!("{}[hard]\n{}", user.toml(false), hard.toml(true)),
+        );
+        world.write(".callsheet/config.toml", project.toml(false));
+        let _ = fs::remove_dir_all(world.at("home/.local"));
+        let about = format!("{round}: {user:?} {project:?} {hard:?}");
+        assert_eq!(shown(&world), wanted(&user, &project, &hard, false), "{about}");
+        let trusted = world.run(&["trust", "--yes"]);
+        assert_eq!(trusted.code, Some(0), "{about} {}", trusted.err());
+        assert_eq!(shown(&world), wanted(&user, &project, &hard, true), "{about}");
+    }
+    crate::figure(&format!("{} configurations, as the rule says", rounds * 2));
+}
+
+/// What is not applied does not stop anything either, and says what to type.
+#[test]
+fn a_looser_value_alone_blocks_nothing() {
+    let world = World::new();
+    world.put("home/.config/callsheet/config.toml", "permit = \"ask\"\ntimeout = \"1h\"\n");
+    world.write(".callsheet/config.toml", "permit = \"all\"\ntimeout = \"9h\"\nsecrets = \"allow\"\n");
+    let said = world.run(&["run", "--json", "--dry-run", "x", "--", "true"]);
+    assert_eq!(said.code, Some(0), "{}", said.err());
+    let launch = &serde_json::from_str::<Value>(&said.out()).unwrap()["launch"];
+    assert_eq!((&launch["permit"], &launch["timeout_ms"]), (&json!("ask"), &json!(3_600_000)));
+    let said = world.run(&["run", "--dry-run", "x", "--", "true"]);
+    let note = "note: this project's `secrets`, `permit`, `timeout` would loosen your own configuration and is not applied; \
+                `callsheet config show` says more, `callsheet trust` applies it\n";
+    assert!(said.err().contains(note), "{}", said.err());
+}
+
+/// A flag wins over everything but the hard limits.
+#[test]
+fn flags_win_within_hard_limits() {
+    let world = World::new();
+    let all = [
+        "run",
+        "--json",
+        "--dry-run",
+        "--permit",
+        "all",
+        "--timeout",
+        "9h",
+        "--max-cost",
+        "9",
+        "x",
+        "--",
+        "true",
+    ];
+    let launch = |world: &World| {
+        let said = world.run(&all);
+        assert_eq!(said.code, Some(0), "{}", said.err());
+        let launch = serde_json::from_str::<Value>(&said.out()).unwrap()["launch"].clone();
+        (
+            launch["permit"].clone(),
+            launch["timeout_ms"].clone(),
+            launch["max_cost_usd"].clone(),
+            launch["scope"]["exclude"].clone(),
+        )
+    };
+    world.put("home/.config/callsheet/config.toml", "permit = \"ask\"\ntimeout = \"1h\"\nmax_cost = 1.0\n");
+    assert_eq!(launch(&world), (json!("all"), json!(9 * 3_600_000), json!(9.0), json!([])));
+    let hard = "[hard]\npermit = \"edit\"\ntimeout = \"2h\"\nmax_cost = 3.0\nexclude = [\"k/**\"]\nsecrets = \"refuse\"\n";
+    world.put("home/.config/callsheet/config.toml", hard);
+    assert_eq!(launch(&world), (json!("edit"), json!(2 * 3_600_000), json!(3.0), json!(["k/**"])));
+    let token = format!("gh{}_{}", "p", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let said = world.run(&["compose", "-q", "--secrets", "allow", &token]);
+    assert_eq!(said.code, Some(9), "{} {}", said.out(), said.err());
+}
+
+#[test]
+fn hard_limits_are_not_a_projects_to_say() {
+    let world = World::new();
+    world.write(".callsheet/config.toml", "[hard]\npermit = \"all\"\n");
+    let said = world.run(&["config", "show"]);
+    assert_eq!(said.code, Some(3));
+    assert!(
+        said.err().starts_with(
+            "error[config/bad]: `project:.callsheet/config.toml`: `[hard]` is not a project's to say\n"
+        ),
+        "{}",
+        said.err()
+    );
+}
+
+const LAST_VERDICT: &str = "\n[[verdict]]\nname = \"MAJOR_ISSUES\"\n\
+                            when = \"a security hole, lost data, or an approach that has to be redone\"\n";
+
+fn shipped_flows() -> Vec<(String, Flow)> {
+    let (library, layout) = (Library::new(&Builtin), Layout::default());
+    let names = names_in(&Builtin, "flows", &layout);
+    names.into_iter().map(|name| (name.clone(), find_flow(&library, &name, &layout).unwrap().1)).collect()
+}
+
+fn shipped_contracts() -> Vec<(String, Contract)> {
+    let (library, layout) = (Library::new(&Builtin), Layout::default());
+    let names = names_in(&Builtin, "contracts", &layout);
+    names.into_iter().map(|name| (name.clone(), find_contract(&library, &name, &layout).unwrap().1)).collect()
+}
+
+/// Every way to take something from a flow, and some to add something.
+#[test]
+fn a_flow_that_needs_less_is_known() {
+    let (mut weaker, mut stronger) = (0, 0);
+    for (name, flow) in shipped_flows() {
+        assert_eq!(flow.weaker_than(&flow), [""; 0], "{name}");
+        let mut weak: Vec<(String, Flow)> = Vec::new();
+        let mut strong: Vec<(String, Flow)> = Vec::new();
+        for at in 0..flow.phase.len() {
+            let changed = |what: &str, change: &dyn Fn(&mut callsheet_core::flow::Phase)| {
+                let mut flow = flow.clone();
+                change(&mut flow.phase[at]);
+                (format!("{name} {at} {what}"), flow)
+            };
+            let phase = &flow.phase[at];
+            let mut without = flow.clone();
+            without.phase.remove(at);
+            weak.push((format!("{name} without phase {at}"), without));
+            if phase.limit.is_some() {
+                weak.push(changed("no limit", &|phase| phase.limit = None));
+                weak.push(changed("a higher limit", &|phase| {
+                    phase.limit = phase.limit.map(|limit| limit + 1)
+                }));
+            }
+            strong.push(changed("a limit", &|phase| phase.limit = Some(1)));
+            weak.push(changed("another contract", &|phase| phase.contract = Some("other".into())));
+            if !phase.optional {
+                weak.push(changed("optional", &|phase| phase.optional = true));
+            }
+            weak.push(changed("approval", &|phase| phase.approve = Some("elsewhere".into())));
+            weak.push(changed("shortcut", &|phase| {
+                phase.on.insert(
+                    0,
+                    callsheet_core::flow::Transition { needs: vec!["exit".into()], to: "done".into() },
+                );
+            }));
+            if !phase.outputs.is_empty() {
+                weak.push(changed("outputs", &|phase| drop(phase.outputs.pop())));
+            }
+            if !phase.reviewer.is_empty() {
+                weak.push(changed("reviewer", &|phase| drop(phase.reviewer.pop())));
+            }
+            for on in 0..phase.on.len() {
+                weak.push(changed(&format!("without {on}"), &|phase| drop(phase.on.remove(on))));
+                weak.push(changed(&format!("{on} elsewhere"), &|phase| phase.on[on].to = "elsewhere".into()));
+                for need in 0..phase.on[on].needs.len() {
+                    weak.push(changed(&format!("{on} without {need}"), &|phase| {
+                        drop(phase.on[on].needs.remove(need))
+                    }));
+                }
+                strong.push(changed(&format!("{on} with more"), &|phase| {
+                    phase.on[on].needs.push("check.x".into())
+                }));
+            }
+            if phase.on.len() > 1 {
+                weak.push(changed("turned round", &|phase| phase.on.reverse()));
+            }
+        }
+        for (what, own) in &weak {
+            assert_ne!(own.weaker_than(&flow), [""; 0], "{what}");
+        }
+        for (what, own) in &strong {
+            assert_eq!(own.weaker_than(&flow), [""; 0], "{what}");
+        }
+        weaker += weak.len();
+        stronger += strong.len();
+    }
+    assert!(weaker > 100 && stronger > 20, "{weaker} {stronger}");
+    crate::figure(&format!("{weaker} weaker flows known, {stronger} stronger ones let through"));
+}
+
+#[test]
+fn a_contract_that_asks_for_less_is_known() {
+    let mut weaker = 0;
+    for (name, contract) in shipped_contracts() {
+        assert_eq!(contract.weaker_than(&contract), [""; 0], "{name}");
+        let mut weak: Vec<Contract> = Vec::new();
+        let mut changed = |change: &dyn Fn(&mut Contract)| {
+            let mut own = contract.clone();
+            change(&mut own);
+            weak.push(own);
+        };
+        if !contract.verdict.is_empty() {
+            changed(&|own| drop(own.verdict.pop()));
+            changed(&|own| own.verdict.reverse());
+            changed(&|own| own.verdict.clear());
+        }
+        if !contract.task_status.is_empty() {
+            changed(&|own| own.task_status.clear());
+        }
+        if !contract.part.is_empty() {
+            changed(&|own| drop(own.part.pop()));
+        }
+        if let Some(submission) = &contract.submission {
+            changed(&|own| own.submission = None);
+            changed(&|own| own.submission.as_mut().unwrap().roles.push("anybody".into()));
+            if !submission.needs.is_empty() {
+                changed(&|own| own.submission.as_mut().unwrap().needs.clear());
+            }
+            for (at, field) in submission.field.iter().enumerate() {
+                changed(&|own| drop(own.submission.as_mut().unwrap().field.remove(at)));
+                if field.required != Required::Always(false) {
+                    changed(&|own| {
+                        own.submission.as_mut().unwrap().field[at].required = Required::Always(false)
+                    });
+                }
+                if field.at_least.is_some() {
+                    changed(&|own| own.submission.as_mut().unwrap().field[at].at_least = None);
+                }
+                if !field.choices.is_empty() {
+                    changed(&|own| own.submission.as_mut().unwrap().field[at].choices.push("fine".into()));
+                }
+                if !field.field.is_empty() {
+                    changed(&|own| drop(own.submission.as_mut().unwrap().field[at].field.remove(0)));
+                }
+            }
+        }
+        for own in &weak {
+            assert_ne!(own.weaker_than(&contract), [""; 0], "{name}: {own:?}");
+        }
+        weaker += weak.len();
+    }
+    assert!(weaker > 50, "{weaker}");
+    crate::figure(&format!("{weaker} weaker contracts known"));
+}
+
+/// Through the program: a weaker one needs trust, a stronger one is announced.
+#[test]
+fn files_of_shipped_names_are_announced_and_weaker_ones_need_trust() {
+    let world = World::new();
+    let shipped = |path: &str| callsheet_core::FILES.iter().find(|(name, _)| *name == path).unwrap().1;
+    let run = ["run", "-p", "review", "-r", "unified", "x", "--", "true"];
+    world.write(".callsheet/contracts/review.toml", shipped("contracts/review.toml"));
+    world.write(".callsheet/recipes/unified.toml", shipped("recipes/unified.toml"));
+    world.write(".callsheet/flows/sdd.toml", shipped("flows/sdd.toml").replace("limit = 3", "limit = 2"));
+    let said = world.run(&run);
+    let notes: Vec<String> =
+        said.err().lines().filter(|line| line.starts_with("note:")).map(str::to_owned).collect();
+    assert_eq!(
+        notes,
+        [
+            "note: the recipe `unified` is this project's own, project:.callsheet/recipes/unified.toml",
+            "note: the contract `review` is this project's own, project:.callsheet/contracts/review.toml",
+        ],
+        "{}",
+        said.err()
+    );
+    assert_ne!(said.code, Some(10), "{}", said.err());
+    let flow = world.run(&["flow", "start", "sdd", "x", "--", "true"]);
+    assert!(flow.err().contains("note: the flow `sdd` is this project's own"), "{}", flow.err());
+    for (path, from, to) in [
+        ("flows/sdd.toml", "limit = 3", "limit = 9"),
+        ("flows/sdd.toml", "\"clean\", \"checks-or-none\"]", "\"clean\"]"),
+        ("contracts/review.toml", LAST_VERDICT, ""),
+    ] {
+        let world = World::new();
+        let weak = shipped(path).replace(from, to);
+        assert_ne!(weak, shipped(path), "{path}");
+        world.write(&format!(".callsheet/{path}"), weak);
+        for command in [&run[..], &["flow", "start", "sdd", "x", "--", "true"], &["read", "-p", "review"]] {
+            let said = world.run(command);
+            assert_eq!(said.code, Some(10), "{path} {command:?} {}", said.err());
+        }
+        assert_eq!(world.run(&["trust", "--yes"]).code, Some(0));
+        assert_ne!(world.run(&run).code, Some(10), "{path}");
+    }
+    let world = World::new();
+    world.write(".callsheet/templates/identity/supervisor.md", "You.");
+    assert!(
+        world
+            .run(&["compose", "-v", "x"])
+            .err()
+            .contains("`templates/identity/supervisor.md` is this project's own")
+    );
+    assert!(!world.run(&["compose", "x"]).err().contains("this project's own"));
+}

@@ -1,0 +1,122 @@
+//! Rules for secrets that a project brings: what they cost has limits, and where a limit ends a search, the rest of the
+//! text counts as a secret.
+
+use std::time::Instant;
+
+use callsheet_core::request::Layout;
+use callsheet_core::secrets::Rules;
+use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+
+use crate::world::World;
+
+fn rule(id: &str, literals: &str, more: &str, pattern: &str) -> String {
+    format!(
+        "[[rule]]\nid = \"{id}\"\ndescription = \"x\"\nliterals = [{literals}]\n{more}\npattern = '''{pattern}'''\n"
+    )
+}
+
+fn load(world: &World, text: &str) -> Result<Rules, String> {
+    world.write(".callsheet/secrets/x.toml", text);
+    let roots = Roots { user: None, project: Some(world.project.clone()), session: None };
+    Rules::load(&Disk::new(&roots, DEFAULT_MAX_FILE_BYTES), &Layout::default())
+        .map_err(|error| error.to_string())
+}
+
+/// Patterns that make engines go back, that need many states, or that look at the same bytes again and again.
+const PATTERNS: [&str; 14] = [
+    "((((a*)*)*)*)*b",
+    "(a+)+b",
+    "(a|a)*b",
+    "(a|aa)+b",
+    "(?:a?){60}a{60}b",
+    "(.*)*b",
+    "(.*.*)*b",
+    "[a ]*b",
+    "(?:[a ][a ])*b",
+    "a{1,200}b",
+    "(a*)+(a*)+(a*)+b",
+    "(?s:.)*b",
+    "(?:a|a?)+b",
+    "((a{0,9}){0,9}){0,2}b",
+];
+
+/// Texts in which the literal is everywhere, nowhere else, or at the end of each word.
+fn texts(bytes: usize) -> Vec<String> {
+    ["a", "aa ", "aa\n", "aaaa,", "aa aaaaaaaaaaaaaaaa "].map(|unit| unit.repeat(bytes / unit.len())).into()
+}
+
+#[test]
+fn what_a_pattern_would_find_is_never_passed_over() {
+    let world = World::new();
+    let bytes = if crate::long() { 3 << 20 } else { 1 << 18 };
+    let (mut tried, mut given_up) = (0, 0);
+    let begun = Instant::now();
+    for (number, pattern) in PATTERNS.iter().enumerate() {
+        for more in ["inside = true\nwindow = 65536", "inside = true\nbefore = 8\nwindow = 4096"] {
+            let rules = match load(&world, &rule("r", "\"aa\"", more, pattern)) {
+                Ok(rules) => rules,
+                // Refused before the first text: that is a limit, too.
+                Err(why) => {
+                    assert!(why.contains("too large"), "{pattern}: {why}");
+                    continue;
+                }
+            };
+            for text in texts(bytes) {
+                // What the rule is made to find stands at the end.
+                let text = format!("{text} {}b", "a".repeat(if number == 4 { 70 } else { 12 }));
+                let hits = rules.scan(&text);
+                let end = text.len();
+                let found = hits.last().is_some_and(|hit| hit.whole.end == end);
+                assert!(found, "{pattern} {more} {:?}: {hits:?}", &text[..30]);
+                given_up += usize::from(hits.iter().any(|hit| hit.range.len() > bytes / 4));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 80, "{tried}");
+    crate::figure(&format!(
+        "{tried} texts of {bytes} bytes with patterns that are made to take long in {:?}; {given_up} of them were given up",
+        begun.elapsed()
+    ));
+}
+
+#[test]
+fn what_exceeds_a_limit_is_refused_when_it_is_read() {
+    let world = World::new();
+    let many: String =
+        (0..101).map(|number| rule(&format!("r{number}"), "\"key\"", "", "key[0-9]{9}")).collect();
+    for (text, wanted) in [
+        (rule("a", "\"aa\"", "window = 1000000", "a+b"), "`a` has a `window` of 1000000; 65536 is the most"),
+        (rule("a", "\"aa\"", "before = 5000", "a+b"), "`a` has a `before` of 5000; 1024 is the most"),
+        (
+            rule("a", "\"aa\"", "", &format!("a{}", "b".repeat(2100))),
+            "`a` has a pattern of more than 2048 bytes",
+        ),
+        (rule("a", "\"aa\"", "", "(?:a{1000}){1000}"), "`a` has a pattern that is none: "),
+        (
+            rule("a", "\"aa\"", "before = 8", "[ab]*a[ab]{40}c"),
+            "`a` has a pattern that is none: it is too large",
+        ),
+        (
+            rule("a", "\"aa\"", "lines = { opens = '[ab]*a[ab]{40}c', goes_on = 'x' }", "aab"),
+            "it is too large",
+        ),
+        (many, "there are 101 rules, and at most 100 are read"),
+    ] {
+        let why = load(&world, &text).unwrap_err();
+        assert!(why.contains(wanted), "{why}");
+    }
+    assert!(load(&world, &rule("a", "\"aa\"", "window = 65536", "((((a*)*)*)*)*b")).is_ok());
+}
+
+/// Through the program: what was given up is refused where it would be recorded.
+#[test]
+fn a_text_that_takes_too_long_is_refused() {
+    let world = World::new();
+    world.write(".callsheet/secrets/x.toml", rule("slow", "\"aa\"", "window = 65536", "[a ]*b"));
+    world.write("big.txt", "aaaaaaaa ".repeat(350_000));
+    let said = world.run(&["run", "-q", "-f", "big.txt", "x", "--", "true"]);
+    assert_eq!(said.code, Some(9), "{}", said.err());
+    assert!(said.err().contains("slow"), "{}", said.err());
+    crate::figure(&format!("3 MB with a pattern that is made to take long: refused after {:?}", said.took));
+}
