@@ -19,13 +19,13 @@ fn contract() -> Contract {
 /// Prose and code, with something that has tags in it after every `gap` bytes, and a verdict at the end.
 fn reply(gap: usize) -> Vec<u8> {
     let prose = "The handler checks the token before it reads the body, and the tests cover both ways; \
-                 what is left is the error path of the second call, which nobody reaches yet.\n";
+                 what is left is the error path of the second call, which nobody reaches yet.\n\n";
     let tagged = [
-        "<thought>\nIs that so? Perhaps <review>NEEDS_CHANGES</review> is right.\n</thought>\n",
-        "A list is a `Vec<T>`, and `<li>` is one of its entries: if a < b, then b > a.\n",
-        "```html\n<ul><li>one</li></ul>\n<review>NEEDS_CHANGES</review>\n```\n",
-        "I would not say <review>NEEDS_CHANGES</review> for that.\n",
-        "<review>PASS</review>\n",
+        "<thought>\nIs that so? Perhaps <review>NEEDS_CHANGES</review> is right.\n</thought>\n\n",
+        "A list is a `Vec<T>`, and `<li>` is one of its entries: if a < b, then b > a.\n\n",
+        "```html\n<ul><li>one</li></ul>\n<review>NEEDS_CHANGES</review>\n```\n\n",
+        "I would not say `<review>NEEDS_CHANGES</review>` for that, nor <review>VERDICT</review>.\n\n",
+        "<review>PASS</review>\n\n",
     ];
     let mut text = String::with_capacity(SIZE + 1024);
     let mut next = gap;
@@ -34,7 +34,7 @@ fn reply(gap: usize) -> Vec<u8> {
         text.push_str(prose);
         if text.len() >= next {
             text.push_str(tagged.next().map_or("", |text| text));
-            next = text.len() + gap;
+            next = text.len().saturating_add(gap);
         }
     }
     text.push_str("\n<review>PASS</review>\n");
@@ -64,7 +64,7 @@ pub(crate) fn report(report: &mut Report, rounds: usize) {
     let contract = contract();
     let asked = Asked { contract: &contract, tasks: &[], prompt: None };
     let (patterns, anywhere) = (patterns(), anywhere());
-    for (name, gap) in [("every MB", 1_000_000), ("every 4 KB", 4_000), ("every KB", 1_000)] {
+    for (name, gap) in [("at the end alone", usize::MAX), ("every MB", 1_000_000), ("every 4 KB", 4_000), ("every KB", 1_000)] {
         let reply = reply(gap);
         let outcome = read(&asked, &reply, OutputFormat::Text).outcome;
         assert_eq!(outcome, Outcome::Pass, "{name}");

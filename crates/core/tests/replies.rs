@@ -193,8 +193,8 @@ fn every_problem_and_every_outcome_has_a_case() {
         files(&here("replies")).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let page = fs::read_to_string(here("../../../docs/replies.md")).unwrap();
     let mut missing = Vec::new();
-    // Both need more than a reply: 64 MiB, and a ledger. The proofs have them.
-    let elsewhere = [ProblemCode::TooLong, ProblemCode::OutputIncomplete];
+    // These need more than a table has: size, or a ledger. The proofs have cases of them.
+    let elsewhere = [ProblemCode::TooLarge, ProblemCode::TooLong, ProblemCode::OutputIncomplete];
     for code in ProblemCode::ALL {
         if !elsewhere.contains(code) && !table.contains(&format!(" {}: ", code.as_str())) {
             missing.push(format!("case of {}", code.as_str()));
@@ -261,7 +261,7 @@ fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
             {
                 let asked = Asked { contract: &asked, tasks: &[], prompt: None };
                 let outcome = read(&asked, &output, format_of(other)).outcome;
-                assert_eq!(outcome, Outcome::NoVerdict, "{} as {other}", file.display());
+                assert!(!outcome.is_good(), "{} as {other}", file.display());
             }
         }
     }
@@ -425,15 +425,25 @@ proptest! {
         prop_assert_ne!(outcome_of("review", &format!("{before}{one}\n{between}{two}\n{after}")), Outcome::Pass);
     }
 
+    /// Where the end of a thought is in code, a quote or a comment, it is no end, and all that follows is cut.
     #[test]
-    fn t6_text_in_a_thought_changes_nothing(before in plain(), inside in inside_thought(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+    fn t6_text_in_a_thought_changes_nothing_for_the_better(before in plain(), inside in inside_thought(), after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
         let (marker, outcome) = VERDICTS[verdict];
-        let thought = format!("<thought>{inside}</thought>\n");
-        let reply = if last { format!("{before}\n{marker}\n{thought}{after}") } else { format!("{before}{thought}{after}\n{marker}") };
+        let thought = format!("<thought>{inside}</thought>\n\n");
+        let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n{marker}") };
+        let found = outcome_of("review", &reply);
+        prop_assert!(found == outcome || found == Outcome::NoVerdict, "{:?}: {:?}", found, reply);
+    }
+
+    #[test]
+    fn t6_plain_text_in_a_thought_changes_nothing(before in plain(), inside in plain(), other in 0..5_usize, after in plain(), verdict in 0..5_usize, last in any::<bool>()) {
+        let (marker, outcome) = VERDICTS[verdict];
+        let thought = format!("<thought>\n{inside}\n{}\n{inside}</thought>\n", VERDICTS[other].0);
+        let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n\n{marker}") };
         prop_assert_eq!(outcome_of("review", &reply), outcome, "{:?}", reply);
         let contract = contract("review");
         let reply = read(&Asked { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), OutputFormat::Text).text.to_string();
-        let whole = if last { format!("{before}\n{marker}\n{after}") } else { format!("{before}{after}\n{marker}") };
+        let whole = if last { format!("{before}\n{marker}\n\n{after}") } else { format!("{before}\n{after}\n\n{marker}") };
         prop_assert_eq!(reply, whole);
     }
 
@@ -453,9 +463,9 @@ proptest! {
     }
 }
 
-/// A million of anything that is left open takes no longer by the piece than a thousand: this ends at all.
+/// Very many of anything that is left open take no longer by the piece than a few: this ends at all.
 #[test]
-fn a_million_open_tags_are_read() {
+fn very_many_open_tags_are_read() {
     for piece in [
         "<thought>",
         "<review>",
@@ -471,6 +481,7 @@ fn a_million_open_tags_are_read() {
         "<task_status id='",
         "<review>\nPASS\n</review>",
         "a\n<review>PASS</review>\n",
+        "a\n\n<review>PASS</review>\n\n",
         "<thought/>",
         "< ",
         "-`",
@@ -478,9 +489,9 @@ fn a_million_open_tags_are_read() {
         "<thought><!--</thought>",
         "<!--<thought>--></thought>",
     ] {
-        let reply = piece.repeat(1_000_000);
+        let reply = piece.repeat(if cfg!(debug_assertions) { 100_000 } else { 1_000_000 });
         let good = outcome_of("review", &reply).is_good();
-        assert_eq!(good, piece == "a\n<review>PASS</review>\n", "{piece}");
+        assert_eq!(good, piece == "a\n\n<review>PASS</review>\n\n", "{piece}");
     }
 }
 

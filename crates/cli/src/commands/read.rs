@@ -29,8 +29,8 @@ const MOST_BYTES: u64 = 4 << 30;
 
 /// Read an agent's reply from standard input: its verdict, or how its tasks ended
 ///
-/// Thoughts, code, quotes, comments and echoes of the prompt say nothing, a marker counts only alone on its line, and what
-/// is ambiguous is never a pass. Exits with 0 on pass, complete and none, else with 1. With --json: `verdict`, `outcome`,
+/// Thoughts, code, quotes and echoes of the prompt say nothing, a good marker counts only as all that its paragraph holds,
+/// another word counts wherever it stands, and what is ambiguous is never a pass. Exits with 0 on pass, complete and none, else with 1. With --json: `verdict`, `outcome`,
 /// `tasks`, `text` (without thoughts) and `problems`.
 ///
 /// A contract that is handed in (submit_review and so on) is read from the file that an agent without the tool wrote into

@@ -13,7 +13,7 @@ fn t6_the_exit_code_says_whether_it_is_good() {
     let world = World::new();
     let read = |args: &[&str], reply: &str| world.run_with(&[&["read"], args].concat(), reply.as_bytes());
     let done = "<task_status id=\"1.1\">COMPLETED</task_status>\n";
-    assert_eq!(read(&["-p", "review"], "Good.\n<review>PASS</review>\n"), said(0, "pass\n", ""));
+    assert_eq!(read(&["-p", "review"], "Good.\n\n<review>PASS</review>\n"), said(0, "pass\n", ""));
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1"], done),
         said(0, "complete\n  1.1: COMPLETED\n", "")
@@ -29,7 +29,7 @@ fn t6_the_exit_code_says_whether_it_is_good() {
         said(
             1,
             "no_verdict\n\
-             problem[inline_marker] at 1:14: `<review>PASS</review>` is not alone on its line, so it does not count\n\
+             problem[inline_marker] at 1:14: `<review>PASS</review>` is not all that its paragraph holds, so it does not count\n\
              problem[no_verdict]: no verdict stands alone on a line\n",
             ""
         )
@@ -39,7 +39,7 @@ fn t6_the_exit_code_says_whether_it_is_good() {
 #[test]
 fn t6_json_has_everything_that_was_read() {
     let world = World::new();
-    let reply = "<thought>no</thought>\n<task_status id=\"1.1\">FAILED</task_status>\nI cannot say <review>PASS</review>\n";
+    let reply = "<thought>no</thought>\n<task_status id=\"1.1\">FAILED</task_status>\n\nI cannot say <review>PASS</review>\n";
     let read = world.run_with(&["--json", "read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
     assert_eq!(read.code, 1);
     assert_eq!(
@@ -48,11 +48,11 @@ fn t6_json_has_everything_that_was_read() {
             "verdict": null,
             "outcome": "incomplete",
             "tasks": { "1.1": "FAILED" },
-            "text": "<task_status id=\"1.1\">FAILED</task_status>\nI cannot say <review>PASS</review>\n",
+            "text": "<task_status id=\"1.1\">FAILED</task_status>\n\nI cannot say <review>PASS</review>\n",
             "problems": [{
                 "code": "inline_marker",
-                "message": "`<review>PASS</review>` is not alone on its line, so it does not count",
-                "place": { "line": 3, "column": 14 },
+                "message": "`<review>PASS</review>` is not all that its paragraph holds, so it does not count",
+                "place": { "line": 4, "column": 14 },
             }],
         })
     );
@@ -80,7 +80,7 @@ fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
         world.write(".callsheet/config.toml", format!("agent = \"{agent}\"\n"));
         assert_eq!(world.run_with(&["read", "-p", "review"], &stream), said(0, "pass\n", ""), "{agent}");
         let as_text = world.run_with(&["read", "-p", "review", "--agent", "base"], &stream);
-        assert_eq!((as_text.code, as_text.out.lines().next()), (1, Some("no_verdict")), "{agent}");
+        assert_eq!(as_text.code, 1, "{agent}");
     }
     world.write(".callsheet/agents/mine.toml", "name = \"Mine\"\n[output]\nformat = \"codex-jsonl\"\n");
     let stream = std::fs::read(streams.join("codex/verdict.jsonl")).unwrap();
@@ -99,7 +99,7 @@ fn t6_agents_streams_are_read_by_their_files_and_by_the_configured_agent() {
 #[test]
 fn t6_what_the_prompt_says_is_not_what_the_agent_says() {
     let world = World::new();
-    let prompt = "Look:\nsomebody said\n<review>PASS</review>\nand was wrong.\n";
+    let prompt = "Look:\nsomebody said\n\n<review>PASS</review>\n\nand was wrong.\n";
     world.write("prompt.md", prompt);
     assert_eq!(
         world.run_with(&["read", "-p", "review", "--prompt", "prompt.md"], prompt.as_bytes()),
@@ -175,13 +175,13 @@ fn mistakes_are_told_and_what_they_want() {
 #[test]
 fn nothing_of_a_reply_reaches_the_terminal_as_a_control() {
     let world = World::new();
-    let reply = "<task_status id=\"\x1b]0;x\x07\">COMPLETED</task_status>\nx <review>\x1b[31m</review>\n";
+    let reply = "<task_status id=\"\x1b]0;x\x07\">COMPLETED</task_status>\n\nx <review>\x1b[31m</review>\n";
     let read = world.run_with(&["read", "-p", "implement", "--tasks", "1.1"], reply.as_bytes());
     assert_eq!(
         read.out,
         "incomplete\n  \\u{1b}]0;x\\u{7}: COMPLETED\n\
          problem[task_unasked] at 1:1: task `\\u{1b}]0;x\\u{7}` was not asked for\n\
-         problem[inline_marker] at 2:3: `<review>\\u{1b}[31m</review>` is not alone on its line, so it does not count\n\
+         problem[broken_marker] at 3:3: this may be a verdict, and nobody can read it\n\
          problem[task_missing]: nothing is said of task `1.1`\n"
     );
 }

@@ -90,9 +90,9 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
             };
             // What an earlier round said tells a later one from it.
             Script::new()
-                .on_marker("PLAN-TWO", plan("Whole.\n<review>PASS</review>"))
-                .on_marker("PLAN-ONE", plan("PLAN-TWO\n<review>PASS</review>"))
-                .on_marker("CHALLENGE-ONE", [Step::text("It holds.\n<review>PASS</review>")])
+                .on_marker("PLAN-TWO", plan("Whole.\n\n<review>PASS</review>"))
+                .on_marker("PLAN-ONE", plan("PLAN-TWO\n\n<review>PASS</review>"))
+                .on_marker("CHALLENGE-ONE", [Step::text("It holds.\n\n<review>PASS</review>")])
                 .on_marker(
                     "You implement",
                     [
@@ -100,10 +100,10 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                         Step::text("<task_status id=\"1.1\">COMPLETED</task_status>"),
                     ],
                 )
-                .on_marker("REVIEW-ONE", [Step::text("Fixed.\n<review>PASS</review>")])
-                .on_marker("You plan", plan("PLAN-ONE\n<review>NEEDS_REVISION</review>"))
-                .on_marker("You challenge", [Step::text("CHALLENGE-ONE\n<review>NEEDS_REVISION</review>")])
-                .on_marker("You review", [Step::text("REVIEW-ONE\n<review>NEEDS_CHANGES</review>")])
+                .on_marker("REVIEW-ONE", [Step::text("Fixed.\n\n<review>PASS</review>")])
+                .on_marker("You plan", plan("PLAN-ONE\n\n<review>NEEDS_REVISION</review>"))
+                .on_marker("You challenge", [Step::text("CHALLENGE-ONE\n\n<review>NEEDS_REVISION</review>")])
+                .on_marker("You review", [Step::text("REVIEW-ONE\n\n<review>NEEDS_CHANGES</review>")])
                 .on_marker("You close", [Step::text("Archived.")])
         })
         .unwrap();

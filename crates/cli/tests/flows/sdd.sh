@@ -32,4 +32,4 @@ archive)
     exit 0
     ;;
 esac
-echo "<review>$verdict</review>"
+printf '\n<review>%s</review>\n' "$verdict"

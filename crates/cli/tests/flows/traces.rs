@@ -75,7 +75,7 @@ fn t6_u5_a_change_with_two_revisions_and_a_fix() {
     ] {
         assert!(folder.join(file).is_file(), "{file}");
     }
-    assert_eq!(fs::read_to_string(folder.join("REVIEW.md")).unwrap(), "Fixed.\n<review>PASS</review>\n");
+    assert_eq!(fs::read_to_string(folder.join("REVIEW.md")).unwrap(), "Fixed.\n\n<review>PASS</review>\n");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn m15_a_reviewer_of_round_two_sees_the_findings_of_round_one() {
         .filter(|event| event["data"]["what"] == "review")
         .map(|event| world.prompt(event["data"]["detail"]["run"].as_str().unwrap()))
         .collect();
-    let findings = "<artifact name=\"REVIEW.md\"><![CDATA[Finding: the form has no label.\n<review>NEEDS_CHANGES</review>\n]]></artifact>";
+    let findings = "<artifact name=\"REVIEW.md\"><![CDATA[Finding: the form has no label.\n\n<review>NEEDS_CHANGES</review>\n]]></artifact>";
     let shown: Vec<bool> = reviews.iter().map(|prompt| prompt.contains(findings)).collect();
     assert_eq!(shown, [false, true]);
 }

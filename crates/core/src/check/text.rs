@@ -89,10 +89,11 @@ pub(super) fn markers_in(id: &SourceId, text: &Text, range: Range<usize>, proble
     let mut lines: Vec<Range<usize>> = Vec::new();
     let mut at = range.start;
     for line in text[range].split_inclusive('\n') {
-        let start = at + (line.len() - line.trim_start().len());
+        let bare = undecorated(line);
+        let start = at + (bare.as_ptr() as usize - line.as_ptr() as usize);
         at += line.len();
-        if !line.trim().is_empty() {
-            lines.push(start..start + line.trim().len());
+        if !bare.is_empty() {
+            lines.push(start..start + bare.len());
         }
     }
     let mut next = 0;
@@ -109,6 +110,36 @@ pub(super) fn markers_in(id: &SourceId, text: &Text, range: Range<usize>, proble
             );
         problems.add(id, error);
         next += count;
+    }
+}
+
+/// A line without what a marker may have around it and still stand alone: what begins an entry of a list, bold, a full stop,
+/// tags of a response.
+fn undecorated(line: &str) -> &str {
+    let mut bare = line.trim();
+    loop {
+        let before = bare.len();
+        let entry = bare.trim_start_matches(|c: char| c.is_ascii_digit());
+        for begin in ["- ", "* ", "+ ", ". ", ") "] {
+            let rest = if begin.starts_with(['.', ')']) { entry } else { bare };
+            if rest.len() < bare.len() || !begin.starts_with(['.', ')']) {
+                bare = rest.strip_prefix(begin).unwrap_or(bare).trim_start();
+            }
+        }
+        for bold in ["**", "__"] {
+            bare = bare.strip_prefix(bold).unwrap_or(bare);
+            bare = bare.strip_suffix(bold).unwrap_or(bare);
+        }
+        if bare.starts_with('<') {
+            bare = bare.strip_suffix('.').unwrap_or(bare);
+        }
+        if bare.len() > "<response></response>".len() {
+            bare = bare.strip_prefix("<response>").unwrap_or(bare).trim_start();
+            bare = bare.strip_suffix("</response>").unwrap_or(bare).trim_end();
+        }
+        if bare.len() == before {
+            return bare;
+        }
     }
 }
 

@@ -1,55 +1,98 @@
-//! Echoes: three or more consecutive lines of a reply that are consecutive lines of its prompt.
+//! Echoes: lines of a reply that are lines of its prompt.
+//!
+//! Three or more consecutive lines are an echo, and one line that says more than its markers. Case and blanks do not matter,
+//! and empty lines are not there.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use memchr::{memchr, memrchr};
 
-/// The prompt by every three lines of it that hold a tag, in order. Blanks around a line do not matter.
-pub(super) struct Echo<'p>(Vec<[&'p [u8]; 3]>);
+use super::hits::Hits;
+use super::loose::is_more_than_markers;
+use super::thoughts::Thoughts;
+
+/// The lines of a prompt that hold a tag, folded and in order, each with the two lines before and the two after it.
+pub(super) struct Echo<'p> {
+    lines: Vec<(String, [&'p [u8]; 4])>,
+    /// The line that was looked at last, and whether it is an echo.
+    last: Option<(Range<usize>, bool)>,
+}
 
 impl<'p> Echo<'p> {
     pub(super) fn new(prompt: &'p [u8]) -> Self {
-        let lines: Vec<&[u8]> = lines(prompt).collect();
-        let with_tag = |three: &[&'p [u8]; 3]| three.iter().any(|line| memchr(b'<', line).is_some());
-        let mut all: Vec<[&[u8]; 3]> =
-            lines.windows(3).map(|three| [three[0], three[1], three[2]]).filter(with_tag).collect();
+        let thoughts = Thoughts::shipped();
+        let mut all = Vec::new();
+        let mut end = 0;
+        for hit in Hits::new(prompt, 0, &thoughts).filter(|hit| hit.tag.is_some()) {
+            if hit.at >= end {
+                let line = line_at(prompt, hit.at);
+                end = line.end;
+                all.push((folded(&prompt[line.clone()]), around(prompt, &line)));
+            }
+        }
         all.sort_unstable();
         all.dedup();
-        Self(all)
+        Self { lines: all, last: None }
     }
 
-    /// Whether a line of `range` in `text` is in an echo.
-    pub(super) fn holds(&self, text: &[u8], range: &Range<usize>) -> bool {
-        let around = &text[back(text, range.start)..forth(text, range.end)];
-        let lines: Vec<&[u8]> = lines(around).collect();
-        lines.windows(3).any(|three| self.0.binary_search(&[three[0], three[1], three[2]]).is_ok())
+    /// Whether the first or the last line of `range` in `text` is in an echo.
+    pub(super) fn holds(&mut self, text: &[u8], range: &Range<usize>) -> bool {
+        let end = range.end.saturating_sub(1).max(range.start);
+        [range.start, end].into_iter().any(|at| {
+            if let Some((_, is_echo)) = self.last.as_ref().filter(|(line, _)| line.contains(&at)) {
+                return *is_echo;
+            }
+            let line = line_at(text, at);
+            let is_echo = self.holds_line(text, &line);
+            self.last = Some((line, is_echo));
+            is_echo
+        })
     }
-}
 
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii)
-}
-
-/// The start of the line that is two before the one of `at`, or of the first.
-fn back(text: &[u8], mut at: usize) -> usize {
-    for _ in 0..3 {
-        match memrchr(b'\n', &text[..at]) {
-            Some(end) => at = end,
-            None => return 0,
+    fn holds_line(&self, text: &[u8], line: &Range<usize>) -> bool {
+        let said = folded(&text[line.clone()]);
+        let from = self.lines.partition_point(|(known, _)| *known < said);
+        let mut same = self.lines[from..].iter().take_while(|(known, _)| *known == said).peekable();
+        if same.peek().is_none() {
+            return false;
         }
+        if is_more_than_markers(&text[line.clone()]) {
+            return true;
+        }
+        let [second, first, next, after] = around(text, line);
+        let alike = |one: &[u8], other: &[u8]| !one.is_empty() && folded(one) == folded(other);
+        same.any(|(_, known)| {
+            let (before, behind) = (alike(first, known[1]), alike(next, known[2]));
+            before && (behind || alike(second, known[0])) || behind && alike(after, known[3])
+        })
     }
-    at + 1
 }
 
-/// The end of the line that is two after the one of `at`, or of the last.
-fn forth(text: &[u8], mut at: usize) -> usize {
-    for _ in 0..3 {
-        match memchr(b'\n', &text[at..]) {
-            Some(length) => at += length + 1,
-            None => return text.len(),
+/// The line of `at`, without its end.
+fn line_at(text: &[u8], at: usize) -> Range<usize> {
+    let start = memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
+    start..memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end)
+}
+
+/// The two lines before and the two after, empty ones left out; where there is none, it is empty.
+fn around<'t>(text: &'t [u8], line: &Range<usize>) -> [&'t [u8]; 4] {
+    let full = |line: &&[u8]| !line.trim_ascii().is_empty();
+    let mut before = text[..line.start].rsplit(|byte| *byte == b'\n').filter(full);
+    let mut after = text[line.end..].split(|byte| *byte == b'\n').filter(full);
+    let (first, next) = (before.next(), after.next());
+    [before.next(), first, next, after.next()].map(Option::unwrap_or_default)
+}
+
+/// A line in lower case, with one blank where there are several.
+fn folded(line: &[u8]) -> String {
+    let mut folded = String::with_capacity(line.len());
+    for word in String::from_utf8_lossy(line).split_whitespace() {
+        if !folded.is_empty() {
+            folded.push(' ');
         }
+        folded.extend(word.chars().flat_map(char::to_lowercase));
     }
-    at
+    folded
 }

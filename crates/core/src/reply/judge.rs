@@ -5,17 +5,22 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::loose::{LooseTag, LooseWord, in_attributes};
 use super::problem::{ProblemCode, Problems, shortened};
 use super::scan::{Found, Standing};
 use super::tag::{Marker, Name, Tag, is_word};
 use super::{Asked, Outcome, Status, Verdict};
 use crate::contract::Choice;
 
-/// What the reply says in markers that count. A word that means nothing is kept as it is.
+/// What the reply says: in markers that count, and wherever a word is not good. A word that means nothing is kept as it is.
 #[derive(Debug, Default)]
 pub(super) struct Said<'t> {
     verdicts: Vec<(usize, Result<Verdict, &'t str>)>,
     tasks: Vec<(usize, &'t str, Result<Status, &'t str>)>,
+    /// Where something that does not stand alone says what is not good.
+    loose: Vec<usize>,
+    /// Verdicts that do not stand alone and that nobody can read.
+    unreadable: Vec<usize>,
     /// Something began as a marker, and nobody knows what it was going to say.
     pub(super) broken: bool,
 }
@@ -24,27 +29,56 @@ impl<'t> Said<'t> {
     pub(super) fn new(text: &'t [u8], found: &[Found], problems: &mut Problems) -> Self {
         let mut said = Self::default();
         let marker = |at| Tag::at(text, at).and_then(|tag| Marker::of(text, &tag));
-        // Most of what is found may be of no use, so what it was is looked at only where it is told.
-        let shown =
-            |at| shortened(&String::from_utf8_lossy(&text[at..marker(at).map_or(at, |marker| marker.end)]));
-        for Found { at, standing } in found {
+        for Found { at, end, standing } in found {
             let at = *at;
-            let alone = if *standing == Standing::Alone { marker(at) } else { None };
-            match (standing, alone) {
-                (_, Some(marker)) => said.add(at, &marker, problems),
-                (Standing::Inline, None) => {
-                    let message =
-                        || format!("`{}` is not alone on its line, so it does not count", shown(at));
-                    problems.add(ProblemCode::InlineMarker, Some(at), message);
-                }
-                (Standing::Indented, None) => {
-                    let message = || format!("`{}` is indented as code is, so it does not count", shown(at));
+            // Most of what is found may be of no use, so what it was is looked at only where it is told.
+            let shown = || shortened(&String::from_utf8_lossy(&text[at..*end]));
+            match standing {
+                Standing::Alone => match marker(at) {
+                    Some(marker) => said.add(at, &marker, problems),
+                    None => said.broken(at, BROKEN, problems),
+                },
+                Standing::Enclosed => match marker(at) {
+                    Some(marker) if is_good(&marker) => {
+                        let message =
+                            || format!("`{}` stands in something else, so it does not count", shown());
+                        problems.add(ProblemCode::InlineMarker, Some(at), message);
+                    }
+                    Some(marker) => {
+                        said.add(at, &marker, problems);
+                        said.loose.push(at);
+                    }
+                    None => said.broken(at, BROKEN, problems),
+                },
+                Standing::Indented => {
+                    let message = || format!("`{}` is indented as code is, so it does not count", shown());
                     problems.add(ProblemCode::IndentedMarker, Some(at), message);
                 }
-                (Standing::Alone | Standing::Broken, None) => {
+                Standing::Loose(LooseWord::Good) => {
                     let message =
-                        "a marker is not complete: tag, word and closing tag stand on one line, or on three";
-                    said.broken(at, message, problems);
+                        || format!("`{}` is not all that its paragraph holds, so it does not count", shown());
+                    problems.add(ProblemCode::InlineMarker, Some(at), message);
+                }
+                Standing::Loose(LooseWord::Broken) => said.broken(at, BROKEN, problems),
+                Standing::Loose(word) => {
+                    let is_status = LooseTag::near(text, at).is_some_and(|tag| tag.name == Name::TaskStatus);
+                    let words = str::from_utf8(&text[at..*end]).unwrap_or("?");
+                    match (word, is_status) {
+                        (LooseWord::Verdict(verdict), _) => {
+                            said.verdicts.push((at, Ok(*verdict)));
+                            said.loose.push(at);
+                        }
+                        (_, false) => said.unreadable.push(at),
+                        (word, true) => match id_of(text, at) {
+                            Some(id) => {
+                                let status =
+                                    if *word == LooseWord::Failed { Ok(Status::Failed) } else { Err(words) };
+                                said.tasks.push((at, id, status));
+                                said.loose.push(at);
+                            }
+                            None => said.broken(at, "a `task_status` needs one `id`", problems),
+                        },
+                    }
                 }
             }
         }
@@ -52,29 +86,61 @@ impl<'t> Said<'t> {
     }
 
     fn add(&mut self, at: usize, marker: &Marker<'t>, problems: &mut Problems) {
+        // An attribute that says something else makes the marker contradict itself.
         if marker.name == Name::Review {
             self.verdicts.push((at, verdict(marker.word).ok_or(marker.word)));
-            // An attribute that says something else would make the marker contradict itself.
-            let values = marker
-                .attributes()
-                .flat_map(|(_, value)| value.split(|c: char| !c.is_alphanumeric() && c != '_'));
-            self.verdicts.extend(values.filter_map(verdict).map(|verdict| (at, Ok(verdict))));
+            if let Some(LooseWord::Verdict(verdict)) = in_attributes(Name::Review, marker.attributes) {
+                self.verdicts.push((at, Ok(verdict)));
+            }
             return;
         }
-        let mut ids =
-            marker.attributes().filter(|(name, _)| name.eq_ignore_ascii_case("id")).map(|(_, id)| id.trim());
-        let (Some(id), None) = (ids.next().filter(|id| !id.is_empty()), ids.next()) else {
+        let Some(id) = id(marker) else {
             return self.broken(at, "a `task_status` needs one `id`", problems);
         };
-        let others = marker.attributes().filter(|(name, _)| !name.eq_ignore_ascii_case("id"));
+        let mut others = marker.attributes().filter(|(name, _)| !name.eq_ignore_ascii_case("id"));
+        let failed = others.any(|(name, value)| {
+            [name, value].iter().any(|said| in_attributes(Name::TaskStatus, said) == Some(LooseWord::Failed))
+        });
         let status = status(marker.word).ok_or(marker.word);
-        let worst = others.filter_map(|(_, value)| status_of(value)).chain(status.ok()).max();
-        self.tasks.push((at, id, status.map(|status| worst.unwrap_or(status))));
+        self.tasks.push((at, id, if failed { Ok(Status::Failed) } else { status }));
     }
 
     fn broken(&mut self, at: usize, message: &str, problems: &mut Problems) {
         self.broken = true;
         problems.add(ProblemCode::BrokenMarker, Some(at), || message.to_string());
+    }
+
+    /// Tells of everything that counts though it does not stand alone.
+    fn conflicts(&self, problems: &mut Problems) {
+        for at in &self.loose {
+            let message = "a word that is not good counts wherever it stands";
+            problems.add(ProblemCode::Conflict, Some(*at), || message.to_string());
+        }
+    }
+}
+
+const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
+
+/// The one id of a marker.
+fn id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
+    let ids = marker.attributes().filter(|(name, _)| name.eq_ignore_ascii_case("id"));
+    let mut ids = ids.map(|(_, id)| id.trim());
+    ids.next().filter(|id| !id.is_empty() && ids.next().is_none())
+}
+
+/// The id that a loose marker names, as far as it can be read.
+fn id_of(text: &[u8], at: usize) -> Option<&str> {
+    let tag = LooseTag::near(text, at)?;
+    let attributes = str::from_utf8(&text[tag.name_end..tag.end]).ok()?.trim_end_matches('>');
+    let marker = Marker { name: Name::TaskStatus, attributes, word: "", end: tag.end };
+    id(&marker)
+}
+
+pub(super) fn is_good(marker: &Marker<'_>) -> bool {
+    match marker.name {
+        Name::Review => verdict(marker.word) == Some(Verdict::Pass),
+        Name::TaskStatus => status(marker.word) == Some(Status::Completed),
+        Name::Question | Name::Response => false,
     }
 }
 
@@ -84,10 +150,6 @@ fn verdict(word: &str) -> Option<Verdict> {
 
 fn status(word: &str) -> Option<Status> {
     Status::ALL.iter().copied().find(|status| is_word(word, status.name()))
-}
-
-fn status_of(value: &str) -> Option<Status> {
-    value.split(|c: char| !c.is_alphanumeric()).filter_map(status).max()
 }
 
 /// Why something good may not be believed.
@@ -116,6 +178,7 @@ pub(super) fn judge(asked: &Asked<'_>, said: &Said<'_>, doubt: &Doubt, problems:
     let (verdict, outcome) = match contract.verdict.as_slice() {
         [] => {
             foreign_verdicts(said, &[], problems);
+            unreadable(said, problems, ProblemCode::BrokenMarker);
             (None, Outcome::None)
         }
         legal => verdict_of(said, legal, doubt, problems),
@@ -127,6 +190,9 @@ pub(super) fn judge(asked: &Asked<'_>, said: &Said<'_>, doubt: &Doubt, problems:
             problems.add(ProblemCode::ForeignStatus, Some(*at), message);
         }
         return Judged { verdict, outcome, tasks: BTreeMap::new() };
+    }
+    if contract.verdict.is_empty() {
+        said.conflicts(problems);
     }
     let (tasks, complete) = tasks_of(asked, said, doubt, problems);
     let outcome = match outcome {
@@ -182,6 +248,7 @@ fn verdict_of(
     problems: &mut Problems,
 ) -> (Option<Verdict>, Outcome) {
     foreign_verdicts(said, legal, problems);
+    said.conflicts(problems);
     let believed =
         |(at, word): &&(usize, Result<Verdict, &str>)| *word != Ok(Verdict::Pass) || !doubt.of(*at);
     let all: Vec<_> = said.verdicts.iter().filter(believed).collect();
@@ -195,9 +262,11 @@ fn verdict_of(
             }
             _ => "a pass before the end of a thought is not believed".into(),
         };
+        unreadable(said, problems, ProblemCode::BrokenMarker);
         problems.add(ProblemCode::NoVerdict, None, message);
         return (None, Outcome::NoVerdict);
     };
+    unreadable(said, problems, ProblemCode::Conflict);
     if let Some((at, other)) = all.iter().find(|(_, word)| word != worst) {
         let message =
             || format!("the reply says `{}` and `{}`; the most severe counts", name(*other), name(*worst));
@@ -207,13 +276,23 @@ fn verdict_of(
         return (None, Outcome::ForeignVerdict);
     }
     match worst {
+        Ok(Verdict::Pass) if !said.unreadable.is_empty() => (None, Outcome::NoVerdict),
         Ok(Verdict::Pass) if doubt.anywhere => {
             let message = "a pass is not believed where the reply is broken or the agent failed";
             problems.add(ProblemCode::NoVerdict, None, || message.to_string());
             (None, Outcome::NoVerdict)
         }
         Ok(verdict) => (Some(*verdict), outcome(*verdict)),
+        // What stands beside a pass and means nothing may mean anything.
+        Err(_) if all.iter().any(|(_, word)| *word == Ok(Verdict::Pass)) => (None, Outcome::NoVerdict),
         Err(_) => (None, Outcome::ForeignVerdict),
+    }
+}
+
+/// Tells of verdicts that nobody can read.
+fn unreadable(said: &Said<'_>, problems: &mut Problems, code: ProblemCode) {
+    for at in &said.unreadable {
+        problems.add(code, Some(*at), || "this may be a verdict, and nobody can read it".into());
     }
 }
 
@@ -259,7 +338,8 @@ fn tasks_of(
         let message = "no task was asked for, so that none can be complete";
         problems.add(ProblemCode::NoTasks, None, || message.to_string());
     }
-    let mut complete = !asked.tasks.is_empty() && !doubt.anywhere;
+    let loose = said.tasks.iter().any(|(at, _, _)| said.loose.binary_search(at).is_ok());
+    let mut complete = !asked.tasks.is_empty() && !doubt.anywhere && !loose;
     for id in asked.tasks {
         match times.get(id.as_str()) {
             Some((count, completed)) => complete &= *count == 1 && *completed,

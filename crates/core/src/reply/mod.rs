@@ -5,11 +5,15 @@
 //! inside a sentence does not count; and where two readings are possible, none of them is a pass.
 
 mod echo;
+mod fold;
+mod hits;
 mod judge;
+mod loose;
 mod problem;
 mod scan;
 mod stream;
 mod tag;
+mod thoughts;
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -18,7 +22,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use memchr::memchr;
 use serde::{Serialize, Serializer};
 
 pub use problem::{Place, Problem, ProblemCode};
@@ -30,7 +33,6 @@ use echo::Echo;
 use judge::{Doubt, Judged, Said, judge};
 use problem::Problems;
 use scan::{Found, Scan, scan};
-use tag::{Marker, Tag};
 
 /// What a reply answers.
 #[derive(Clone, Copy, Debug)]
@@ -172,7 +174,7 @@ pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Re
 /// Reads the text of an agent that a [`StreamReader`] took out of its output.
 pub fn read_text<'o>(asked: &Asked<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
     let StreamText { text: whole, doubts } = stream;
-    let Scan { cuts, mut found, quoted, open, unopened, lines } = scan(&whole);
+    let Scan { cuts, mut found, quoted, open, unopened, too_large } = scan(&whole);
     let text = ReplyText { whole, cuts };
     let before = found.len();
     if let Some(prompt) = asked.prompt.filter(|_| before > 0) {
@@ -183,11 +185,18 @@ pub fn read_text<'o>(asked: &Asked<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Re
     let mut problems = Problems::default();
     problems.stream(&doubts);
     problems.left_open(&open, unopened);
+    if too_large.is_some() {
+        let message = "what begins here has too many lines, signs or levels to be judged";
+        problems.add(ProblemCode::TooLarge, too_large, || message.into());
+    }
     let said = Said::new(&text.whole, &found, &mut problems);
-    let anywhere = said.broken || doubts.is_doubt() || open.iter().any(|(open, _)| open.is_doubt());
+    let anywhere = said.broken
+        || too_large.is_some()
+        || doubts.is_doubt()
+        || open.iter().any(|(open, _)| open.is_doubt());
     let doubt = Doubt { anywhere, before: unopened, quoted };
     let Judged { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
-    let problems = problems.finish(&text.whole, &lines);
+    let problems = problems.finish(&text.whole);
     Reply { verdict, outcome, tasks, text, problems }
 }
 
@@ -196,26 +205,16 @@ fn without_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<Found>) {
     let prompt = prompt.as_bytes();
     let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
     let prompt = prompt.joined();
-    let echo = Echo::new(&prompt);
+    let mut echo = Echo::new(&prompt);
     let kept = text.joined();
     let mut cuts = text.cuts.iter().peekable();
     let mut cut_away = 0;
-    // The last place that was looked at, as it is in what is kept, and whether its line is an echo.
-    let mut last: Option<(usize, bool)> = None;
     found.retain(|found| {
         while let Some(cut) = cuts.next_if(|cut| cut.end <= found.at) {
             cut_away += cut.len();
         }
         let at = found.at - cut_away;
-        let same_line = last.filter(|(before, _)| memchr(b'\n', &kept[*before..at]).is_none());
-        let is_echo = same_line.map_or_else(
-            || {
-                let marker = Tag::at(&kept, at).and_then(|tag| Marker::of(&kept, &tag));
-                echo.holds(&kept, &(at..marker.map_or(at, |marker| marker.end)))
-            },
-            |(_, is_echo)| is_echo,
-        );
-        last = Some((at, is_echo));
-        !is_echo
+        let inside: usize = cuts.clone().take_while(|cut| cut.end <= found.end).map(Range::len).sum();
+        !echo.holds(&kept, &(at..found.end - cut_away - inside))
     });
 }

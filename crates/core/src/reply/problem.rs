@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use memchr::memrchr;
+use memchr::{memchr_iter, memrchr};
 use serde::{Serialize, Serializer};
 
-use super::scan::{Lines, Open};
+use super::scan::Open;
 use super::stream::StreamDoubts;
 use crate::diag::{MOST, visible};
 
@@ -63,8 +63,8 @@ macro_rules! problems {
 problems! {
     NoVerdict "no_verdict" "A verdict was asked for, and none counts.",
     ForeignVerdict "foreign_verdict" "A verdict that the contract does not allow.",
-    Conflict "conflict" "Verdicts that contradict each other; the most severe counts.",
-    InlineMarker "inline_marker" "A marker that is not alone on its line does not count.",
+    Conflict "conflict" "Words that contradict each other, or one that is not good and does not stand alone: the most severe counts.",
+    InlineMarker "inline_marker" "A good marker that is not all that its paragraph, list item or HTML block holds does not count.",
     IndentedMarker "indented_marker" "A marker that is indented as code is does not count.",
     BrokenMarker "broken_marker" "A marker begins a line and is not complete.",
     ForeignStatus "foreign_status" "What is said of a task is no status that the contract knows.",
@@ -76,6 +76,7 @@ problems! {
     UnopenedThought "unopened_thought" "A thought is closed that was not opened: nothing good before it is believed.",
     UnclosedFence "unclosed_fence" "A code fence is not closed, so that nobody knows what is code.",
     UnclosedComment "unclosed_comment" "A comment is not closed: everything from there on is hidden.",
+    TooLarge "too_large" "A part of the reply is too large to be judged: nothing good is believed.",
     StreamFailed "stream_failed" "The agent's own stream says that it failed.",
     StreamMixed "stream_mixed" "Lines of the stream cannot be read as events.",
     StreamIncomplete "stream_incomplete" "The stream has no beginning, no end, or more than its end.",
@@ -162,7 +163,7 @@ impl Problems {
     }
 
     /// All of them in the order of their places, those without a place last.
-    pub(super) fn finish(self, text: &[u8], lines: &Lines) -> Vec<Problem> {
+    pub(super) fn finish(self, text: &[u8]) -> Vec<Problem> {
         let mut told = self.told;
         told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
         let mut place = Place { line: 1, column: 1 };
@@ -172,7 +173,7 @@ impl Problems {
             let between = &text[seen..at];
             let in_line = match memrchr(b'\n', between) {
                 Some(end) => {
-                    place = Place { line: lines.before(text, at) + 1, column: 1 };
+                    place = Place { line: place.line + memchr_iter(b'\n', between).count(), column: 1 };
                     &between[end + 1..]
                 }
                 None => between,

@@ -1,56 +1,38 @@
-//! The scan: one pass over a text that finds its thoughts, and every marker with how it stands there.
+//! The scan: the thoughts of a text, and every marker with how it stands there.
 //!
-//! The pass stops only at `<`, `` ` `` and `~`, and looks at lines only where it found something. A thought is cut wherever
-//! it begins, inside code too; of the rest, what first opens (a fence, a comment) hides what is in it.
+//! Only what is around a [hit](super::hits) is parsed, from an empty line before it to an empty line after it: there a block
+//! begins at the top whatever came before, since nothing that can go on over empty lines begins without a hit. A CommonMark
+//! parser says what is code, what is quoted, what is HTML and which paragraphs there are. A good marker counts only as
+//! [all that a block holds](super::tag::only_markers); every other marker is [loose](super::loose).
 
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::iter::Peekable;
 use core::ops::Range;
 
-use memchr::{memchr, memchr_iter, memchr2, memchr3, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memmem, memrchr};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag as Block, TagEnd};
 
-use super::tag::{Marker, Name, Tag, is_blank, skip_blanks};
+use super::hits::{Hit, Hits};
+use super::loose::{self, LooseTag, LooseWord};
+use super::tag::{AnyTag, Marker, Tag, is_blank, is_placeholder, only_markers, skip_blanks};
+use super::thoughts::Thoughts;
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// The thoughts, in order.
     pub(super) cuts: Vec<Range<usize>>,
     pub(super) found: Vec<Found>,
-    /// How many markers stand in code, quotes and comments.
+    /// How many markers stand in code and quotes.
     pub(super) quoted: usize,
     /// What is still open at the end, and since where.
     pub(super) open: Vec<(Open, usize)>,
     /// The end of the last thought that nothing opened: what is before it may have been one.
     pub(super) unopened: Option<usize>,
-    pub(super) lines: Lines,
-}
-
-/// How many lines end before each block. Counted while a block is read anyway: to count them later would be a second
-/// pass.
-#[derive(Debug)]
-pub(super) struct Lines(Vec<usize>);
-
-const BLOCK: usize = 64 * 1024;
-
-impl Default for Lines {
-    fn default() -> Self {
-        Self(alloc::vec![0])
-    }
-}
-
-impl Lines {
-    fn count(&mut self, text: &[u8], block: usize) {
-        while self.0.len() <= block + 1 {
-            let start = (self.0.len() - 1) * BLOCK;
-            let ends = memchr_iter(b'\n', &text[start..(start + BLOCK).min(text.len())]).count();
-            self.0.push(self.0.last().map_or(0, |before| before + ends));
-        }
-    }
-
-    /// How many lines of `text` end before `at`.
-    pub(super) fn before(&self, text: &[u8], at: usize) -> usize {
-        let block = (at / BLOCK).min(self.0.len() - 1);
-        self.0[block] + memchr_iter(b'\n', &text[block * BLOCK..at]).count()
-    }
+    /// Where something begins that is too large to be judged.
+    pub(super) too_large: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,179 +45,290 @@ pub(super) enum Open {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) at: usize,
+    pub(super) end: usize,
     pub(super) standing: Standing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
+    /// All that a paragraph, an entry of a list or an HTML block holds, beside others.
     Alone,
-    /// Something else stands on its line.
-    Inline,
+    /// The same inside of an element or between delimiters of thoughts.
+    Enclosed,
+    Loose(LooseWord),
     /// Indented as far as code is.
     Indented,
-    /// It begins its line, and is not complete.
-    Broken,
 }
+
+/// How many lines and signs a block may have: what the parser keeps of each is a hundred bytes.
+const MOST_NODES: usize = 500_000;
+/// How many quotes and lists may be in each other on one line.
+const DEEPEST: usize = 200;
+/// How many markers are judged.
+const MOST_FOUND: usize = 1_000_000;
+/// How many names of elements are told apart.
+const MOST_NAMES: usize = 10_000;
+
+/// Tags of thoughts that are no HTML, as a pair of delimiters.
+const TAG: usize = usize::MAX;
+/// Tags of thoughts that a quote or a comment leaves open: nothing closes them.
+const STRAY: usize = usize::MAX - 1;
 
 pub(super) fn scan(text: &[u8]) -> Scan {
     // Some editors put a byte order mark in front.
     let start = if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
+    let thoughts = Thoughts::shipped();
     let mut scanner = Scanner {
-        bytes: text,
+        text,
+        thoughts: &thoughts,
         scan: Scan::default(),
-        seen: start,
-        line: Line::new(start),
-        trailing: None,
         depth: 0,
         thought: 0,
-        fence: None,
-        comment: None,
-        shown: [(0, 0); 3],
-        paragraph: (start, false),
+        clean: (0, None),
+        between: Vec::new(),
+        elements: BTreeMap::new(),
+        enclosed: 0..0,
+        pending: None,
     };
+    let mut hits = Hits::new(text, start, &thoughts).peekable();
     let mut at = start;
-    while let Some(hit) = scanner.next(at) {
-        at = if text[hit] == b'<' { scanner.tag(hit) } else { scanner.fence(hit) };
+    while let Some(hit) = hits.peek().copied() {
+        if hit.at < at {
+            hits.next();
+            continue;
+        }
+        let from = block_before(text, at, hit.at);
+        let to = block_after(text, hit.at);
+        match scanner.blocks(from..to, &mut hits) {
+            Some(end) => at = end,
+            None => {
+                scanner.scan.too_large = Some(from);
+                break;
+            }
+        }
+        if scanner.scan.found.len() > MOST_FOUND || scanner.elements.len() > MOST_NAMES {
+            scanner.scan.too_large = Some(hit.at);
+            break;
+        }
     }
     scanner.finish()
 }
 
+/// The last place up to `to` where a block begins at the top: after an empty line, at the margin.
+fn block_before(text: &[u8], from: usize, to: usize) -> usize {
+    let mut line = line_start(text, to);
+    while line > from {
+        let before = line_start(text, line - 1);
+        let at_margin = !matches!(text.get(line), None | Some(b' ' | b'\t' | b'\r' | b'\n'));
+        if at_margin
+            && before >= from
+            && before < line
+            && text[before..line].iter().all(|byte| is_blank(*byte) || *byte == b'\n')
+        {
+            return line;
+        }
+        line = before;
+    }
+    from
+}
+
+/// The first place after `from` where a block begins at the top, or the end.
+fn block_after(text: &[u8], from: usize) -> usize {
+    let mut empty = false;
+    for end in memchr_iter(b'\n', &text[from..]) {
+        let line = from + end + 1;
+        let next_empty = text.get(skip_blanks(text, line)) == Some(&b'\n');
+        let at_margin = !matches!(text.get(line), None | Some(b' ' | b'\t' | b'\r' | b'\n'));
+        if empty && at_margin {
+            return line;
+        }
+        empty = next_empty;
+    }
+    text.len()
+}
+
+fn line_start(text: &[u8], at: usize) -> usize {
+    memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1)
+}
+
+/// Whether the line holds nothing but blanks before `at`.
+fn is_blank_before(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().find(|byte| !is_blank(**byte)).is_none_or(|byte| *byte == b'\n')
+}
+
+fn line_end(text: &[u8], at: usize) -> usize {
+    memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1)
+}
+
 struct Scanner<'t> {
-    bytes: &'t [u8],
+    text: &'t [u8],
+    thoughts: &'t Thoughts,
     scan: Scan,
-    /// Up to where `line` is known. What is cut is not part of any line.
-    seen: usize,
-    line: Line,
-    /// The marker whose line may yet go on.
-    trailing: Option<usize>,
     /// How deep thoughts are nested here, and where the outermost begins.
     depth: usize,
     thought: usize,
-    fence: Option<Fence>,
-    /// Where the comment begins and where it ends.
-    comment: Option<(usize, usize)>,
-    /// Of `pre`, `code` and `blockquote`: how many are open, and how much was found before the first.
-    shown: [(usize, usize); 3],
-    /// A line start, and whether its paragraph is a quote.
-    paragraph: (usize, bool),
+    /// Where the last cut ends, and where its line begins if it holds nothing before but what is cut.
+    clean: (usize, Option<usize>),
+    /// The delimiters of thoughts that are open: which pair, and how often.
+    between: Vec<(usize, usize)>,
+    /// Elements by their name: those that are open.
+    elements: BTreeMap<String, Vec<OpenElement>>,
+    /// Which of what was found is known to be enclosed.
+    enclosed: Range<usize>,
+    /// The loose tag that may yet be closed, and whether it is in indented code.
+    pending: Option<(LooseTag, bool)>,
 }
 
-/// What is known of the line up to here.
-struct Line {
-    start: usize,
-    lead: Lead,
-    quote: bool,
-    columns: usize,
+#[derive(Clone, Copy)]
+struct OpenElement {
+    /// How much was found before it.
+    found: usize,
+    /// How many were opened since nothing else was found.
+    count: usize,
+    /// Whether it has a line of its own, so that nobody only speaks of it.
+    own_line: bool,
+}
+
+/// What the parser says of a few blocks.
+#[derive(Default)]
+struct Parsed {
+    /// In order; none in another.
+    hidden: Vec<(Range<usize>, Hidden)>,
+    html: Vec<Range<usize>>,
+    units: Vec<Unit>,
+    /// Fences that are not closed.
+    open: Vec<usize>,
+    /// The last block, if it may go on.
+    last: Option<(Range<usize>, Last)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lead {
-    Blank,
-    /// Nothing but what begins an entry of a list.
-    List,
-    Text,
+enum Hidden {
+    Code,
+    Indented,
+    Quote,
 }
 
-impl Line {
-    const fn new(start: usize) -> Self {
-        Self { start, lead: Lead::Blank, quote: false, columns: 0 }
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match byte {
-                _ if self.lead == Lead::Text => return,
-                b'\t' => self.columns += 4 - self.columns % 4,
-                byte if is_blank(*byte) => self.columns += 1,
-                b'-' | b'*' | b'+' | b'0'..=b'9' | b'.' | b')' => {
-                    self.lead = Lead::List;
-                    self.columns += 1;
-                }
-                byte => {
-                    self.quote = *byte == b'>' && self.lead == Lead::Blank;
-                    self.lead = Lead::Text;
-                }
-            }
-        }
-    }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Fence,
+    Html,
+    Other,
 }
 
-/// An open code fence.
-struct Fence {
-    at: usize,
-    byte: u8,
-    length: usize,
-    columns: usize,
+/// A paragraph, what an entry of a list holds, or an HTML block.
+struct Unit {
+    range: Range<usize>,
+    /// Where it has anything but text, HTML and bold.
+    decorated: Vec<usize>,
 }
 
 impl Scanner<'_> {
-    fn next(&mut self, mut at: usize) -> Option<usize> {
-        while at < self.bytes.len() {
-            let block = at / BLOCK;
-            self.scan.lines.count(self.bytes, block);
-            let end = ((block + 1) * BLOCK).min(self.bytes.len());
-            let rest = &self.bytes[at..end];
-            let hit = if self.depth > 0 { memchr(b'<', rest) } else { memchr3(b'<', b'`', b'~', rest) };
-            if let Some(hit) = hit {
-                return Some(at + hit);
-            }
-            at = end;
-        }
-        None
-    }
-
-    /// Looks at what stands between the last place that mattered and `to`.
-    fn advance(&mut self, to: usize) {
-        let segment = &self.bytes[self.seen..to];
-        if let Some(marker) = self.trailing
-            && let Some(byte) = segment.iter().find(|byte| !is_blank(**byte))
-        {
-            if *byte != b'\n' {
-                self.scan.found[marker].standing = Standing::Inline;
-            }
-            self.trailing = None;
-        }
-        let in_line = match memrchr(b'\n', segment) {
-            Some(end) => {
-                self.line = Line::new(self.seen + end + 1);
-                &segment[end + 1..]
-            }
-            None => segment,
-        };
-        self.line.add(in_line);
-        self.seen = to;
-    }
-
-    /// What `<` at `at` begins; returns where to go on.
-    fn tag(&mut self, at: usize) -> usize {
-        self.leave_comment(at);
-        let visible = self.depth == 0 && self.fence.is_none() && self.comment.is_none();
-        if visible && self.bytes[at..].starts_with(b"<!--") {
-            self.advance(at);
-            self.comment = Some((at, self.comment_end(at + 4)));
-            return at + 4;
-        }
-        let Some(tag) = Tag::at(self.bytes, at) else { return at + 1 };
-        match tag.name {
-            Name::Thought => self.thought(at, &tag),
-            _ if self.depth > 0 => {}
-            Name::Review | Name::TaskStatus if !tag.closing => {
-                if visible {
-                    return self.marker(at, &tag);
+    /// Reads the blocks in `range` and what goes on behind it; returns where to go on, or nothing if it is too large.
+    fn blocks(&mut self, range: Range<usize>, hits: &mut Peekable<Hits<'_>>) -> Option<usize> {
+        let text = self.text;
+        let mut parsed = parse(text, &range)?;
+        let mut end = range.end;
+        let is_code = matches!(parsed.last, Some((_, Last::Fence)));
+        match parsed.last.clone() {
+            Some((last, Last::Fence)) if !is_closed_at_top(text, &last) => {
+                let stop = fence_end(text, &last);
+                if stop.is_none() {
+                    self.scan.open.push((Open::Fence, last.start));
                 }
-                self.scan.quoted += 1;
+                end = stop.unwrap_or(text.len());
+                if let Some((hidden, _)) = parsed.hidden.last_mut() {
+                    hidden.end = end;
+                }
             }
-            Name::Pre if visible => self.show(0, tag.closing),
-            Name::Code if visible => self.show(1, tag.closing),
-            Name::Blockquote if visible => self.show(2, tag.closing),
+            Some((last, Last::Html)) => {
+                let start = skip_blanks(text, last.start);
+                if let Some(stop) = raw_end(text, start) {
+                    if stop.is_none() && text[start..].starts_with(b"<!--") {
+                        self.scan.open.push((Open::Comment, start));
+                    }
+                    end = stop.map_or(text.len(), |stop| line_end(text, stop - 1)).max(end);
+                    if let Some(html) = parsed.html.last_mut().filter(|_| end > range.end) {
+                        html.end = end;
+                    }
+                }
+            }
             _ => {}
         }
-        tag.name_end
+        self.scan.open.extend(parsed.open.iter().map(|at| (Open::Fence, *at)));
+        let mut here = Vec::new();
+        while let Some(hit) = hits.next_if(|hit| hit.at < end) {
+            if hit.at >= range.end && is_code {
+                self.scan.quoted += usize::from(hit.tag.is_some_and(|tag| !tag.closing));
+            } else if hit.at >= range.start && !hit.fence {
+                here.push(hit);
+            }
+            if here.len() > MOST_NODES {
+                return None;
+            }
+        }
+        let strays = self.thoughts(&here, &parsed);
+        self.markers(&here, &parsed, &strays);
+        Some(end)
     }
 
-    fn thought(&mut self, at: usize, tag: &Tag) {
-        let Some(end) = tag.end(self.bytes) else { return };
-        if tag.closing {
+    /// Finds the thoughts. Only tags that are HTML cut. In a quote or a comment they cut nothing; those that are not closed
+    /// in it are returned.
+    fn thoughts(&mut self, hits: &[Hit], parsed: &Parsed) -> Vec<usize> {
+        let text = self.text;
+        let mut hidden = parsed.hidden.iter().peekable();
+        let mut html = parsed.html.iter().peekable();
+        // Where the quote or the comment ends that this is in, and which thoughts began in it.
+        let mut scope: Option<(usize, Vec<usize>)> = None;
+        let mut strays = Vec::new();
+        for hit in hits {
+            while hidden.next_if(|(range, _)| range.end <= hit.at).is_some() {}
+            while html.next_if(|range| range.end <= hit.at).is_some() {}
+            if let Some((_, began)) = scope.take_if(|(end, _)| *end <= hit.at) {
+                strays.extend(began);
+            }
+            let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at);
+            match inside {
+                Some((range, Hidden::Quote)) if scope.is_none() => scope = Some((range.end, Vec::new())),
+                Some((_, Hidden::Code | Hidden::Indented)) => continue,
+                _ => {}
+            }
+            let Some(piece) = html.peek().filter(|piece| piece.start <= hit.at) else { continue };
+            if scope.is_none()
+                && let Some(stop) = comment(&text[..piece.end], hit.at)
+            {
+                scope = Some((stop.unwrap_or(piece.end), Vec::new()));
+                continue;
+            }
+            let Some(tag) =
+                AnyTag::at(text, hit.at).filter(|tag| self.thoughts.is_named(&text[tag.name.clone()]))
+            else {
+                continue;
+            };
+            let Some(end) = tag.end(text).filter(|end| *end <= piece.end) else { continue };
+            // CommonMark knows no tag with a blank before its name.
+            if tag.name.start != hit.at + 1 + usize::from(tag.closing) {
+                continue;
+            }
+            match &mut scope {
+                Some((_, began)) => {
+                    match (tag.closing, text[end - 2] == b'/') {
+                        (true, _) => drop(began.pop()),
+                        (false, false) => began.push(hit.at),
+                        (false, true) => {}
+                    }
+                    continue;
+                }
+                None => {}
+            }
+            self.thought(hit.at, end, tag.closing);
+        }
+        strays.extend(scope.into_iter().flat_map(|(_, began)| began));
+        strays
+    }
+
+    fn thought(&mut self, at: usize, end: usize, closing: bool) {
+        if closing {
             match self.depth {
                 0 => self.scan.unopened = Some(end),
                 1 => self.cut(end),
@@ -245,12 +338,9 @@ impl Scanner<'_> {
             return;
         }
         if self.depth == 0 {
-            if self.comment.is_none() {
-                self.advance(at);
-            }
             self.thought = at;
         }
-        if self.bytes[end - 2] != b'/' {
+        if self.text[end - 2] != b'/' {
             self.depth += 1;
         } else if self.depth == 0 {
             self.cut(end);
@@ -259,164 +349,565 @@ impl Scanner<'_> {
 
     /// Cuts the thought that ends here; where it is all that its lines hold, the lines too.
     fn cut(&mut self, end: usize) {
+        let text = self.text;
         let mut cut = self.thought..end;
-        if let Some((start, comment_end)) = self.comment {
-            if comment_end > cut.start {
-                self.comment =
-                    Some((start, if comment_end < end { self.comment_end(end) } else { comment_end }));
-            }
-        } else {
-            let line_end = skip_blanks(self.bytes, end);
-            let ends_line = self.bytes.get(line_end).is_none_or(|byte| *byte == b'\n');
-            if self.line.lead == Lead::Blank && ends_line && self.trailing.is_none() {
-                cut = self.line.start..(line_end + 1).min(self.bytes.len());
-                self.line = Line::new(cut.end);
-            }
-            self.seen = cut.end;
+        let blanks = text[..cut.start].iter().rev().take_while(|byte| is_blank(**byte)).count();
+        let before = cut.start - blanks;
+        // Where the line begins, if it holds nothing before but what is cut.
+        let line = match self.clean {
+            (end, line) if end == before && end > 0 => line,
+            _ => (before == 0 || text[before - 1] == b'\n').then_some(before),
+        };
+        let rest = skip_blanks(text, end);
+        if let Some(line) = line.filter(|_| text.get(rest).is_none_or(|byte| *byte == b'\n')) {
+            cut = line..(rest + 1).min(text.len());
         }
+        self.clean = (cut.end, line);
         while self.scan.cuts.last().is_some_and(|last| last.start >= cut.start) {
             self.scan.cuts.pop();
         }
-        self.scan.cuts.push(cut);
-    }
-
-    fn comment_end(&self, from: usize) -> usize {
-        memmem::find(&self.bytes[from..], b"-->").map_or(usize::MAX, |at| from + at + 3)
-    }
-
-    fn leave_comment(&mut self, at: usize) {
-        if let Some((_, end)) = self.comment.filter(|(_, end)| *end <= at && self.depth == 0) {
-            self.comment = None;
-            self.seen = self.seen.max(end);
+        match self.scan.cuts.last_mut() {
+            Some(last) if last.end >= cut.start => last.end = cut.end,
+            _ => self.scan.cuts.push(cut),
         }
     }
 
-    /// An element that shows text opens or closes. One that is never closed is only spoken of.
-    fn show(&mut self, element: usize, closing: bool) {
-        let found = self.scan.found.len();
-        let (open, before) = &mut self.shown[element];
-        if !closing {
-            if *open == 0 {
-                *before = found;
+    /// What is cut in `range`, in order.
+    fn cuts_in(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let first = self.scan.cuts.partition_point(|cut| cut.end <= range.start);
+        let cuts = self.scan.cuts[first..].iter().take_while(|cut| cut.start < range.end).cloned();
+        let open = (self.depth > 0).then_some(self.thought..usize::MAX);
+        cuts.chain(open).collect()
+    }
+
+    fn is_cut(&self, at: usize) -> bool {
+        let cut = self.scan.cuts.partition_point(|cut| cut.end <= at);
+        self.scan.cuts.get(cut).is_some_and(|cut| cut.start <= at) || self.depth > 0 && at >= self.thought
+    }
+
+    /// Finds the markers, and what encloses them.
+    fn markers(&mut self, hits: &[Hit], parsed: &Parsed, strays: &[usize]) {
+        let mut strays = strays.iter().peekable();
+        let mut hidden = parsed.hidden.iter().peekable();
+        let mut units = parsed.units.iter().peekable();
+        let mut html = parsed.html.iter().peekable();
+        let mut read = 0..0;
+        for hit in hits {
+            while hidden.next_if(|(range, _)| range.end <= hit.at).is_some() {}
+            while html.next_if(|range| range.end <= hit.at).is_some() {}
+            while strays.next_if(|stray| **stray <= hit.at).is_some() {
+                self.delimiter(STRAY, false, hit.at);
             }
-            *open += 1;
-        } else if *open > 0 {
-            *open -= 1;
-            let before = (*before).min(found);
-            self.scan.quoted += found - before;
-            self.scan.found.truncate(before);
-            self.trailing = self.trailing.filter(|marker| *marker < before);
+            while let Some(unit) = units.next_if(|unit| unit.range.start <= hit.at) {
+                if unit.range.end > hit.at
+                    && let Some((from, markers)) = self.unit(unit)
+                {
+                    self.alone(&markers);
+                    read = from..unit.range.end;
+                }
+            }
+            if read.contains(&hit.at) || self.is_cut(hit.at) {
+                continue;
+            }
+            let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at).map(|(_, hidden)| *hidden);
+            if matches!(inside, Some(Hidden::Code | Hidden::Quote)) {
+                self.scan.quoted += usize::from(hit.tag.is_some_and(|tag| !tag.closing));
+                continue;
+            }
+            if let Some(tag) = hit.tag {
+                self.loose(tag, inside == Some(Hidden::Indented));
+            }
+            if inside.is_none() {
+                let in_html = html.peek().is_some_and(|piece| piece.start <= hit.at);
+                self.around(hit, in_html);
+            }
         }
     }
 
-    fn marker(&mut self, at: usize, tag: &Tag) -> usize {
-        self.advance(at);
-        let Some(marker) = Marker::of(self.bytes, tag) else {
-            if self.line.lead == Lead::Blank {
-                self.scan.found.push(Found { at, standing: Standing::Broken });
-            }
-            return tag.name_end;
-        };
-        if let Some(before) = self.trailing.take() {
-            self.scan.found[before].standing = Standing::Inline;
+    /// The markers of a unit that holds nothing else, and from where on it does so.
+    fn unit(&mut self, unit: &Unit) -> Option<(usize, Vec<usize>)> {
+        let text = self.text;
+        let mut cuts = self.cuts_in(&unit.range);
+        let mut from = unit.range.start;
+        // What is before the end of a thought may be all thought, so it is no reason why a marker behind it does not count.
+        if let Some(end) = self
+            .scan
+            .unopened
+            .filter(|end| unit.range.contains(end) && text.get(skip_blanks(text, *end)) == Some(&b'\n'))
+        {
+            cuts.retain(|cut| cut.start >= end);
+            cuts.insert(0, unit.range.start..end);
+            from = end;
         }
-        let quoted = self.line.quote || (self.line.lead == Lead::Blank && self.continues_quote());
-        if quoted {
-            self.scan.quoted += 1;
-        } else {
-            let standing = match self.line.lead {
-                Lead::Blank if self.line.columns < 4 => Standing::Alone,
-                Lead::Blank => Standing::Indented,
-                Lead::List | Lead::Text => Standing::Inline,
+        let is_cut = |at: &usize| cuts.iter().any(|cut| cut.contains(at));
+        if !unit.decorated.iter().all(is_cut) {
+            return None;
+        }
+        // Whatever is before it on its line begins an entry of a list. A carriage return by itself begins no line.
+        let line = line_start(text, unit.range.start);
+        let lead = |byte: &u8| matches!(byte, b' ' | b'\t' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9');
+        if !text[line.max(bom(text))..unit.range.start].iter().all(lead) {
+            return None;
+        }
+        if text.get(unit.range.end) == Some(&b'\r')
+            && !matches!(text.get(unit.range.end + 1), None | Some(b'\n'))
+        {
+            return None;
+        }
+        Some((from, only_markers(text, &unit.range, &cuts)?))
+    }
+
+    fn alone(&mut self, markers: &[usize]) {
+        let standing = if self.between.is_empty() { Standing::Alone } else { Standing::Enclosed };
+        for at in markers {
+            let Some((tag, marker)) =
+                Tag::at(self.text, *at).and_then(|tag| Some((tag, Marker::of(self.text, &tag)?)))
+            else {
+                continue;
             };
-            self.scan.found.push(Found { at, standing });
-            self.trailing = (standing == Standing::Alone).then(|| self.scan.found.len() - 1);
-        }
-        if marker.lines > 1 {
-            let start = memrchr(b'\n', &self.bytes[..marker.end]).map_or(0, |end| end + 1);
-            self.line = Line::new(start);
-        }
-        self.line.lead = Lead::Text;
-        self.seen = marker.end;
-        marker.end
-    }
-
-    /// Whether this line goes on with a paragraph that began as a quote, as Markdown allows without a `>`.
-    fn continues_quote(&mut self) -> bool {
-        let (known, known_quote) = self.paragraph;
-        let mut start = self.line.start;
-        let quote = loop {
-            if start <= known {
-                break known_quote && start == known;
-            }
-            let end = start - 1;
-            start = memrchr(b'\n', &self.bytes[..end]).map_or(0, |end| end + 1);
-            let line = self.bytes[start..end].trim_ascii();
-            match line {
-                [] | [b'#', ..] => break false,
-                [b'>', ..] => break true,
-                line if line.starts_with(b"```") || line.starts_with(b"~~~") => break false,
-                _ => {}
-            }
-        };
-        self.paragraph = (self.line.start, quote);
-        quote
-    }
-
-    /// What a run of backticks or tildes does; returns where to go on.
-    fn fence(&mut self, at: usize) -> usize {
-        self.leave_comment(at);
-        let byte = self.bytes[at];
-        let length = self.bytes[at..].iter().take_while(|other| **other == byte).count();
-        let end = at + length;
-        if self.comment.is_some() || (length < 3 && byte == b'~') {
-            return end;
-        }
-        let rest = skip_blanks(self.bytes, end);
-        let alone = self.bytes.get(rest).is_none_or(|byte| *byte == b'\n');
-        if length < 3 && !alone {
-            return end;
-        }
-        self.advance(at);
-        let Line { lead, columns, .. } = self.line;
-        match &self.fence {
-            Some(fence) => {
-                let long_enough =
-                    if fence.length < 3 { length == fence.length } else { length >= fence.length };
-                let here = lead == Lead::Blank && columns <= fence.columns + 3;
-                if byte == fence.byte && long_enough && alone && here {
-                    self.fence = None;
-                }
-            }
-            // Fewer than three on a line of their own begin code that goes over lines.
-            None if lead == Lead::Blank || (lead == Lead::List && length >= 3) => {
-                let code_in_line = || {
-                    let stop = memchr2(b'\n', b'`', &self.bytes[end..]);
-                    stop.is_some_and(|stop| self.bytes[end + stop] == b'`')
+            if let Some((pending, indented)) = self.pending.take() {
+                let next = LooseTag {
+                    name: tag.name,
+                    closing: false,
+                    start: *at,
+                    name_end: tag.name_end,
+                    end: tag.name_end,
                 };
-                if byte == b'~' || !code_in_line() {
-                    self.fence = Some(Fence { at, byte, length, columns });
+                self.say(&pending, indented, Some(&next));
+            }
+            if !is_placeholder(marker.name, marker.word.as_bytes()) {
+                self.scan.found.push(Found { at: *at, end: marker.end, standing });
+            }
+        }
+    }
+
+    fn loose(&mut self, tag: LooseTag, indented: bool) {
+        let Some((pending, was_indented)) = self.pending.take() else {
+            if tag.closing {
+                self.say(&tag, indented, None);
+            } else {
+                self.pending = Some((tag, indented));
+            }
+            return;
+        };
+        if indented != was_indented {
+            self.say(&pending, was_indented, None);
+            return self.loose(tag, indented);
+        }
+        let closed = self.say(&pending, indented, Some(&tag));
+        if !tag.closing {
+            self.pending = Some((tag, indented));
+        } else if !closed {
+            self.say(&tag, indented, None);
+        }
+    }
+
+    /// Keeps what a loose tag says; tells whether it went up to the end of `next`.
+    fn say(&mut self, tag: &LooseTag, indented: bool, next: Option<&LooseTag>) -> bool {
+        let Some((word, end)) = loose::said(self.text, tag, next) else { return false };
+        let standing = match word {
+            LooseWord::Good if indented => Standing::Indented,
+            LooseWord::Unreadable | LooseWord::Broken if indented => return false,
+            word => Standing::Loose(word),
+        };
+        self.scan.found.push(Found { at: tag.start, end, standing });
+        next.is_some_and(|next| next.closing && end == next.end)
+    }
+
+    /// What stands around others: elements, and delimiters of thoughts.
+    fn around(&mut self, hit: &Hit, in_html: bool) {
+        let text = self.text;
+        let rest = &text[hit.at..];
+        if hit.delimiter {
+            for delimiter in self.thoughts.delimiters(rest) {
+                self.delimiter(delimiter.pair, delimiter.closing, hit.at + delimiter.length);
+            }
+        }
+        if !in_html {
+            // Comments and their like are text where an empty line is in them.
+            for (name, open, close) in
+                [("!--", &b"<!--"[..], &b"-->"[..]), ("![", b"<![CDATA[", b"]]>"), ("?", b"<?", b"?>")]
+            {
+                if rest.starts_with(open) {
+                    self.element(name, false, false);
+                } else if rest[0] == b'>' && text[..=hit.at].ends_with(close) {
+                    self.element(name, true, false);
                 }
             }
-            None => {}
         }
-        end
+        let Some(tag) = AnyTag::at(text, hit.at) else { return };
+        let name = &text[tag.name.clone()];
+        if self.thoughts.is_named(name) {
+            if let Some(end) = tag.end(text).filter(|_| !in_html) {
+                self.delimiter(TAG, tag.closing, end);
+            }
+            return;
+        }
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        const EMPTY: [&str; 15] = [
+            "response", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
+            "source", "track", "wbr",
+        ];
+        let end = tag.end(text).unwrap_or(tag.name.end);
+        if EMPTY.contains(&name.as_str()) || (!tag.closing && text[end - 1] == b'>' && text[end - 2] == b'/')
+        {
+            return;
+        }
+        let own_line = is_blank_before(text, hit.at)
+            && text.get(skip_blanks(text, end)).is_none_or(|byte| *byte == b'\n');
+        self.element(&name, tag.closing, own_line);
+    }
+
+    fn delimiter(&mut self, pair: usize, closing: bool, end: usize) {
+        let open = self.between.iter().position(|(open, _)| *open == pair);
+        match (open, closing) {
+            (Some(at), false) => self.between[at].1 += 1,
+            (None, false) => self.between.push((pair, 1)),
+            (Some(at), true) => {
+                self.between[at].1 -= 1;
+                if self.between[at].1 == 0 {
+                    self.between.remove(at);
+                }
+            }
+            // Several pairs end alike, so that only the end of a thought of no pair says that one was not opened.
+            (None, true) => {
+                if self.between.is_empty() {
+                    self.scan.unopened = Some(end);
+                }
+            }
+        }
+    }
+
+    fn element(&mut self, name: &str, closing: bool, own_line: bool) {
+        let found = self.scan.found.len();
+        if !closing {
+            let open = match self.elements.get_mut(name) {
+                Some(open) => open,
+                None => self.elements.entry(name.into()).or_default(),
+            };
+            match open.last_mut() {
+                Some(last) if last.found == found && last.own_line == own_line => last.count += 1,
+                _ => open.push(OpenElement { found, count: 1, own_line }),
+            }
+            return;
+        }
+        let Some(open) = self.elements.get_mut(name) else { return };
+        let Some(last) = open.last_mut() else { return };
+        let before = last.found;
+        last.count -= 1;
+        if last.count == 0 {
+            open.pop();
+        }
+        self.enclose(before);
+    }
+
+    /// Whatever was found from `before` on stands in something.
+    fn enclose(&mut self, before: usize) {
+        let end = self.scan.found.len();
+        let Range { start: low, end: high } = self.enclosed.clone();
+        let parts = if before > high || low == high {
+            self.enclosed = before..end;
+            [before..end, 0..0]
+        } else {
+            self.enclosed = low.min(before)..end;
+            [before..low.max(before), high..end]
+        };
+        for part in parts {
+            for found in &mut self.scan.found[part] {
+                if found.standing == Standing::Alone {
+                    found.standing = Standing::Enclosed;
+                }
+            }
+        }
     }
 
     fn finish(mut self) -> Scan {
-        let end = self.bytes.len();
+        if let Some((pending, indented)) = self.pending.take() {
+            self.say(&pending, indented, None);
+        }
+        // Ends that HTML lets be left out say nothing; a marker that is left open is broken anyway.
+        const ENDLESS: [&str; 15] = [
+            "p",
+            "li",
+            "dt",
+            "dd",
+            "tr",
+            "td",
+            "th",
+            "thead",
+            "tbody",
+            "tfoot",
+            "option",
+            "rt",
+            "rp",
+            "review",
+            "task_status",
+        ];
+        let open = self.elements.iter().filter(|(name, _)| !ENDLESS.contains(&name.as_str()));
+        let first = open.flat_map(|(_, open)| open).filter(|open| open.own_line).map(|open| open.found).min();
+        if let Some(first) = first {
+            self.enclose(first);
+        }
         if self.depth > 0 {
             self.scan.open.push((Open::Thought, self.thought));
-            self.cut(end);
-        } else {
-            self.leave_comment(end);
-            if self.comment.is_none() {
-                self.advance(end);
+            self.cut(self.text.len());
+        }
+        self.scan.found.sort_by_key(|found| found.at);
+        self.scan
+    }
+}
+
+fn bom(text: &[u8]) -> usize {
+    if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 }
+}
+
+/// Whether a comment or its like begins here, and where it ends.
+fn comment(text: &[u8], at: usize) -> Option<Option<usize>> {
+    let rest = &text[at..];
+    let close: &[u8] = match rest {
+        [b'<', b'!', b'-', b'-', ..] => b"-->",
+        [b'<', b'!', b'[', ..] => b"]]>",
+        [b'<', b'?', ..] => b"?>",
+        [b'<', b'!', ..] => b">",
+        _ => return None,
+    };
+    Some(memmem::find(rest, close).map(|end| at + end + close.len()))
+}
+
+/// Where an HTML block that can go on over empty lines has its end, if it is one.
+fn raw_end(text: &[u8], at: usize) -> Option<Option<usize>> {
+    if let Some(end) = comment(text, at) {
+        return Some(end);
+    }
+    const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
+    let is_raw =
+        |tag: &AnyTag| RAW.iter().any(|raw| raw.as_bytes().eq_ignore_ascii_case(&text[tag.name.clone()]));
+    AnyTag::at(text, at).filter(is_raw)?;
+    let mut ends = memmem::find_iter(&text[at..], b"</").map(|end| at + end);
+    let end = ends.find(|end| {
+        RAW.iter().any(|raw| {
+            let rest = &text[*end + 2..];
+            rest.get(raw.len()) == Some(&b'>') && rest[..raw.len()].eq_ignore_ascii_case(raw.as_bytes())
+        })
+    });
+    Some(end.map(|end| end + 2))
+}
+
+/// Whether the code in `range`, which is in a list, ends with a fence.
+fn is_closed(text: &[u8], range: &Range<usize>) -> bool {
+    let code = text[range.clone()].trim_ascii();
+    let fence = code.first().copied().unwrap_or_default();
+    let length = code.iter().take_while(|byte| **byte == fence).count();
+    let last = last_line(code).trim_ascii();
+    last.len() < code.len() && last.len() >= length && last.iter().all(|byte| *byte == fence)
+}
+
+/// The same at the top, where the parser is asked.
+fn is_closed_at_top(text: &[u8], range: &Range<usize>) -> bool {
+    let code = text[range.clone()].trim_ascii_end();
+    let opening = line_end(code, 0);
+    opening < code.len() && is_closed(text, range) && closes(&code[..opening], last_line(code))
+}
+
+fn last_line(code: &[u8]) -> &[u8] {
+    &code[line_start(code, code.len())..]
+}
+
+/// Where the fence is closed that begins at the start of `block`: the parser is asked for every line that may do so.
+fn fence_end(text: &[u8], block: &Range<usize>) -> Option<usize> {
+    let opening = &text[block.start..line_end(text, block.start)];
+    let start = opening.iter().take_while(|byte| is_blank(**byte)).count();
+    let fence = *opening.get(start)?;
+    let mut at = block.start + opening.len();
+    while at < text.len() {
+        let hit = memmem::find(&text[at..], &[fence; 3])?;
+        let line = line_start(text, at + hit).max(at);
+        let end = line_end(text, line);
+        let bare =
+            text[line..end].iter().all(|byte| *byte == fence || matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+        if bare && closes(opening, &text[line..end]) {
+            return Some(end);
+        }
+        at = end;
+    }
+    None
+}
+
+fn closes(opening: &[u8], line: &[u8]) -> bool {
+    let text = [opening, line, b"\n\nx\n"].concat();
+    let text = String::from_utf8_lossy(&text);
+    Parser::new_ext(&text, Options::empty()).any(|event| matches!(event, Event::Start(Block::Paragraph)))
+}
+
+/// What the parser says of `range`, or nothing if it is too large for it.
+fn parse(text: &[u8], range: &Range<usize>) -> Option<Parsed> {
+    let slice = &text[range.clone()];
+    if slice.len() > MOST_NODES / 4 && is_too_large(slice) {
+        return None;
+    }
+    if is_too_deep(slice) {
+        return None;
+    }
+    let source = as_text(slice);
+    let mut reader = Reader { text, parsed: Parsed::default(), inside: Vec::new(), quotes: 0, unit: None };
+    for (event, place) in Parser::new_ext(&source, Options::empty()).into_offset_iter() {
+        reader.event(&event, range.start + place.start..range.start + place.end);
+    }
+    Some(reader.parsed)
+}
+
+fn is_too_large(slice: &[u8]) -> bool {
+    let is_sign = |byte: &&u8| {
+        matches!(
+            byte,
+            b'\n'
+                | b'\r'
+                | b'<'
+                | b'>'
+                | b'`'
+                | b'*'
+                | b'_'
+                | b'['
+                | b']'
+                | b'('
+                | b')'
+                | b'!'
+                | b'&'
+                | b'\\'
+                | b'~'
+        )
+    };
+    slice.iter().filter(is_sign).count() > MOST_NODES
+}
+
+/// Whether a line begins with very many quotes and lists in each other.
+fn is_too_deep(slice: &[u8]) -> bool {
+    slice.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| {
+        let lead = line.iter().take_while(|byte| {
+            matches!(byte, b' ' | b'\t' | b'>' | b'-' | b'+' | b'*' | b'0'..=b'9' | b'.' | b')')
+        });
+        let lead = &line[..lead.count()];
+        let begins = |pair: &&[u8]| pair[0] == b'>' || !is_blank(pair[0]) && is_blank(pair[1]);
+        lead.len() > DEEPEST && lead.windows(2).filter(begins).count() > DEEPEST
+    })
+}
+
+/// The same with every byte that is no text replaced by one that means nothing, so that all places stay.
+fn as_text(slice: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = str::from_utf8(slice) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(slice.len());
+    for chunk in slice.utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|_| text.push('\u{1a}'));
+    }
+    Cow::Owned(text)
+}
+
+/// Takes what matters out of the parser's events.
+struct Reader<'t> {
+    text: &'t [u8],
+    parsed: Parsed,
+    /// What this is in: whether each is an entry of a list, whose text need not be a paragraph.
+    inside: Vec<bool>,
+    quotes: usize,
+    unit: Option<Unit>,
+}
+
+impl Reader<'_> {
+    fn event(&mut self, event: &Event<'_>, place: Range<usize>) {
+        match event {
+            Event::Start(block) => self.start(block, place),
+            Event::End(end) => self.end(*end),
+            Event::Text(_) | Event::SoftBreak | Event::HardBreak => self.inline(&place, true),
+            Event::InlineHtml(_) => {
+                self.parsed.html.push(place.clone());
+                self.inline(&place, true);
+            }
+            Event::Html(_) => {}
+            Event::Code(_) => {
+                if self.quotes == 0 {
+                    self.parsed.hidden.push((place.clone(), Hidden::Code));
+                }
+                self.inline(&place, false);
+            }
+            _ => self.inline(&place, false),
+        }
+    }
+
+    fn start(&mut self, block: &Block<'_>, place: Range<usize>) {
+        let inline = matches!(
+            block,
+            Block::Strong | Block::Emphasis | Block::Link { .. } | Block::Image { .. } | Block::Strikethrough
+        );
+        if inline {
+            self.inline(&place, matches!(block, Block::Strong));
+            return;
+        }
+        self.finish_unit();
+        if self.inside.is_empty() {
+            let kind = match block {
+                Block::CodeBlock(CodeBlockKind::Fenced(_)) => Last::Fence,
+                Block::HtmlBlock => Last::Html,
+                _ => Last::Other,
+            };
+            self.parsed.last = Some((place.clone(), kind));
+        }
+        self.inside.push(matches!(block, Block::Item));
+        match block {
+            Block::BlockQuote(_) => {
+                if self.quotes == 0 {
+                    self.parsed.hidden.push((place, Hidden::Quote));
+                }
+                self.quotes += 1;
+            }
+            _ if self.quotes > 0 => {
+                if matches!(block, Block::HtmlBlock) {
+                    self.parsed.html.push(place);
+                }
+            }
+            Block::CodeBlock(CodeBlockKind::Fenced(_)) => {
+                if self.inside.len() > 1 && !is_closed(self.text, &place) {
+                    self.parsed.open.push(place.start);
+                }
+                self.parsed.hidden.push((place, Hidden::Code));
+            }
+            Block::CodeBlock(CodeBlockKind::Indented) => self.parsed.hidden.push((place, Hidden::Indented)),
+            Block::HtmlBlock => {
+                self.parsed.html.push(place.clone());
+                self.parsed.units.push(Unit { range: place, decorated: Vec::new() });
+            }
+            Block::Paragraph => self.unit = Some(Unit { range: place, decorated: Vec::new() }),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, end: TagEnd) {
+        match end {
+            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Link | TagEnd::Image | TagEnd::Strikethrough => {
+                return;
+            }
+            TagEnd::BlockQuote(_) => self.quotes -= 1,
+            _ => {}
+        }
+        self.finish_unit();
+        self.inside.pop();
+    }
+
+    fn inline(&mut self, place: &Range<usize>, plain: bool) {
+        if self.inside.last() == Some(&true) && self.unit.is_none() && self.quotes == 0 {
+            self.unit = Some(Unit { range: place.clone(), decorated: Vec::new() });
+        }
+        if let Some(unit) = &mut self.unit {
+            unit.range.end = unit.range.end.max(place.end);
+            if !plain {
+                unit.decorated.push(place.start);
             }
         }
-        self.scan.open.extend(self.fence.map(|fence| (Open::Fence, fence.at)));
-        let unclosed = self.comment.filter(|(_, end)| *end == usize::MAX);
-        self.scan.open.extend(unclosed.map(|(start, _)| (Open::Comment, start)));
-        self.scan
+    }
+
+    fn finish_unit(&mut self) {
+        self.parsed.units.extend(self.unit.take());
     }
 }

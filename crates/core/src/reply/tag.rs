@@ -3,32 +3,26 @@
 //! Nothing here knows where in a text it stands, so nothing here says whether a marker counts. Every search ends at the
 //! next `<` or at the end of a line, so that however many tags are left open, a text is read once.
 
+use alloc::vec::Vec;
+use core::ops::Range;
+
 use memchr::memchr2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    Thought,
     Review,
     TaskStatus,
-    /// Elements that show text rather than say it.
-    Pre,
-    Code,
-    Blockquote,
+    Question,
+    /// Holds the others.
+    Response,
 }
 
-/// Models call their thoughts by other names too. Not to know one would let a thought pass for an answer.
-const NAMES: [(&str, Name); 8] = [
-    ("thought", Name::Thought),
-    ("think", Name::Thought),
-    ("thinking", Name::Thought),
+const NAMES: [(&str, Name); 4] = [
     ("review", Name::Review),
     ("task_status", Name::TaskStatus),
-    ("pre", Name::Pre),
-    ("code", Name::Code),
-    ("blockquote", Name::Blockquote),
+    ("question", Name::Question),
+    ("response", Name::Response),
 ];
-
-const LONGEST: usize = "task_status".len();
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag {
@@ -41,31 +35,50 @@ pub(super) struct Tag {
 impl Tag {
     /// The tag that the `<` at `at` begins, if it has one of the names.
     pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
+        let tag = AnyTag::at(text, at)?;
+        let name = &text[tag.name.clone()];
+        let (_, known) = NAMES.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))?;
+        Some(Self { name: *known, closing: tag.closing, name_end: tag.name.end })
+    }
+}
+
+/// A tag of any name.
+#[derive(Clone, Debug)]
+pub(super) struct AnyTag {
+    pub(super) name: Range<usize>,
+    pub(super) closing: bool,
+}
+
+/// Longer names are no names.
+const LONGEST: usize = 64;
+
+impl AnyTag {
+    /// The tag that the `<` at `at` begins.
+    pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
+        if text.get(at) != Some(&b'<') {
+            return None;
+        }
         let mut start = skip_blanks(text, at + 1);
         let closing = text.get(start) == Some(&b'/');
         if closing {
             start = skip_blanks(text, start + 1);
         }
         let rest = &text[start..];
-        if !matches!(rest.first()?.to_ascii_lowercase(), b't' | b'r' | b'p' | b'c' | b'b') {
-            return None;
-        }
+        rest.first().filter(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())?;
         let in_name =
-            |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b':' | 0x80..);
+            |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b':' | b'.' | 0x80..);
         let length = rest.iter().take(LONGEST + 1).take_while(in_name).count();
-        let named = |(name, _): &&(&str, Name)| name.as_bytes().eq_ignore_ascii_case(&rest[..length]);
-        let name = NAMES.iter().find(named)?.1;
-        Some(Self { name, closing, name_end: start + length })
+        (length <= LONGEST).then_some(Self { name: start..start + length, closing })
     }
 
-    /// Where the tag ends. Attributes do not matter here, so a `>` in one of them may end it.
+    /// Where it ends. Attributes do not matter here, so a `>` in one of them may end it.
     pub(super) fn end(&self, text: &[u8]) -> Option<usize> {
+        let from = self.name.end;
         if self.closing {
-            let at =
-                self.name_end + text[self.name_end..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+            let at = from + text[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             return (text.get(at) == Some(&b'>')).then_some(at + 1);
         }
-        let at = self.name_end + memchr2(b'<', b'>', &text[self.name_end..])?;
+        let at = from + memchr2(b'<', b'>', &text[from..])?;
         (text[at] == b'>').then_some(at + 1)
     }
 }
@@ -84,15 +97,17 @@ pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marker<'t> {
     pub(super) name: Name,
-    attributes: &'t str,
+    pub(super) attributes: &'t str,
     pub(super) word: &'t str,
     pub(super) end: usize,
-    pub(super) lines: usize,
 }
 
 impl<'t> Marker<'t> {
     /// The marker that `tag` opens, or `None` if it is not complete.
     pub(super) fn of(bytes: &'t [u8], tag: &Tag) -> Option<Self> {
+        if tag.closing {
+            return None;
+        }
         let open_end = tag_end(bytes, tag.name_end)?;
         let (word, close, lines) = match memchr2(b'<', b'\n', &bytes[open_end..])? + open_end {
             at if bytes[at] == b'<' => (open_end..at, at, 1),
@@ -118,7 +133,10 @@ impl<'t> Marker<'t> {
             return None;
         }
         let attributes = str::from_utf8(&bytes[tag.name_end..open_end - 1]).ok()?;
-        Some(Self { name: tag.name, attributes, word, end: close_end + 1, lines })
+        if attributes.ends_with('/') {
+            return None;
+        }
+        Some(Self { name: tag.name, attributes, word, end: close_end + 1 })
     }
 
     /// Names and values; a name without a value has an empty one.
@@ -162,4 +180,82 @@ fn tag_end(text: &[u8], from: usize) -> Option<usize> {
 pub(super) fn is_word(said: &str, word: &str) -> bool {
     let plain = |byte: u8| if matches!(byte, b' ' | b'-') { b'_' } else { byte.to_ascii_uppercase() };
     said.len() == word.len() && said.bytes().zip(word.bytes()).all(|(a, b)| plain(a) == plain(b))
+}
+
+/// Whether this is the word that stands for all words where a marker is only shown.
+pub(super) fn is_placeholder(name: Name, word: &[u8]) -> bool {
+    let reserved: &[u8] = match name {
+        Name::Review => b"VERDICT",
+        Name::TaskStatus => b"STATUS",
+        Name::Question => b"QUESTION",
+        Name::Response => return false,
+    };
+    word.trim_ascii() == reserved
+}
+
+/// The markers in `range`, if it holds nothing else: each on a line of its own, bare, in bold or with a full stop, beside
+/// tags of responses. What is cut is not there.
+pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usize>]) -> Option<Vec<usize>> {
+    let mut markers = Vec::new();
+    let mut cuts = cuts.iter().peekable();
+    let mut at = range.start;
+    // Whether the line has a marker, and what opened its bold.
+    let mut marked = false;
+    let mut bold: Option<u8> = None;
+    while at < range.end {
+        while cuts.next_if(|cut| cut.end <= at).is_some() {}
+        if let Some(cut) = cuts.peek().filter(|cut| cut.start <= at) {
+            at = cut.end.min(range.end);
+            continue;
+        }
+        match text[at] {
+            b'\n' if bold.is_none() => {
+                marked = false;
+                at += 1;
+            }
+            // A carriage return by itself ends a line for some and not for others.
+            b'\r' if !matches!(text.get(at + 1), None | Some(b'\n')) => return None,
+            b' ' | b'\t' | b'\r' => at += 1,
+            sign @ (b'*' | b'_') if text.get(at + 1) == Some(&sign) => {
+                match (bold, marked) {
+                    (None, false) if text.get(at + 2) == Some(&b'<') => bold = Some(sign),
+                    (Some(open), true) if open == sign && matches!(text[at - 1], b'>' | b'.') => bold = None,
+                    _ => return None,
+                }
+                at += 2;
+            }
+            b'.' if marked && text[at - 1] != b'.' && !is_blank(text[at - 1]) => at += 1,
+            b'<' => {
+                let tag = Tag::at(text, at)?;
+                at = match tag.name {
+                    Name::Response => {
+                        let end = skip_blanks(text, tag.name_end);
+                        (bold.is_none() && text.get(end) == Some(&b'>')).then_some(end + 1)?
+                    }
+                    Name::Question => question_end(text, &tag)?,
+                    Name::Review | Name::TaskStatus if marked => return None,
+                    Name::Review | Name::TaskStatus => {
+                        let marker = Marker::of(text, &tag)?;
+                        marked = true;
+                        markers.push(at);
+                        marker.end
+                    }
+                };
+            }
+            _ => return None,
+        }
+    }
+    (at == range.end && bold.is_none()).then_some(markers)
+}
+
+/// Where `<question>…</question>` ends.
+fn question_end(text: &[u8], tag: &Tag) -> Option<usize> {
+    let open_end = skip_blanks(text, tag.name_end);
+    if tag.closing || text.get(open_end) != Some(&b'>') {
+        return None;
+    }
+    let close = open_end + memchr::memchr(b'<', &text[open_end..])?;
+    let closing = Tag::at(text, close).filter(|tag| tag.closing && tag.name == Name::Question)?;
+    let end = skip_blanks(text, closing.name_end);
+    (text.get(end) == Some(&b'>')).then_some(end + 1)
 }

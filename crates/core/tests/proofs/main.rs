@@ -7,3 +7,8 @@ mod streams;
 fn long() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1")
 }
+//! Proofs: each class of attacks on what the core promises, and how many of its members are tried.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod verdicts;

@@ -1,0 +1,291 @@
+//! Folding: a text as a person sees it, whatever it is spelled with.
+//!
+//! Entities, escapes, look-alike letters and brackets, invisible characters and accents are undone. What comes out is only
+//! used to find words that are not good, never to find a good one: to fold too much costs a pass, to fold too little would
+//! give one away.
+
+use alloc::vec::Vec;
+
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+use unicode_security::skeleton;
+
+/// One character as it is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// An ASCII letter in lower case or a digit; digits and letters that look alike are the same.
+    Letter(u8),
+    Open,
+    Close,
+    Slash,
+    Blank,
+    /// Anything else.
+    Other(char),
+}
+
+/// What is seen of a text, each with the place where it ends.
+#[derive(Clone, Debug)]
+pub(super) struct Folding<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// What is left of a character that is seen as several.
+    rest: [u8; 4],
+    left: usize,
+}
+
+impl<'t> Folding<'t> {
+    pub(super) const fn new(text: &'t [u8], at: usize) -> Self {
+        Self { text, at, rest: [0; 4], left: 0 }
+    }
+
+    /// The character at `self.at`, undone of entities and escapes, and where it ends. An invalid byte is a character too.
+    fn character(&self) -> Option<(char, usize)> {
+        let rest = self.text.get(self.at..)?;
+        let first = *rest.first()?;
+        match first {
+            b'&' => {
+                let (c, length) = entity(rest).unwrap_or(('&', 1));
+                Some((c, self.at + length))
+            }
+            b'\\' => {
+                let (c, length) = escape(rest).unwrap_or(('\u{200b}', 1));
+                Some((c, self.at + length))
+            }
+            b'%' => {
+                let code = rest.get(1..3).and_then(|digits| number(digits, 16));
+                let c = code.filter(|code| matches!(code, 0x21..=0x7e)).and_then(char::from_u32);
+                Some((c.unwrap_or('%'), self.at + if c.is_some() { 3 } else { 1 }))
+            }
+            0..=0x7f => Some((char::from(first), self.at + 1)),
+            _ => {
+                let length = match first {
+                    0xc0..=0xdf => 2,
+                    0xe0..=0xef => 3,
+                    _ => 4,
+                };
+                let c = rest.get(..length).and_then(|bytes| str::from_utf8(bytes).ok()?.chars().next());
+                Some(c.map_or(('\u{fffd}', self.at + 1), |c| (c, self.at + length)))
+            }
+        }
+    }
+}
+
+impl Iterator for Folding<'_> {
+    type Item = (Seen, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left > 0 {
+            let letter = self.rest[4 - self.left];
+            self.left -= 1;
+            return Some((Seen::Letter(letter), self.at));
+        }
+        // However many characters are invisible, only so many are passed over at once.
+        for passed in 0.. {
+            let (c, end) = self.character()?;
+            self.at = end;
+            if passed > MOST_INVISIBLE {
+                return Some((Seen::Other(c), end));
+            }
+            if let Some(seen) = ascii(c) {
+                return Some((seen, end));
+            }
+            if c.is_ascii() {
+                return Some((Seen::Other(c), end));
+            }
+            if c.is_whitespace() {
+                return Some((Seen::Blank, end));
+            }
+            if let Some(seen) = sign(c) {
+                return Some((seen, end));
+            }
+            let mut letters = [0; 4];
+            let mut length = 0;
+            let mut visible = false;
+            let mut other = None;
+            decompose_compatible(c, |part| {
+                let mut add = |part: char| {
+                    visible = true;
+                    match ascii(part) {
+                        Some(Seen::Letter(letter)) if length < 4 => {
+                            letters[length] = letter;
+                            length += 1;
+                        }
+                        seen => other = other.or(seen),
+                    }
+                };
+                if part.is_ascii() {
+                    return add(part);
+                }
+                let mut buffer = [0; 4];
+                let alike = skeleton(part.encode_utf8(&mut buffer));
+                alike.filter(|part| !is_combining_mark(*part)).for_each(add);
+            });
+            if length > 0 {
+                self.left = length - 1;
+                self.rest.copy_from_slice(&letters);
+                self.rest.rotate_right(4 - length);
+                return Some((Seen::Letter(letters[0]), end));
+            }
+            if visible {
+                return Some((other.unwrap_or(Seen::Other(c)), end));
+            }
+        }
+        None
+    }
+}
+
+const MOST_INVISIBLE: usize = 32;
+
+fn ascii(c: char) -> Option<Seen> {
+    Some(match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' => Seen::Letter(alike(c as u8)),
+        '<' | '[' | '{' => Seen::Open,
+        '>' | ']' | '}' => Seen::Close,
+        '/' => Seen::Slash,
+        ' ' | '\t' | '\r' | '\n' | '\u{b}' | '\u{c}' => Seen::Blank,
+        _ => return None,
+    })
+}
+
+/// Letters and digits that are used for each other.
+pub(super) const fn alike(byte: u8) -> u8 {
+    match byte.to_ascii_lowercase() {
+        b'0' => b'o',
+        b'1' | b'l' => b'i',
+        b'3' => b'e',
+        b'4' => b'a',
+        b'5' => b's',
+        b'7' => b't',
+        byte => byte,
+    }
+}
+
+/// Signs and letters that the tables of Unicode do not call alike.
+fn sign(c: char) -> Option<Seen> {
+    const SMALL: &str = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡ";
+    let letter = |at: u32| Some(Seen::Letter(alike(b'a' + (at % 26) as u8)));
+    match c {
+        '＜' | '﹤' | '‹' | '«' | '〈' | '《' | '\u{2329}' | '⟨' | '⟪' | '❬' | '❮' | '❰' | '≺' | '≪'
+        | '˂' | 'ᐸ' | '⧼' | '◁' | '【' | '［' | '｛' | '⦅' => Some(Seen::Open),
+        '＞' | '﹥' | '›' | '»' | '〉' | '》' | '\u{232a}' | '⟩' | '⟫' | '❭' | '❯' | '❱' | '≻' | '≫'
+        | '˃' | 'ᐳ' | '⧽' | '▷' | '】' | '］' | '｝' | '⦆' => Some(Seen::Close),
+        '／' | '⁄' | '∕' | '⧸' => Some(Seen::Slash),
+        '\u{1f150}'..='\u{1f169}' => letter(c as u32 - 0x1f150),
+        '\u{1f170}'..='\u{1f189}' => letter(c as u32 - 0x1f170),
+        '\u{1f1e6}'..='\u{1f1ff}' => letter(c as u32 - 0x1f1e6),
+        '\u{e0021}'..='\u{e007e}' => ascii(char::from_u32(c as u32 - 0xe0000)?),
+        _ => SMALL.chars().position(|small| small == c).and_then(|at| letter(at as u32)),
+    }
+}
+
+/// The character reference that `text` begins with, and its length. Those that stand for ASCII signs are enough.
+fn entity(text: &[u8]) -> Option<(char, usize)> {
+    let name_end =
+        text.iter().take(40).skip(1).position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#')?;
+    let name = &text[1..=name_end];
+    let length = 1 + name.len() + usize::from(text.get(1 + name.len()) == Some(&b';'));
+    if let Some(digits) = name.strip_prefix(b"#") {
+        let code = match digits {
+            [b'x' | b'X', digits @ ..] => number(digits, 16),
+            digits => number(digits, 10),
+        };
+        return Some((char::from_u32(code?).unwrap_or('\u{fffd}'), length));
+    }
+    const NAMES: [(&str, char); 33] = [
+        ("lt", '<'),
+        ("gt", '>'),
+        ("amp", '\u{200b}'),
+        ("nbsp", ' '),
+        ("ensp", ' '),
+        ("emsp", ' '),
+        ("thinsp", ' '),
+        ("hairsp", ' '),
+        ("newline", ' '),
+        ("tab", ' '),
+        ("zerowidthspace", '\u{200b}'),
+        ("zwnj", '\u{200b}'),
+        ("zwj", '\u{200b}'),
+        ("shy", '\u{200b}'),
+        ("nobreak", '\u{200b}'),
+        ("lowbar", '_'),
+        ("underbar", '_'),
+        ("hyphen", '-'),
+        ("dash", '-'),
+        ("sol", '/'),
+        ("bsol", '\u{200b}'),
+        ("lsqb", '['),
+        ("lbrack", '['),
+        ("rsqb", ']'),
+        ("rbrack", ']'),
+        ("lang", '⟨'),
+        ("rang", '⟩'),
+        ("lsaquo", '‹'),
+        ("rsaquo", '›'),
+        ("laquo", '«'),
+        ("raquo", '»'),
+        ("ast", '*'),
+        ("grave", '`'),
+    ];
+    // An ampersand that is escaped begins a reference that was escaped twice: what follows it is read as one.
+    if name.eq_ignore_ascii_case(b"amp") {
+        let rest = text.get(length..)?;
+        let end = rest.iter().take(40).position(|byte| *byte == b';')?;
+        let mut again = Vec::with_capacity(end + 2);
+        again.push(b'&');
+        again.extend_from_slice(&rest[..=end]);
+        // `&amp;amp;lt;` and so on: a few times are enough for anyone.
+        if again.len() < 24
+            && let Some((c, used)) = entity(&again)
+        {
+            return Some((c, length + used - 1));
+        }
+    }
+    let known = NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+    known.map(|(_, c)| (*c, length)).or_else(|| {
+        // `&ltreview>`: browsers take `&lt` without its semicolon.
+        let short = name.get(..2)?;
+        let c = if short.eq_ignore_ascii_case(b"lt") {
+            '<'
+        } else if short.eq_ignore_ascii_case(b"gt") {
+            '>'
+        } else {
+            return None;
+        };
+        Some((c, 3))
+    })
+}
+
+/// `\u003c`, `\u{3c}`, `\x3c`, `\074` and `\n`; any other backslash only escapes what follows.
+fn escape(text: &[u8]) -> Option<(char, usize)> {
+    match text.get(1)? {
+        b'u' | b'U' if text.get(2) == Some(&b'{') => {
+            let end = text.iter().take(12).position(|byte| *byte == b'}')?;
+            Some((char::from_u32(number(text.get(3..end)?, 16)?)?, end + 1))
+        }
+        b'u' | b'U' => Some((char::from_u32(number(text.get(2..6)?, 16)?)?, 6)),
+        b'x' | b'X' => Some((char::from_u32(number(text.get(2..4)?, 16)?)?, 4)),
+        b'0'..=b'1' => Some((char::from_u32(number(text.get(1..4)?, 8)?)?, 4)),
+        b'n' | b'r' | b't' => {
+            // `\n` in a text that was printed as a string, unless a word begins there.
+            let word = text.get(2).is_some_and(u8::is_ascii_lowercase);
+            (!word).then_some((' ', 2))
+        }
+        _ => None,
+    }
+}
+
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    if digits.is_empty() || digits.len() > 12 {
+        return None;
+    }
+    let mut number: u32 = 0;
+    for digit in digits {
+        number = number.checked_mul(radix)?.checked_add(char::from(*digit).to_digit(radix)?)?;
+    }
+    Some(number)
+}
+
+/// The letters that are seen in `text`, without anything else.
+pub(super) fn letters(text: &[u8]) -> Vec<u8> {
+    let letter = |(seen, _)| if let Seen::Letter(letter) = seen { Some(letter) } else { None };
+    Folding::new(text, 0).filter_map(letter).collect()
+}

@@ -1,0 +1,136 @@
+//! Hits: the places in a text where something can begin that matters.
+//!
+//! Plain text is only searched for a few bytes, block by block, so that each block is in the cache when it is searched
+//! again for others.
+
+use memchr::{memchr, memchr3};
+
+use super::loose::LooseTag;
+use super::thoughts::Thoughts;
+
+const BLOCK: usize = 64 * 1024;
+
+/// Where something begins that may be a tag, a delimiter or a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) at: usize,
+    /// Three or more backticks or tildes.
+    pub(super) fence: bool,
+    pub(super) tag: Option<LooseTag>,
+    /// Whether a delimiter of thoughts begins here.
+    pub(super) delimiter: bool,
+}
+
+/// Bytes that are searched for together. What is not ASCII can be a bracket by its first byte.
+const GROUPS: [[u8; 3]; 5] =
+    [[b'<', b'`', b'~'], [b'[', b'{', b'&'], [b'\\', b'%', b'>'], [0xe2, 0xe3, 0xef], [0xc2, 0xcb, 0xe1]];
+
+pub(super) struct Hits<'t> {
+    text: &'t [u8],
+    thoughts: &'t Thoughts,
+    /// Where the block ends that is searched.
+    block: usize,
+    ascii: bool,
+    /// The next byte of each group in the block.
+    next: [Option<usize>; GROUPS.len()],
+}
+
+impl<'t> Hits<'t> {
+    pub(super) const fn new(text: &'t [u8], start: usize, thoughts: &'t Thoughts) -> Self {
+        Self { text, thoughts, block: start, ascii: true, next: [None; GROUPS.len()] }
+    }
+
+    fn search(&mut self, group: usize, from: usize) {
+        let [a, b, c] = GROUPS[group];
+        self.next[group] = memchr3(a, b, c, &self.text[from..self.block]).map(|at| from + at);
+    }
+
+    fn delimits(&self, rest: &[u8]) -> bool {
+        self.thoughts.delimiters(rest).next().is_some()
+    }
+
+    /// The next byte of any group.
+    fn byte(&mut self) -> Option<usize> {
+        loop {
+            let first = self.next.iter().enumerate().filter_map(|(group, at)| Some((((*at)?), group))).min();
+            if let Some((at, group)) = first {
+                self.search(group, at + 1);
+                return Some(at);
+            }
+            if self.block >= self.text.len() {
+                return None;
+            }
+            let start = self.block;
+            self.block = (start + BLOCK).min(self.text.len());
+            self.ascii = self.text[start..self.block].is_ascii();
+            for group in 0..if self.ascii { 3 } else { GROUPS.len() } {
+                self.search(group, start);
+            }
+        }
+    }
+}
+
+impl Iterator for Hits<'_> {
+    type Item = Hit;
+
+    fn next(&mut self) -> Option<Hit> {
+        loop {
+            let at = self.byte()?;
+            let rest = &self.text[at..];
+            let next = rest.get(1).copied();
+            match rest[0] {
+                byte @ (b'`' | b'~') => {
+                    if rest.starts_with(&[byte; 3]) {
+                        let length = rest.iter().take_while(|other| **other == byte).count();
+                        // A run can be longer than the block.
+                        self.block = self.block.max((at + length).min(self.text.len()));
+                        self.search(0, at + length);
+                        return Some(Hit { at, fence: true, tag: None, delimiter: false });
+                    }
+                    continue;
+                }
+                // Of the same brackets the last may begin something.
+                b'<' | b'[' | b'{' | b'\\' | b'&' | b'%' if next == Some(rest[0]) => continue,
+                b'<' => {
+                    let tag = LooseTag::at(self.text, at);
+                    let delimiter =
+                        next.is_some_and(|byte| byte == b'|' || !byte.is_ascii()) && self.delimits(rest);
+                    let begins = |byte: u8| {
+                        byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'!' | b'?' | b'|' | 0x80..)
+                    };
+                    let spaced = || super::tag::AnyTag::at(self.text, at).is_some();
+                    if tag.is_some() || next.is_some_and(begins) || spaced() {
+                        return Some(Hit { at, fence: false, tag, delimiter });
+                    }
+                    continue;
+                }
+                b'>' => {
+                    let before = &self.text[..at];
+                    if before.ends_with(b"--") || before.ends_with(b"]]") || before.ends_with(b"?") {
+                        return Some(Hit { at, fence: false, tag: None, delimiter: false });
+                    }
+                    // Anything else that `>` ends was found where it began, but for a tag that nothing opened.
+                    if !before.last().is_some_and(|byte| matches!(byte, b'w' | b'W' | b's' | b'S')) {
+                        continue;
+                    }
+                }
+                b'[' | b'{' if next.is_some_and(|next| !may_begin(next)) => continue,
+                b'%' if next.is_none_or(|next| !next.is_ascii_hexdigit()) => continue,
+                b'&' if next.is_none_or(|next| !next.is_ascii_alphanumeric() && next != b'#') => continue,
+                _ => {}
+            }
+            let tag = LooseTag::at(self.text, at);
+            let named = next.is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'/');
+            let delimiter =
+                (matches!(rest[0], b'[' | b'{') && named || !rest[0].is_ascii()) && self.delimits(rest);
+            if tag.is_some() || delimiter {
+                return Some(Hit { at, fence: false, tag, delimiter });
+            }
+        }
+    }
+}
+
+/// Whether a name can begin with this, after a bracket.
+fn may_begin(byte: u8) -> bool {
+    !byte.is_ascii_alphabetic() || memchr(byte.to_ascii_lowercase(), b"rst").is_some() || !byte.is_ascii()
+}

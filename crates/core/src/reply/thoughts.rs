@@ -1,0 +1,48 @@
+//! Thoughts: the shipped list of what models put around them.
+
+use alloc::vec::Vec;
+
+const LIST: &str = include_str!("../../../../builtin/replies/thoughts.txt");
+
+#[derive(Debug)]
+pub(super) struct Thoughts {
+    names: Vec<&'static [u8]>,
+    /// Texts that are no HTML, each with the pair that it belongs to; the first of a pair opens.
+    delimiters: Vec<(&'static [u8], Delimiter)>,
+}
+
+/// A text around thoughts that is no HTML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delimiter {
+    pub(super) pair: usize,
+    pub(super) closing: bool,
+    pub(super) length: usize,
+}
+
+impl Thoughts {
+    pub(super) fn shipped() -> Self {
+        let names = LIST.lines().filter_map(|line| line.strip_prefix("name ")).map(str::as_bytes).collect();
+        let pairs = LIST.lines().filter_map(|line| line.strip_prefix("between ")).enumerate();
+        let delimiters = pairs.flat_map(|(pair, ends)| {
+            ends.split(' ').enumerate().map(move |(at, end)| {
+                (end.as_bytes(), Delimiter { pair, closing: at > 0, length: end.len() })
+            })
+        });
+        Self { names, delimiters: delimiters.collect() }
+    }
+
+    /// Whether a tag of this name holds a thought.
+    pub(super) fn is_named(&self, name: &[u8]) -> bool {
+        let ends = |end: &&[u8]| {
+            let start = name.len().checked_sub(end.len());
+            start.is_some_and(|start| name[start..].eq_ignore_ascii_case(end))
+        };
+        self.names.iter().any(ends)
+    }
+
+    /// The delimiters that `text` begins with; one text can end several pairs.
+    pub(super) fn delimiters(&self, text: &[u8]) -> impl Iterator<Item = Delimiter> {
+        let starts = |end: &[u8]| text.get(..end.len()).is_some_and(|start| start.eq_ignore_ascii_case(end));
+        self.delimiters.iter().filter(move |(end, _)| starts(end)).map(|(_, delimiter)| *delimiter)
+    }
+}

@@ -1,0 +1,446 @@
+//! Verdicts: nothing but a marker that stands alone passes, and only if nothing says otherwise.
+//!
+//! ```text
+//! verdicts/hostile.txt        replies to a review that must not pass, by class, one on a line
+//! verdicts/hostile-tasks.txt  replies about task 1.1 that must not be complete
+//! verdicts/benign.txt         replies that must pass
+//! ```
+//!
+//! A line that begins with `#: ` names a class. In the others `\n`, `\r`, `\t`, `\\` and `\u{…}` are escapes.
+
+use std::path::Path;
+use std::{env, fs};
+
+use callsheet_core::agent::OutputFormat;
+use callsheet_core::contract::Contract;
+use callsheet_core::reply::{Asked, Outcome, ProblemCode, read};
+use callsheet_core::{Builtin, Library, find_contract};
+use markdown::mdast::Node;
+
+fn contract(name: &str) -> Contract {
+    find_contract(&Library::new(&Builtin), name, &Default::default()).unwrap().1
+}
+
+fn corpus(name: &str) -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verdicts").join(name);
+    let text = fs::read_to_string(file).unwrap();
+    text.lines().filter(|line| !line.starts_with("#: ")).map(unescaped).collect()
+}
+
+fn unescaped(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let escape = rest.as_bytes()[at + 1];
+        rest = &rest[at + 2..];
+        match escape {
+            b'n' => out.push('\n'),
+            b'r' => out.push('\r'),
+            b't' => out.push('\t'),
+            b'\\' => out.push('\\'),
+            b'u' => {
+                let (digits, after) = rest[1..].split_once('}').unwrap();
+                out.push(char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap());
+                rest = after;
+            }
+            other => panic!("\\{}", char::from(other)),
+        }
+    }
+    out + rest
+}
+
+fn outcome(contract: &Contract, reply: &str) -> Outcome {
+    read(&Asked { contract, tasks: &["1.1".into()], prompt: None }, reply.as_bytes(), OutputFormat::Text)
+        .outcome
+}
+
+#[test]
+fn no_hostile_reply_passes() {
+    for (file, phase, least) in [("hostile.txt", "review", 600), ("hostile-tasks.txt", "implement", 60)] {
+        let contract = contract(phase);
+        let all = corpus(file);
+        assert!(all.len() >= least, "only {} in {file}", all.len());
+        let good: Vec<&String> = all.iter().filter(|reply| outcome(&contract, reply).is_good()).collect();
+        assert!(good.is_empty(), "{} of {} in {file} pass:\n{}", good.len(), all.len(), listed(&good));
+    }
+}
+
+/// What stands beside a pass and is not good is a conflict, and its word counts.
+#[test]
+fn a_word_that_is_not_good_is_a_conflict() {
+    let contract = contract("review");
+    let pass = "<review>PASS</review>\n\n";
+    let all: Vec<String> =
+        corpus("hostile.txt").into_iter().filter(|reply| reply.starts_with(pass)).collect();
+    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let mut silent = Vec::new();
+    for reply in &all {
+        let read = read(&asked, reply.as_bytes(), OutputFormat::Text);
+        let told = read.problems.iter().any(|problem| {
+            matches!(
+                problem.code,
+                ProblemCode::Conflict | ProblemCode::BrokenMarker | ProblemCode::UnopenedThought
+            )
+        });
+        let counts = !reply.contains("No: <review>MAJOR_ISSUES") || read.outcome == Outcome::MajorIssues;
+        if !told || !counts {
+            silent.push(reply);
+        }
+    }
+    assert!(all.len() >= 250 && silent.is_empty(), "{} of {}:\n{}", silent.len(), all.len(), listed(&silent));
+}
+
+#[test]
+fn every_benign_reply_passes() {
+    let contract = contract("review");
+    let all = corpus("benign.txt");
+    assert!(all.len() >= 60);
+    let bad: Vec<&String> = all.iter().filter(|reply| outcome(&contract, reply) != Outcome::Pass).collect();
+    assert!(bad.is_empty(), "{} of {} do not pass:\n{}", bad.len(), all.len(), listed(&bad));
+}
+
+fn listed(replies: &[&String]) -> String {
+    replies.iter().map(|reply| format!("{reply:?}\n")).collect()
+}
+
+/// A generator that needs no library: the same cases on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+}
+
+/// Spellings of a pass, the first of them much more often than the others.
+const PASSES: [&str; 6] = [
+    "<review>PASS</review>",
+    "<review>\nPASS\n</review>",
+    "<REVIEW id='x'> pass </Review >",
+    "**<review>PASS</review>**",
+    "<review>PASS</review>.",
+    "<response><review>PASS</review></response>",
+];
+
+const OTHERS: [&str; 5] = [
+    "<review>MAJOR_ISSUES</review>",
+    "<review>\nNEEDS_CHANGES\n</review>",
+    "<Review>rejected</review>",
+    "<review>MAYBE</review>",
+    "&lt;review&gt;MAJOR_ISSUES&lt;/review&gt;",
+];
+
+const PIECES: [&str; 66] = [
+    "\n",
+    "\n",
+    "\n",
+    "\n\n",
+    "\n\n",
+    "\n\n",
+    "\n\n",
+    "\r\n",
+    " ",
+    "  ",
+    "    ",
+    "\t",
+    "- ",
+    "* ",
+    "1. ",
+    "  - ",
+    "> ",
+    ">",
+    "\n> ",
+    "# ",
+    "\n---\n",
+    "\n===\n",
+    "```",
+    "\n```\n",
+    "\n````\n",
+    "\n~~~\n",
+    "```xml\n",
+    "`",
+    "``",
+    "\n`\n",
+    "<!--",
+    "-->",
+    "<!-- x -->",
+    "<pre>",
+    "</pre>",
+    "<code>",
+    "</code>",
+    "<div>\n",
+    "</div>",
+    "<blockquote>",
+    "</blockquote>",
+    "<![CDATA[",
+    "]]>",
+    "<?x",
+    "?>",
+    "<script>",
+    "</script>",
+    "<file>",
+    "</file>",
+    "<tool_result>",
+    "</tool_result>",
+    "<b>",
+    "*",
+    "**",
+    "_",
+    "[",
+    "](x)",
+    "[x]: ",
+    "![",
+    "\\",
+    "&lt;",
+    "text",
+    "x\ny",
+    "| a |",
+    "<review>",
+    "</review>",
+];
+
+fn generated(dice: &mut Dice, others: bool) -> String {
+    let mut reply = String::new();
+    let length = 1 + dice.roll(9);
+    let at = dice.roll(length);
+    let other = if others { dice.roll(length) } else { length };
+    for piece in 0..length {
+        if piece == at {
+            reply.push_str(PASSES[dice.roll(12).saturating_sub(6)]);
+        }
+        if piece == other {
+            reply.push_str(OTHERS[dice.roll(OTHERS.len())]);
+        }
+        if piece != at || dice.roll(2) == 0 {
+            reply.push_str(PIECES[dice.roll(PIECES.len())]);
+        }
+    }
+    reply
+}
+
+/// What the second parser says of a reply: the source of each paragraph and HTML block that may hold a verdict, and what of
+/// the text is neither code nor quote.
+#[derive(Default)]
+struct Judge {
+    units: Vec<String>,
+    said: Vec<(usize, usize)>,
+}
+
+impl Judge {
+    fn of(reply: &str) -> Self {
+        let mut judge = Self::default();
+        let options = markdown::ParseOptions::default();
+        judge.node(reply, &markdown::to_mdast(reply, &options).unwrap(), true);
+        judge
+    }
+
+    fn node(&mut self, reply: &str, node: &Node, said: bool) {
+        let place = node.position().map(|place| (place.start.offset, place.end.offset));
+        let (start, end) = place.unwrap_or((0, 0));
+        match node {
+            Node::Blockquote(_) | Node::Code(_) | Node::InlineCode(_) => return,
+            Node::Paragraph(paragraph) => {
+                if paragraph.children.iter().all(is_plain) {
+                    self.units.push(reply[start..end].to_owned());
+                }
+            }
+            // HTML inside of a paragraph is no block, and is judged with its paragraph.
+            Node::Html(_) if said => self.units.push(reply[start..end].to_owned()),
+            _ => {}
+        }
+        if matches!(node, Node::Text(_) | Node::Html(_)) {
+            self.said.push((start, end));
+        }
+        let block = !matches!(node, Node::Paragraph(_) | Node::Heading(_));
+        for child in node.children().into_iter().flatten() {
+            self.node(reply, child, block);
+        }
+    }
+
+    /// Whether a unit is nothing but passes.
+    fn sees_a_pass(&self) -> bool {
+        self.units.iter().any(|unit| {
+            let mut rest = unit.clone();
+            for pass in PASSES.iter().rev() {
+                rest = rest.replace(pass, "");
+            }
+            rest != *unit && rest.trim_matches([' ', '\t', '\r', '\n']).is_empty()
+        })
+    }
+
+    /// Whether a word that is not good stands outside of code and quotes.
+    fn hears_another(&self, reply: &str) -> bool {
+        OTHERS[..3].iter().any(|other| {
+            let tag = other.find('>').unwrap() + 1;
+            reply
+                .match_indices(other)
+                .any(|(at, _)| self.said.iter().any(|(start, end)| *start <= at && at + tag <= *end))
+        })
+    }
+}
+
+fn is_plain(node: &Node) -> bool {
+    match node {
+        Node::Text(_) | Node::Html(_) | Node::Break(_) => true,
+        Node::Strong(strong) => strong.children.iter().all(is_plain),
+        _ => false,
+    }
+}
+
+fn cases() -> usize {
+    if env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1") { 1_000_000 } else { 20_000 }
+}
+
+/// What both parsers would say, if `read` is any good. Returns how many replies pass.
+fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
+    let mut dice = Dice(0x5eed_cafe_f00d_1234);
+    let mut passed = 0;
+    for case in 0..cases {
+        let reply = generated(&mut dice, case % 2 == 1);
+        if !judged(&reply) {
+            continue;
+        }
+        passed += 1;
+        let judge = Judge::of(&reply);
+        if !judge.sees_a_pass() {
+            return Err(format!("case {case} passes, and no block is a pass: {reply:?}"));
+        }
+        if judge.hears_another(&reply) {
+            return Err(format!("case {case} passes, and says something else: {reply:?}"));
+        }
+    }
+    Ok(passed)
+}
+
+#[test]
+fn what_passes_is_a_pass_to_a_second_parser() {
+    let contract = contract("review");
+    let passed = tried(cases(), |reply| outcome(&contract, reply) == Outcome::Pass)
+        .unwrap_or_else(|wrong| panic!("{wrong}"));
+    eprintln!("MEASURED: of {} generated replies {passed} pass", cases());
+    assert!(passed > cases() / 50, "only {passed} of {} pass", cases());
+}
+
+/// Rules that are wrong in one way each are found out: the proof can fail.
+#[test]
+fn a_wrong_rule_is_found() {
+    type Rule = fn(&str) -> bool;
+    let rules: [(&str, Rule); 4] = [
+        ("a marker anywhere", |reply| reply.contains("<review>PASS</review>")),
+        ("a line of its own", |reply| reply.lines().any(|line| line.trim() == "<review>PASS</review>")),
+        ("the last line, outside of fences", |reply| {
+            reply.trim_end().ends_with("\n<review>PASS</review>") && reply.matches("```").count() % 2 == 0
+        }),
+        ("the end, after an empty line", |reply| reply.ends_with("\n\n<review>PASS</review>")),
+    ];
+    for (name, rule) in rules {
+        assert!(tried(20_000, rule).is_err(), "{name}");
+    }
+}
+
+/// What hides all that follows.
+const HIDING: [&str; 10] = [
+    "<!--",
+    "<!-- ",
+    "<?",
+    "<![CDATA[",
+    "<!x",
+    "<pre>\n",
+    "<think>",
+    "[THINK]",
+    "◁think▷",
+    "<|channel|>analysis",
+];
+
+/// However large a reply is, it is judged in time that grows with its size, or it is no pass.
+#[test]
+fn anything_repeated_is_read() {
+    let contract = contract("review");
+    let size = if cases() > 20_000 { 64 << 20 } else { 16 << 10 };
+    for piece in [
+        "<review",
+        "<review>",
+        "<review ",
+        "`",
+        "``` ",
+        "```\n",
+        "~~~\n\n",
+        ">",
+        "> ",
+        "> a\n",
+        "- ",
+        "- - - -\n",
+        "-\n",
+        "1. ",
+        "[",
+        "[a](",
+        "![",
+        "]",
+        "*",
+        "**a ",
+        "_",
+        "<",
+        "</",
+        "<!--",
+        "<!-- ",
+        "-->",
+        "<?",
+        "<![CDATA[",
+        "<!x",
+        "&",
+        "&#",
+        "&lt;",
+        "\\",
+        "\n",
+        "\r",
+        "\t",
+        " ",
+        "a\n\n",
+        "<a>",
+        "<a>\n\n",
+        "</a>",
+        "<think>",
+        "<think/>",
+        "<think/>x",
+        "</think>",
+        "[THINK]",
+        "◁think▷",
+        "<|channel|>analysis",
+        "＜review＞",
+        "&lt;review&gt;",
+        "<review>PASS</review>",
+        "<review>x</review>",
+        "- <review>PASS</review>\n",
+        "<pre>\n",
+        "<pre>\n\n</pre>\n\n",
+        "<a\n",
+        "<review\n\n",
+        "|",
+        "| a |\n|---|\n",
+        "[a]: <b>\n",
+        "[a]: x\n\n",
+        "a\u{301}",
+        "е",
+        "<е",
+        "<a ",
+        "<a b='",
+        "~",
+        "# ",
+        "```a`\n",
+        "\u{0}",
+        "====\n",
+        "a  \n",
+    ] {
+        for reply in [
+            piece.repeat(size / piece.len()),
+            format!("{}\n\n<review>PASS</review>\n", piece.repeat(size / piece.len())),
+        ] {
+            let good = outcome(&contract, &reply).is_good();
+            assert!(!good || !HIDING.contains(&piece), "{piece}");
+        }
+    }
+}
