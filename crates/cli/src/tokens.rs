@@ -83,7 +83,12 @@ struct Share {
 }
 
 impl Summary {
-    pub(crate) fn new(composed: &Composed, rendered: &Rendered) -> Self {
+    /// `sections` are their names and where they are.
+    pub(crate) fn new(
+        composed: &Composed,
+        rendered: &Rendered,
+        sections: Vec<(String, Range<usize>)>,
+    ) -> Self {
         let counter = Counter::of(composed);
         let exactly = |text: &str| counter.exactly(text);
         let counted = Counted::new(&rendered.text, &exactly);
@@ -92,14 +97,11 @@ impl Summary {
             bytes: range.len(),
             tokens: counter.0.scaled(counted.within(&rendered.text, range, &exactly)),
         };
-        let sections = composed.prompt.sections.iter().zip(rendered.places(&composed.prompt));
         Self {
             model: composed.prompt.model.clone(),
             total: Share { tokens, bytes: rendered.text.len() },
             characters: rendered.text.chars().count(),
-            sections: sections
-                .map(|(section, placed)| (section.name.clone(), share(placed.section)))
-                .collect(),
+            sections: sections.into_iter().map(|(name, range)| (name, share(range))).collect(),
             limits: json!({ "max_bytes": composed.agent.max_bytes, "max_chars": composed.agent.max_chars }),
             counter,
         }

@@ -476,7 +476,7 @@ impl<'c> Composer<'c> {
             detail: format!("{cut} of {total} bytes"),
         });
         if let Some(notice) = self.wording("cut-notice") {
-            let from = || From::Derived { name: "cut-notice".into(), field: "bytes".into() };
+            let from = || From::derived("cut-notice", "bytes");
             let count = self.text_block("bytes", from(), Trust::Ours, cut.to_string().into());
             let mut block = Block { name: "notice".into(), ..Block::default() };
             self.fill(&notice, &[("bytes", count)], &mut block);

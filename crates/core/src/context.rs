@@ -80,7 +80,7 @@ impl<'c> Composer<'c> {
             let fields = alloc::vec![field("key", key.as_str().into()), field("value", plain(value))];
             rows.push(Row { kind: "entry", fields });
         }
-        let from = From::Derived { name: DATA.into(), field: "title".into() };
+        let from = From::derived(DATA, "title");
         let title = self.text_block("title", from, Trust::Person, title_case(name).into());
         let mut block = self.word(DATA, spec, rows, &[("title", title)]);
         block.name = name.into();

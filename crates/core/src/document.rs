@@ -104,8 +104,13 @@ impl Composer<'_> {
             }
             let shown = Shown { document, label, rung };
             let Some(mut block) = self.document(shown, &mut notices) else { continue };
-            let from = From::Request(format!("documents[{at}].name"));
-            let name = self.origin(Origin { from, trust: trust(document.kind), text: label.into() });
+            let from = From::DocumentName(u32::try_from(at).unwrap_or(u32::MAX));
+            // The origin of its content may have the name already.
+            let text = match block.pieces.first().map(|piece| &self.origins[piece.origin].from) {
+                Some(From::Document(name)) if name.as_str() == label => name.clone(),
+                _ => label.into(),
+            };
+            let name = self.origin(Origin { from, trust: trust(document.kind), text });
             block.document = Some((document.kind, self.whole(name)));
             block.unit = Some(Unit::Document(at));
             blocks.push(block);
@@ -213,7 +218,7 @@ impl Composer<'_> {
             return block;
         };
         let fields = numbers.map(|(field, number)| {
-            let from = From::Derived { name: Text::fixed(name), field: Text::fixed(field) };
+            let from = From::derived(Text::fixed(name), Text::fixed(field));
             let origin = self.origin(Origin { from, trust: Trust::Ours, text: Text::from(number) });
             (field, Block { pieces: alloc::vec![self.whole(origin)], ..Block::default() })
         });

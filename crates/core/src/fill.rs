@@ -121,7 +121,7 @@ impl<'c> Composer<'c> {
         if let Some((source, variable)) = declared {
             if let Some(default) = variable.default {
                 let trust = Trust::of(source.root());
-                let from = From::Default { source, name: name.into() };
+                let from = From::default(source, name);
                 return Some(self.text_block(name, from, trust, default));
             }
             if !variable.required {

@@ -143,7 +143,7 @@ impl Wording<'_, '_> {
 
     /// A text that was made of what the contract says.
     fn made(&mut self, field: &str, text: String) -> Block {
-        let from = From::Derived { name: self.name.into(), field: field.into() };
+        let from = From::derived(self.name, field);
         let block = self.c.text_block(field, from, Trust::of(self.id.root()), text.into());
         self.ours_or_supplied(field, block.pieces[0])
     }

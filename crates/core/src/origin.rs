@@ -1,5 +1,6 @@
 //! Origins: the texts that a prompt points into, where each comes from and who is behind it.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -51,16 +52,42 @@ pub enum From {
     /// A field of the request, such as `instructions` or `context[0].text`.
     Request(String),
     /// The content of a document of the request, by its name.
-    Document(String),
+    Document(Text),
+    /// The name of the request's document at this place.
+    DocumentName(u32),
     /// A default in a template's frontmatter.
-    Default { source: SourceId, name: String },
+    Default(Box<DefaultOrigin>),
     /// A row that was derived from the request and the sources.
-    Derived { name: Text, field: Text },
+    Derived(Box<DerivedOrigin>),
     /// Separators, tags and notices.
     Engine,
 }
 
-/// A text, where it comes from, and who is behind it.
+/// A slot's default, and the template that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultOrigin {
+    pub source: SourceId,
+    pub name: String,
+}
+
+/// A derived value, and the field of its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DerivedOrigin {
+    pub name: Text,
+    pub field: Text,
+}
+
+impl From {
+    pub(crate) fn default(source: SourceId, name: impl Into<String>) -> Self {
+        Self::Default(Box::new(DefaultOrigin { source, name: name.into() }))
+    }
+
+    pub(crate) fn derived(name: impl Into<Text>, field: impl Into<Text>) -> Self {
+        Self::Derived(Box::new(DerivedOrigin { name: name.into(), field: field.into() }))
+    }
+}
+
+/// A text, where it comes from, and who is behind it. A prompt may have millions of them: what is rare is kept elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub from: From,
@@ -84,8 +111,9 @@ impl Origin {
             From::Value(key) => alloc::format!("value {key}"),
             From::Request(field) => alloc::format!("request {field}"),
             From::Document(name) => alloc::format!("document {name}"),
-            From::Default { source, name } => alloc::format!("default of {name} in {source}"),
-            From::Derived { name, field } => alloc::format!("derived {name}.{field}"),
+            From::DocumentName(at) => alloc::format!("request documents[{at}].name"),
+            From::Default(of) => alloc::format!("default of {} in {}", of.name, of.source),
+            From::Derived(of) => alloc::format!("derived {}.{}", of.name, of.field),
             From::Engine => "engine".to_string(),
         }
     }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use crate::origin::{From, Origin, Origins, Trust};
+pub use crate::origin::{DefaultOrigin, DerivedOrigin, From, Origin, Origins, Trust};
 use crate::recipe::{Level, Separator};
 use crate::render::Api;
 use crate::request::DocumentKind;

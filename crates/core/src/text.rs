@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Text(Held);
 
 /// Below this many bytes a text is copied rather than moved.
-const SHORT: usize = 64;
+pub(crate) const SHORT: usize = 64;
 
 #[derive(Clone)]
 enum Held {

@@ -106,7 +106,7 @@ impl From<&UnifiedPrompt> for Prompt {
         let context = unified.context.iter().map(|item| {
             let trust = if item.kind == DocumentKind::File { Trust::Project } else { Trust::Agent };
             let name = whole(field("context.name"), trust, &item.name);
-            let content = whole(prompt::From::Document(item.name.to_string()), trust, &item.content);
+            let content = whole(prompt::From::Document(item.name.clone()), trust, &item.content);
             Block { document: Some((item.kind, name)), ..supplied_block(item.kind.name(), content) }
         });
         let context: Vec<Block> = context.collect();

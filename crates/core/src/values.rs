@@ -2,16 +2,18 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::name::is_name;
 use crate::origin::{From, Origin, Trust};
-use crate::text::Text;
+use crate::text::{SHORT, Text};
 
 /// Values for slots in the order of their keys, held as the origins that they are in every prompt made of them.
 #[derive(Clone, Default)]
@@ -127,7 +129,108 @@ impl Serialize for Values {
 
 impl<'de> Deserialize<'de> for Values {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(BTreeMap::<Text, Text>::deserialize(deserializer)?.into_iter().collect())
+        deserializer.deserialize_map(Packing::default())
+    }
+}
+
+/// Values as they are read: the short ones in one text, for an allocation each would take more room than they do.
+#[derive(Default)]
+struct Packing {
+    packed: String,
+    /// Texts that are not packed.
+    long: Vec<Text>,
+    /// Key and value, as they came.
+    entries: Vec<[Packed; 2]>,
+}
+
+/// The first byte in the packed text and the one after the last; or the number of a long text, and [`LONG`].
+type Packed = (u32, u32);
+
+const LONG: u32 = u32::MAX;
+
+impl Packing {
+    fn add(&mut self, text: Cow<'_, str>) -> Packed {
+        let number = |number: usize| u32::try_from(number).unwrap_or(LONG);
+        let (start, end) = (self.packed.len(), self.packed.len() + text.len());
+        if text.len() >= SHORT || number(end) == LONG {
+            self.long.push(Text::from(text.into_owned()));
+            return (number(self.long.len() - 1), LONG);
+        }
+        self.packed.push_str(&text);
+        (number(start), number(end))
+    }
+
+    fn text(&self, at: Packed) -> &str {
+        match at {
+            (number, LONG) => self.long.get(number as usize).map_or("", Text::as_str),
+            (start, end) => self.packed.get(start as usize..end as usize).unwrap_or_default(),
+        }
+    }
+
+    fn finish(mut self) -> Values {
+        let mut entries = core::mem::take(&mut self.entries);
+        entries.sort_by(|[a, _], [b, _]| self.text(*a).cmp(self.text(*b)));
+        // Of two values of one key the later one counts.
+        entries.dedup_by(|later, earlier| {
+            let same = self.text(later[0]) == self.text(earlier[0]);
+            if same {
+                *earlier = *later;
+            }
+            same
+        });
+        self.packed.shrink_to_fit();
+        let whole = Arc::new(self.packed);
+        let text = |(start, end): Packed| match end {
+            LONG => self.long.get(start as usize).cloned().unwrap_or_default(),
+            _ => Text::part(&whole, start as usize..end as usize).unwrap_or_default(),
+        };
+        let origins: Vec<Origin> =
+            entries.into_iter().map(|[key, value]| origin(text(key), text(value))).collect();
+        let strays = origins.iter().any(|origin| !is_name(key_of(origin)));
+        Values { table: Arc::new(Table::of(&origins)), origins: Arc::new(origins), strays }
+    }
+}
+
+impl<'de> Visitor<'de> for Packing {
+    type Value = Values;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<Values, M::Error> {
+        while let Some(key) = map.next_key_seed(PackText(&mut self))? {
+            let value = map.next_value_seed(PackText(&mut self))?;
+            self.entries.push([key, value]);
+        }
+        Ok(self.finish())
+    }
+}
+
+/// Reads one text into a packing.
+struct PackText<'p>(&'p mut Packing);
+
+impl<'de> DeserializeSeed<'de> for PackText<'_> {
+    type Value = Packed;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Packed, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for PackText<'_> {
+    type Value = Packed;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Packed, E> {
+        Ok(self.0.add(text.into()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Packed, E> {
+        Ok(self.0.add(text.into()))
     }
 }
 
@@ -265,6 +368,31 @@ mod tests {
             for absent in ["", "value_", "value_1000", "aaaaaaaa0040zzzzzzzz"] {
                 assert_eq!(values.get(absent), None, "{absent}");
             }
+        }
+    }
+
+    /// Values are read as a map of texts is, whatever their lengths, their order, and what stands twice.
+    #[test]
+    fn values_are_read_as_a_map_is() {
+        let long = "x".repeat(SHORT);
+        let texts = ["", "a", "ä", "\"\\\n", "\u{1f600}", &long, &long[1..], "not a name"];
+        let mut object = String::from("{");
+        for (number, key) in texts.iter().chain(texts.iter().rev()).chain(&texts).enumerate() {
+            let text = texts[number * 5 % texts.len()];
+            let comma = if number > 0 { "," } else { "" };
+            object += &format!("{comma}{}:{}", serde_json::json!(key), serde_json::json!(text));
+        }
+        object.push('}');
+        let values: Values = serde_json::from_str(&object).unwrap();
+        let map: BTreeMap<Text, Text> = serde_json::from_str(&object).unwrap();
+        assert_eq!(values, map.into_iter().collect());
+        assert!(values.strays().count() > 3);
+        let owned: Values = serde_json::from_value(serde_json::from_str(&object).unwrap()).unwrap();
+        assert_eq!(owned, values);
+        for wrong in ["[]", "1", "{\"a\":1}", "{\"a\":null}", "{\"a\":[]}"] {
+            let said = |error: serde_json::Error| format!("{error}");
+            let other = serde_json::from_str::<BTreeMap<Text, Text>>(wrong).map_err(said).unwrap_err();
+            assert_eq!(serde_json::from_str::<Values>(wrong).map_err(said), Err(other));
         }
     }
 

@@ -180,6 +180,9 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
     if version > VERSION {
         return Err(Error::Newer { found: version.into(), known: VERSION.into() });
     }
+    if version == 0 {
+        return Err(Error::damaged("no version of callsheet wrote this export"));
+    }
     let target = Head { seq, chain };
     let mut form = Form { all, target, ..Form::new() };
     ledger.alone(|db, zip| {

@@ -190,9 +190,14 @@ pub(crate) enum Then {
 }
 
 impl Finished {
-    /// The tokens of the prompt by section, and a warning more if they are too many.
+    /// The tokens of the prompt by section, and a warning more if they are too many. Takes the sections.
     pub(crate) fn summary(&mut self) -> Summary {
-        let summary = Summary::new(&self.composed, &self.rendered);
+        let prompt = &mut self.composed.prompt;
+        let places = self.rendered.places(prompt);
+        // Where they are is all that is asked of the sections from here on, and very many documents take much room.
+        let sections = std::mem::take(&mut prompt.sections).into_iter().zip(places);
+        let sections = sections.map(|(section, placed)| (section.name, placed.section)).collect();
+        let summary = Summary::new(&self.composed, &self.rendered, sections);
         if self.tokens.is_none() {
             self.talk.extend(summary.over_window());
         }
@@ -247,7 +252,7 @@ pub(crate) fn finish_order(
         None => &disk,
     };
     let Cast { request, composed, rendered, steps, tokens } =
-        cast(order.request, sources, form).map_err(|failure| gate.mask_failure(failure))?;
+        cast(order.request, sources, form, then).map_err(|failure| gate.mask_failure(failure))?;
     app.announce("recipe", "recipes", &composed.prompt.recipe);
     if let Some(phase) = &request.phase {
         app.announce("contract", "contracts", phase);
@@ -284,11 +289,15 @@ struct Cast {
     tokens: Option<usize>,
 }
 
-fn cast(request: Request, sources: &dyn Sources, form: Form) -> Result<Cast, Failure> {
+fn cast(mut request: Request, sources: &dyn Sources, form: Form, then: Then) -> Result<Cast, Failure> {
     let api = form.api;
     Ok(match form.budget {
         None => {
             let composed = compose(&request, sources)?;
+            if then != Then::Record {
+                // The prompt has their texts. Of very many documents the rest takes as much room as the prompt itself.
+                request.documents = Vec::new();
+            }
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;
             Cast { request, composed, rendered, steps: Vec::new(), tokens: None }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::visible;
+use callsheet_core::diag::{Failure, visible};
 use callsheet_core::prompt::{From, Origin, Origins, Piece, Trust};
 use callsheet_core::record::sha256;
 use callsheet_core::render::{Encoding, Rendered, Span};
@@ -40,8 +40,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     // A mask has as many bytes as what it covers: all ranges stay.
     let text = masked.as_ref().unwrap_or(&rendered.text);
     app.print.talk_of_the_gate(&talk);
-    let origins = &composed.prompt.origins;
     if app.print.json {
+        let origins = &composed.prompt.origins;
         return app.print.value(&json!({
             "recipe": composed.prompt.recipe,
             "format": composed.prompt.format,
@@ -55,8 +55,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "warnings": talk.iter().map(diag_json).collect::<Vec<_>>(),
         }));
     }
+    let origins = &composed.prompt.origins;
     let mut page = String::new();
-    lines(app.print, &rendered, text, origins, &mut page);
+    lines(app.print, &rendered, text, origins, &mut page)?;
     if !composed.absent.is_empty() {
         page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Not in this prompt")));
     }
@@ -122,14 +123,18 @@ fn span_json(span: &Span, origins: &Origins) -> Value {
             put("kind", "document".into());
             put("name", name.as_str().into());
         }
-        From::Default { source, name } => {
-            put("kind", "default".into());
-            put("name", name.as_str().into());
-            put("source", json!(source));
+        From::DocumentName(at) => {
+            put("kind", "request".into());
+            put("name", format!("documents[{at}].name").into());
         }
-        From::Derived { name, field } => {
+        From::Default(of) => {
+            put("kind", "default".into());
+            put("name", of.name.as_str().into());
+            put("source", json!(of.source));
+        }
+        From::Derived(of) => {
             put("kind", "derived".into());
-            put("name", format!("{name}.{field}").into());
+            put("name", format!("{}.{}", of.name, of.field).into());
         }
         From::Engine => {
             put("kind", "engine".into());
@@ -142,25 +147,64 @@ fn span_json(span: &Span, origins: &Origins) -> Value {
 }
 
 /// The prompt line by line below a heading that says where the lines come from, with their numbers there.
-fn lines(print: &Print, rendered: &Rendered, text: &str, origins: &Origins, page: &mut String) {
+fn lines(
+    print: &Print,
+    rendered: &Rendered,
+    text: &str,
+    origins: &Origins,
+    page: &mut String,
+) -> Result<(), Failure> {
     let mut numbers = LineNumbers::default();
     let mut last: Vec<u32> = Vec::new();
+    let mut first_line = true;
     for (start, end) in line_ranges(&rendered.text) {
-        let pieces = pieces_of(rendered, start, end);
-        let mut from: Vec<u32> = pieces.iter().map(|piece| piece.origin).collect();
-        from.dedup();
-        if page.is_empty() || from != last {
-            let labels: Vec<String> = from.iter().map(|origin| label(print, &origins[*origin])).collect();
-            let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };
-            page.push_str(&format!("── {labels}\n"));
+        let mut first = None;
+        let mut from: Vec<u32> = Vec::new();
+        for piece in pieces_of(rendered, start, end) {
+            first.get_or_insert(piece);
+            if from.last() != Some(&piece.origin) {
+                from.push(piece.origin);
+            }
+        }
+        if first_line || from != last {
+            page.push_str("── ");
+            for (at, origin) in from.iter().enumerate() {
+                page.push_str(if at > 0 { " + " } else { "" });
+                page.push_str(&label(print, &origins[*origin]));
+                hand_on(print, page)?;
+            }
+            page.push_str(if from.is_empty() { "engine (ours)\n" } else { "\n" });
             last = from;
         }
-        let number = match pieces.as_slice() {
-            [first, ..] if last.len() == 1 => numbers.of(first.origin, origins, first.start).to_string(),
+        first_line = false;
+        let number = match first {
+            Some(first) if last.len() == 1 => numbers.of(first.origin, origins, first.start).to_string(),
             _ => String::new(),
         };
-        page.push_str(&format!("{number:>5} │ {}\n", visible(&text[start..end])));
+        page.push_str(&format!("{number:>5} │ "));
+        let mut rest = &text[start..end];
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(rest.floor_char_boundary(PART));
+            page.push_str(&visible(part));
+            hand_on(print, page)?;
+            rest = after;
+        }
+        page.push('\n');
+        hand_on(print, page)?;
     }
+    Ok(())
+}
+
+/// So many bytes of a page are printed at once.
+const PART: usize = 256 << 10;
+
+/// Prints what there is of a page that may become long.
+fn hand_on(print: &Print, page: &mut String) -> Result<(), Failure> {
+    if page.len() >= PART {
+        print.data(page.as_bytes())?;
+        page.clear();
+    }
+    Ok(())
 }
 
 fn line_ranges(text: &str) -> impl Iterator<Item = (usize, usize)> {
@@ -174,21 +218,19 @@ fn line_ranges(text: &str) -> impl Iterator<Item = (usize, usize)> {
 
 /// What of the origins a line holds, each from where it begins in this line. The engine's own bytes count
 /// only where nothing else is there; of an empty line, its line end.
-fn pieces_of(rendered: &Rendered, start: usize, end: usize) -> Vec<Piece> {
+fn pieces_of(rendered: &Rendered, start: usize, end: usize) -> impl Iterator<Item = Piece> {
     let first = rendered.spans.partition_point(|span| span.end <= start);
-    let touching = rendered.spans[first..].iter().take_while(|span| span.start < end.max(start + 1));
-    touching
-        .filter_map(|span| {
-            let mut piece = span.piece?;
-            if span.encoding == Encoding::Plain {
-                piece.start += start.saturating_sub(span.start);
-            } else if span.start < start {
-                let before = span.encoding.undo(&rendered.text[span.start..start])?;
-                piece.start += before.len();
-            }
-            Some(piece)
-        })
-        .collect()
+    let touching = rendered.spans[first..].iter().take_while(move |span| span.start < end.max(start + 1));
+    touching.filter_map(move |span| {
+        let mut piece = span.piece?;
+        if span.encoding == Encoding::Plain {
+            piece.start += start.saturating_sub(span.start);
+        } else if span.start < start {
+            let before = span.encoding.undo(&rendered.text[span.start..start])?;
+            piece.start += before.len();
+        }
+        Some(piece)
+    })
 }
 
 fn label(print: &Print, origin: &Origin) -> String {

@@ -445,6 +445,39 @@ fn very_many_files() {
     group.tell();
 }
 
+/// A request of 300,000 documents, and one of a million values.
+#[test]
+fn very_many_documents_and_values() {
+    let mut group = Group::new("very many documents and values");
+    let world = World::new();
+    let list =
+        |count: usize, each: &dyn Fn(usize) -> String| (0..count).map(each).collect::<Vec<_>>().join(",");
+    let documents = list(300_000, &|at| format!(r#"{{"name":"d{at}","content":"t{at}"}}"#));
+    let values = list(1_000_000, &|at| format!(r#""k{at}":"v{at}""#));
+    let unified = r#""recipe":"unified","phase":"plan","instructions":"x""#;
+    world.write("documents.json", format!(r#"{{{unified},"documents":[{documents}]}}"#));
+    world.write("values.json", format!(r#"{{"recipe":"run","instructions":"x","values":{{{values}}}}}"#));
+    let mut cases = vec![
+        ("documents", "compose", vec![]),
+        ("values", "compose", vec![]),
+        ("documents", "explain", vec![]),
+        ("values", "explain", vec![]),
+    ];
+    if crate::long() {
+        for format in ["json", "markdown"] {
+            cases.extend(["documents", "values"].map(|file| (file, "compose", vec!["--format", format])));
+        }
+        cases.extend(["documents", "values"].map(|file| (file, "compose", vec!["--secrets", "allow"])));
+    }
+    for (file, command, more) in cases {
+        let mut started = world.command();
+        started.args([command, "--request", &format!("{file}.json")]).args(&more);
+        started.env("CALLSHEET_MAX_FILE_BYTES", "100000000");
+        group.judge(&format!("{command} {file} {more:?}"), &measured(&started), (0, "warning["), HUGE);
+    }
+    group.tell();
+}
+
 /// The limits object to what does not end, to what is large, and to another end.
 #[test]
 fn a_bomb_that_goes_off_is_noticed() {

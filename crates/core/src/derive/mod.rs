@@ -210,7 +210,7 @@ impl Maker {
         fields: [(&'static str, Text); N],
     ) -> Row {
         let fields = fields.into_iter().map(|(field, text)| {
-            let from = From::Derived { name: self.name.clone(), field: Text::fixed(field) };
+            let from = From::derived(self.name.clone(), Text::fixed(field));
             // Between tags, a row that is one text is called what it is: `rule`, not `text`.
             let tag = if N == 1 { kind } else { field };
             let mut block = c.text_block(Text::fixed(tag), from, self.trust, text);

@@ -26,13 +26,13 @@ fn unified(prompt: &Prompt, writer: &mut Writer<'_>) {
     let system = fenced(prompt, part(prompt, Part::System), writer);
     inside(system, writer);
     writer.engine("\",\"context\":[");
-    for (at, item) in context(prompt).into_iter().enumerate() {
-        let comma = if at > 0 { "," } else { "" };
+    let mut comma = "";
+    context(prompt, &mut |item| {
         let name = |writer: &mut Writer<'_>, name: &Name<'_>| match name {
             Name::Piece(piece) => escaped(*piece, writer),
             Name::Word(word) => writer.engine(word),
         };
-        writer.engine(comma);
+        writer.engine(core::mem::replace(&mut comma, ","));
         (0..item.edges[0]).for_each(|_| writer.edge());
         writer.engine(&format!("{{\"type\":\"{}\",\"name\":\"", item.kind));
         name(writer, &item.name);
@@ -41,7 +41,7 @@ fn unified(prompt: &Prompt, writer: &mut Writer<'_>) {
         inside(items, writer);
         writer.engine("\"}");
         (0..item.edges[1]).for_each(|_| writer.edge());
-    }
+    });
     writer.engine("],\"instructions\":\"");
     let instructions = fenced(prompt, part(prompt, Part::Instructions), writer);
     inside(instructions, writer);
@@ -72,15 +72,14 @@ struct ContextItem<'p> {
     edges: [usize; 2],
 }
 
-/// What stands in `context`: documents, and everything else as artifacts.
-fn context(prompt: &Prompt) -> Vec<ContextItem<'_>> {
-    let mut all = Vec::new();
+/// What stands in `context`, one after the other: documents, and everything else as artifacts.
+fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(ContextItem<'p>)) {
     let sections = prompt.sections.iter().filter(|section| section.part == Part::Context);
     for section in sections {
         if section.heading.is_some() {
             let items = run(prompt, core::iter::once(section));
             let name = Name::Word(&section.name);
-            all.push(ContextItem { kind: "artifact", name, items, whole: true, edges: [0, 0] });
+            take(ContextItem { kind: "artifact", name, items, whole: true, edges: [0, 0] });
             continue;
         }
         for (at, block) in section.blocks.iter().enumerate() {
@@ -89,10 +88,9 @@ fn context(prompt: &Prompt) -> Vec<ContextItem<'_>> {
                 None => ("artifact", Name::Word(block.name.as_str())),
             };
             let edges = [if at == 0 { 2 } else { 1 }, 1];
-            all.push(ContextItem { kind, name, items: alloc::vec![Item::Block(block)], whole: false, edges });
+            take(ContextItem { kind, name, items: alloc::vec![Item::Block(block)], whole: false, edges });
         }
     }
-    all
 }
 
 /// Writes items inside a JSON string: no fence is needed there.

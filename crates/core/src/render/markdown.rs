@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use memchr::{memchr, memchr_iter, memchr2, memrchr, memrchr2};
 
-use super::{Encoding, Item, Writer, encode, run};
+use super::{Encoding, Item, Writer, each_item, encode};
 use crate::diag::{Code, Diag, tell};
 use crate::name::is_name_byte;
 use crate::prompt::{Block, Origins, Piece, Prompt, Supplied};
@@ -18,20 +18,22 @@ use crate::request::DocumentKind;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) {
     let structure = Structure::of(prompt);
-    items(&run(prompt, prompt.sections.iter()), &structure, writer);
+    each_item(prompt, prompt.sections.iter(), &mut |item| write_item(&item, &structure, writer));
 }
 
 /// Writes items as Markdown, for other formats that carry Markdown inside.
 pub(super) fn items(items: &[Item<'_>], structure: &Structure<'_>, writer: &mut Writer<'_>) {
-    for item in items {
-        match item {
-            Item::Edge => writer.edge(),
-            Item::Engine(text) => writer.engine(text),
-            Item::Piece(piece) => writer.plain(*piece),
-            Item::Block(block) => {
-                write_block(block, structure, writer);
-                writer.hand_on();
-            }
+    items.iter().for_each(|item| write_item(item, structure, writer));
+}
+
+fn write_item(item: &Item<'_>, structure: &Structure<'_>, writer: &mut Writer<'_>) {
+    match item {
+        Item::Edge => writer.edge(),
+        Item::Engine(text) => writer.engine(text),
+        Item::Piece(piece) => writer.plain(*piece),
+        Item::Block(block) => {
+            write_block(block, structure, writer);
+            writer.hand_on();
         }
     }
 }

@@ -212,22 +212,33 @@ enum Item<'s> {
 /// Sections as one run of text: for formats that put several into one element.
 fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> Vec<Item<'s>> {
     let mut items = Vec::new();
-    for section in sections {
-        if !items.is_empty() {
-            items.push(Item::Engine(prompt.separator.text().into()));
+    each_item(prompt, sections, &mut |item| items.push(item));
+    items
+}
+
+/// The same for those who look at one item after the other: of very many blocks, no list is made.
+fn each_item<'s>(
+    prompt: &'s Prompt,
+    sections: impl Iterator<Item = &'s Section>,
+    take: &mut dyn FnMut(Item<'s>),
+) {
+    for (number, section) in sections.enumerate() {
+        if number > 0 {
+            take(Item::Engine(prompt.separator.text().into()));
         }
-        items.push(Item::Edge);
+        take(Item::Edge);
         if let Some(heading) = section.heading {
-            items.extend([Item::Engine("## ".into()), Item::Piece(heading), Item::Engine("\n\n".into())]);
+            [Item::Engine("## ".into()), Item::Piece(heading), Item::Engine("\n\n".into())]
+                .into_iter()
+                .for_each(&mut *take);
         }
         for (at, block) in section.blocks.iter().enumerate() {
             if at > 0 {
-                items.push(Item::Engine(prompt.separator.text().into()));
+                take(Item::Engine(prompt.separator.text().into()));
             }
-            items.extend([Item::Edge, Item::Block(block), Item::Edge]);
+            [Item::Edge, Item::Block(block), Item::Edge].into_iter().for_each(&mut *take);
         }
     }
-    items
 }
 
 /// Items that share an element with other text, with tags where a text in them would pass for structure.

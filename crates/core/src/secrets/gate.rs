@@ -364,6 +364,11 @@ impl<'r> Gate<'r> {
 /// Ranges in order, without overlaps.
 fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
+    merged_in_order(ranges.into_iter())
+}
+
+/// The same for ranges that come in order: of those that overlap, none is held.
+fn merged_in_order(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges {
         match all.last_mut().filter(|last| range.start <= last.end) {
@@ -381,7 +386,7 @@ fn seams(rendered: &Rendered) -> Vec<Range<usize>> {
         text.floor_char_boundary(at.saturating_sub(SEAM))
             ..text.ceil_char_boundary((at + SEAM).min(text.len()))
     };
-    merged(rendered.spans.iter().skip(1).map(|span| around(span.start)).collect())
+    merged_in_order(rendered.spans.iter().skip(1).map(|span| around(span.start)))
 }
 
 /// The spans that a range of the finished prompt has a part in.
