@@ -64,6 +64,7 @@ impl Ready {
             role: None,
             recipe: self.composed.prompt.recipe.clone(),
             started: now(),
+            project: None,
         };
         let made = (&self.composed, &self.rendered, None);
         keep(run, &self.request, &self.snapshot, made, &[]).expect("a record")

@@ -32,6 +32,7 @@ fn run(request: &Request, recipe: &str) -> Run {
         role: request.role.clone(),
         recipe: recipe.into(),
         started: "2026-01-31T12:00:00.000000Z".into(),
+        project: None,
     }
 }
 

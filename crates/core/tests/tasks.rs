@@ -41,6 +41,7 @@ fn run(words: &str) -> Account {
             role: None,
             recipe: "run".into(),
             started: "2026-01-31T12:00:00.000000Z".into(),
+            project: None,
         },
         engine: 1,
         request: serde_json::Value::Null,

@@ -218,15 +218,12 @@ impl Db {
         if self.engine() == Engine::Postgres {
             return Ok(());
         }
-        let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
-        let mut wanted: BTreeSet<&str> = known
-            .iter()
-            .flat_map(|migration| migration.sql.split(";\n"))
-            .filter(|sql| !sql.is_empty())
-            .collect();
-        for mut row in rows {
-            let (name, sql) = (row.text("sqlite_schema.name")?, row.maybe_text("sqlite_schema.sql")?);
-            if !sql.is_some_and(|sql| wanted.remove(sql.as_str())) {
+        // A migration can change a statement of an earlier one, so the same migrations say what to expect.
+        let mut model = Self::memory()?;
+        known.iter().try_for_each(|migration| model.batch(migration.sql))?;
+        let mut wanted: BTreeSet<String> = model.schema()?.into_iter().filter_map(|(_, sql)| sql).collect();
+        for (name, sql) in self.schema()? {
+            if !sql.is_some_and(|sql| wanted.remove(&sql)) {
                 return Err(Error::damaged(format!("`{name}` in its schema is not callsheet's")));
             }
         }
@@ -237,6 +234,14 @@ impl Db {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The objects of an SQLite schema: the name of each, and the statement that makes it.
+    fn schema(&mut self) -> Result<Vec<(String, Option<String>)>, Error> {
+        let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
+        rows.into_iter()
+            .map(|mut row| Ok((row.text("sqlite_schema.name")?, row.maybe_text("sqlite_schema.sql")?)))
+            .collect()
     }
 
     /// Which of these blobs are there.
@@ -285,6 +290,13 @@ impl Db {
         Ok(lines?.into_iter().filter(|line| line != "ok").collect())
     }
 
+    /// Writes a whole copy into a file that is not there yet.
+    pub(crate) fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
+        let odd = || Error::Failed(format!("`{}` is not UTF-8", path.display()));
+        let path = path.to_str().ok_or_else(odd)?;
+        self.batch(&format!("VACUUM INTO '{}'", path.replace('\'', "''")))
+    }
+
     /// Gives room that removed content took back to the file system.
     pub(crate) fn shrink(&mut self) -> Result<(), Error> {
         match self.engine() {
@@ -311,6 +323,28 @@ fn connect(url: &str) -> Result<Client, Error> {
         ))?;
     }
     Ok(client)
+}
+
+/// Which database a URL leads to, without user and password: `postgres://HOST:PORT/DATABASE`.
+pub fn postgres_place(url: &str) -> Result<String, Error> {
+    use postgres::config::Host;
+    let config: postgres::Config = url.parse()?;
+    let mut hosts: Vec<String> = config
+        .get_hosts()
+        .iter()
+        .map(|host| match host {
+            Host::Tcp(name) => name.to_ascii_lowercase(),
+            Host::Unix(path) => path.display().to_string(),
+        })
+        .collect();
+    // An address leads elsewhere than the name that stands beside it.
+    hosts.extend(config.get_hostaddrs().iter().map(ToString::to_string));
+    let ports = match config.get_ports() {
+        [] => vec!["5432".to_owned()],
+        ports => ports.iter().map(ToString::to_string).collect(),
+    };
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    Ok(format!("postgres://{}:{}/{database}", hosts.join(","), ports.join(",")))
 }
 
 impl Postgres {

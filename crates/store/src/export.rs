@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::clock::now;
 use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Head, Ledger, append, head, index, put_blobs};
@@ -157,12 +158,17 @@ pub struct Imported {
 /// Reads an export into a ledger of its own, which is gone when it is dropped; all of it is checked on the way.
 pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, Error> {
     let mut ledger = Ledger::create(&crate::Place::Memory)?;
-    import(&mut ledger, file)?;
+    add_all(&mut ledger, file, false)?;
     Ok(ledger)
 }
 
-/// Adds what an export holds: all of it or, if anything is wrong with the file, nothing.
+/// Adds what an export holds: all of it or, if anything is wrong with the file, nothing. Runs and flows that are added to
+/// others are marked, each by a record of its own.
 pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<Imported, Error> {
+    add_all(ledger, file, true)
+}
+
+fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Imported, Error> {
     let mut lines = Lines { file, hash: Sha256::new(), number: 0 };
     let Some(FileLine::CallsheetExport { version, all, seq, chain }) = lines.next()? else {
         return Err(Error::damaged("this is no export of callsheet"));
@@ -173,8 +179,12 @@ pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<Imported, E
     let target = Head { seq, chain };
     ledger.alone(|db, zip| {
         let empty = head(db)?.seq == 0;
-        let mut importer =
-            Importer { whole: empty && all, known: BTreeMap::new(), done: Imported::default() };
+        let mut importer = Importer {
+            whole: empty && all,
+            known: BTreeMap::new(),
+            runs: BTreeSet::new(),
+            done: Imported::default(),
+        };
         loop {
             match lines.next()? {
                 Some(FileLine::Blob { sha256: digest, text }) => {
@@ -195,6 +205,9 @@ pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<Imported, E
                     return Err(lines.wrong("it ends too early".into()));
                 }
             }
+        }
+        if mark && !importer.whole {
+            importer.mark(db, zip, target)?;
         }
         let mut done = importer.done;
         done.same_chain = importer.whole && head(db)? == target;
@@ -265,6 +278,8 @@ struct Importer {
     whole: bool,
     /// Runs and flows of the file, and whether the ledger had them before.
     known: BTreeMap<Id, bool>,
+    /// Those of them that are runs.
+    runs: BTreeSet<Id>,
     done: Imported,
 }
 
@@ -274,18 +289,38 @@ impl Importer {
             return Ok(true);
         }
         // What was removed elsewhere says nothing here.
-        let Some(id) = record.run.as_ref().or(record.flow.as_ref()).filter(|_| record.payload.is_some())
-        else {
+        if record.payload.is_none() || record.run.is_none() && record.flow.is_none() {
             return Ok(false);
-        };
-        if let Some(known) = self.known.get(id) {
-            return Ok(!known);
         }
-        let sql = "SELECT seq FROM records WHERE run = $1 OR flow = $1 LIMIT 1";
-        let known = !db.query(sql, &[Param::Text(id.as_str())])?.is_empty();
-        self.done.known += usize::from(known);
-        self.known.insert(id.clone(), known);
-        Ok(!known)
+        // A record that names a run and a flow is about both: neither may be one that the ledger had before.
+        let mut new = true;
+        for id in record.run.iter().chain(&record.flow) {
+            if !self.known.contains_key(id) {
+                let sql = "SELECT seq FROM records WHERE run = $1 OR flow = $1 LIMIT 1";
+                let known = !db.query(sql, &[Param::Text(id.as_str())])?.is_empty();
+                self.done.known += usize::from(known);
+                self.known.insert(id.clone(), known);
+            }
+            new &= self.known.get(id) == Some(&false);
+        }
+        self.runs.extend(record.run.clone());
+        Ok(new)
+    }
+
+    /// Says of each run and flow that was added that it is not the ledger's own.
+    fn mark(&self, db: &mut Db, zip: &mut zstd::bulk::Compressor<'static>, from: Head) -> Result<(), Error> {
+        let event = Event::Imported(callsheet_core::record::Imported { seq: from.seq, chain: from.chain });
+        let payload = event.payload().map_err(Error::Failed)?;
+        let (at, digest) = (now(), sha256(&[payload.as_bytes()]));
+        for (id, _) in self.known.iter().filter(|(_, known)| !**known) {
+            let is_run = self.runs.contains(id);
+            let (run, flow) = (Some(id).filter(|_| is_run), Some(id).filter(|_| !is_run));
+            let draft =
+                Draft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256: digest };
+            let head = append(db, zip, &draft)?;
+            index(db, head.seq, run, &event)?;
+        }
+        Ok(())
     }
 
     fn added(&mut self, record: &RecordLine) {
@@ -303,10 +338,10 @@ fn add(db: &mut Db, zip: &mut zstd::bulk::Compressor<'static>, record: &RecordLi
         payload: record.payload.as_deref(),
         sha256: record.payload_sha256,
     };
-    let seq = append(db, zip, &draft)?;
+    let head = append(db, zip, &draft)?;
     if let Some(payload) = &record.payload {
         let event = Event::read(&record.kind, payload).map_err(Error::Damaged)?;
-        index(db, seq, record.run.as_ref(), &event)?;
+        index(db, head.seq, record.run.as_ref(), &event)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::clock::{days_ago, now};
 use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Ledger, append};
-use crate::read::{Filter, RunRow, runs};
+use crate::read::{Filter, ProjectFilter, RunRow, runs};
 use crate::row::Param;
 
 /// Which runs stay. A run that either rule keeps stays, and so does every run that it retries or continues.
@@ -34,13 +34,31 @@ pub struct Swept {
 impl Ledger {
     /// The runs that `retention` does not keep. One that was handed to an agent and has not ended stays.
     pub fn expired(&mut self, retention: Retention) -> Result<Vec<Id>, Error> {
-        expired(&mut self.db, retention)
+        self.expired_of(retention, None)
+    }
+
+    /// The same among the runs of one project.
+    pub fn expired_of(
+        &mut self,
+        retention: Retention,
+        project: Option<&ProjectFilter>,
+    ) -> Result<Vec<Id>, Error> {
+        expired(&mut self.db, retention, project)
     }
 
     /// Removes what `retention` does not keep, and appends a record that says so.
     pub fn sweep(&mut self, retention: Retention) -> Result<Swept, Error> {
+        self.sweep_of(retention, None)
+    }
+
+    /// The same among the runs of one project.
+    pub fn sweep_of(
+        &mut self,
+        retention: Retention,
+        project: Option<&ProjectFilter>,
+    ) -> Result<Swept, Error> {
         let swept = self.alone(|db, zip| {
-            let mut swept = Swept { runs: expired(db, retention)?, ..Swept::default() };
+            let mut swept = Swept { runs: expired(db, retention, project)?, ..Swept::default() };
             if swept.runs.is_empty() {
                 return Ok(swept);
             }
@@ -65,7 +83,7 @@ impl Ledger {
             let (at, sha256) = (now(), sha256(&[payload.as_bytes()]));
             let draft =
                 Draft { run: None, flow: None, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
-            swept.seq = Some(append(db, zip, &draft)?);
+            swept.seq = Some(append(db, zip, &draft)?.seq);
             Ok(swept)
         })?;
         if swept.seq.is_some() {
@@ -75,11 +93,13 @@ impl Ledger {
     }
 }
 
-fn expired(db: &mut Db, retention: Retention) -> Result<Vec<Id>, Error> {
+fn expired(db: &mut Db, retention: Retention, project: Option<&ProjectFilter>) -> Result<Vec<Id>, Error> {
     let rows = runs(db, &Filter { limit: usize::MAX, ..Filter::default() })?;
     let since = retention.days.map(days_ago);
-    let mut kept = BTreeSet::new();
-    for (at, row) in rows.iter().enumerate() {
+    let is_own = |row: &RunRow| project.is_none_or(|project| project.takes(&row.run));
+    let mut kept: BTreeSet<Id> =
+        rows.iter().filter(|row| !is_own(row)).map(|row| row.run.id.clone()).collect();
+    for (at, row) in rows.iter().filter(|row| is_own(row)).enumerate() {
         let young = since.as_ref().is_some_and(|since| row.run.started >= *since);
         if young || retention.last.is_some_and(|last| at < last) || is_running(db, row)? {
             kept.insert(row.run.id.clone());

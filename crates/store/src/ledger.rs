@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use callsheet_core::record::{Composed, Digest, Event, Id, Kept, Link, sha256};
 use callsheet_core::{Text, Values};
@@ -10,7 +10,8 @@ use callsheet_core::{Text, Values};
 use crate::clock::now;
 use crate::db::{Db, Engine};
 use crate::error::Error;
-use crate::migrate::migrate;
+use crate::migrate::{has_projects, migrate};
+use crate::private::{WatchedFile, private_file};
 use crate::row::Param;
 
 /// Where a ledger is.
@@ -47,7 +48,15 @@ pub struct Ledger {
     zip: zstd::bulk::Compressor<'static>,
     /// Values that records do not hold, for verifying.
     pub(crate) given: Values,
+    /// The files that it lies in; none of PostgreSQL.
+    watched: Option<WatchedFile>,
+    /// A head that the chain must contain: the last one that was kept or appended.
+    last: Option<Head>,
+    keeper: Option<HeadKeeper>,
 }
+
+/// Takes the head after each append.
+type HeadKeeper = Box<dyn FnMut(Head) + Send>;
 
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -75,17 +84,17 @@ const MOST_BYTES: u64 = 1 << 32;
 impl Ledger {
     /// Opens a ledger, or makes one where there is none.
     pub fn create(place: &Place) -> Result<Self, Error> {
-        Self::new(match place {
-            Place::Sqlite(path) => Db::sqlite(path, true)?,
-            Place::Postgres(url) => Db::postgres(url)?,
-            Place::Memory => Db::memory()?,
-        })
+        match place {
+            Place::Sqlite(path) => Self::new(Db::sqlite(path, true)?)?.watch(path),
+            Place::Postgres(url) => Self::new(Db::postgres(url)?),
+            Place::Memory => Self::new(Db::memory()?),
+        }
     }
 
     /// Opens a ledger that is there.
     pub fn open(place: &Place) -> Result<Self, Error> {
         match place {
-            Place::Sqlite(path) => Self::new(Db::sqlite(path, false)?),
+            Place::Sqlite(path) => Self::new(Db::sqlite(path, false)?)?.watch(path),
             place => Self::create(place),
         }
     }
@@ -94,7 +103,49 @@ impl Ledger {
         migrate(&mut db)?;
         let zip =
             zstd::bulk::Compressor::new(LEVEL).map_err(|error| Error::Failed(format!("zstd: {error}")))?;
-        Ok(Self { db, zip, given: Values::default() })
+        Ok(Self { db, zip, given: Values::default(), watched: None, last: None, keeper: None })
+    }
+
+    fn watch(self, path: &Path) -> Result<Self, Error> {
+        Ok(Self { watched: Some(WatchedFile::new(path)?), ..self })
+    }
+
+    /// The ledger's own id; `None` if its schema is older than ids.
+    pub fn id(&mut self) -> Result<Option<Id>, Error> {
+        if !has_projects(&mut self.db)? {
+            return Ok(None);
+        }
+        let row = self.db.query("SELECT id FROM identity", &[])?.into_iter().next();
+        let text = row.ok_or_else(|| Error::damaged("its id is gone"))?.text("identity.id")?;
+        Id::parse(&text).map(Some).ok_or_else(|| Error::damaged("identity.id is not an id"))
+    }
+
+    /// Writes a whole copy of a ledger on SQLite into a file that is not there yet; only its owner can read it.
+    pub fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
+        self.db.copy_into(path)?;
+        private_file(path, false).map(drop)
+    }
+
+    /// Nothing is appended unless the chain contains `head`.
+    pub fn expect_head(&mut self, head: Head) {
+        self.last = Some(head);
+    }
+
+    /// Calls `keeper` with the new head after each append.
+    pub fn keep_heads(&mut self, keeper: impl FnMut(Head) + Send + 'static) {
+        self.keeper = Some(Box::new(keeper));
+    }
+
+    /// Fails if the ledger's files are no longer where they were when it was opened.
+    pub fn check_files(&mut self) -> Result<(), Error> {
+        self.watched.as_mut().map_or(Ok(()), WatchedFile::check)
+    }
+
+    fn appended(&mut self, head: Head) {
+        self.last = Some(head);
+        if let Some(keeper) = &mut self.keeper {
+            keeper(head);
+        }
     }
 
     /// Gives the values that were marked as secret, so that prompts with them can be verified.
@@ -128,16 +179,20 @@ impl Ledger {
         let payload = event.payload().map_err(Error::Failed)?;
         let sha256 = sha256(&[payload.as_bytes()]);
         let zipped = self.zip_unknown(blobs)?;
-        let Self { db, zip, .. } = self;
-        db.alone(|db| {
+        self.check_files()?;
+        let Self { db, zip, last, .. } = self;
+        let head = db.alone(|db| {
+            follows(db, last.as_ref())?;
             put_blobs(db, zip, blobs, zipped)?;
             // Inside of the transaction, so that times are in the order of the numbers.
             let at = now();
             let draft = Draft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
-            let seq = append(db, zip, &draft)?;
-            index(db, seq, run, event)?;
-            Ok(seq)
-        })
+            let head = append(db, zip, &draft)?;
+            index(db, head.seq, run, event)?;
+            Ok(head)
+        })?;
+        self.appended(head);
+        Ok(head.seq)
     }
 
     /// Compresses what is not there yet, before anybody has to wait for us.
@@ -156,8 +211,14 @@ impl Ledger {
         &mut self,
         work: impl FnOnce(&mut Db, &mut zstd::bulk::Compressor<'static>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Self { db, zip, .. } = self;
-        db.alone(|db| work(db, zip))
+        self.check_files()?;
+        let Self { db, zip, last, .. } = self;
+        let (done, head) = db.alone(|db| {
+            follows(db, last.as_ref())?;
+            Ok((work(db, zip)?, head(db)?))
+        })?;
+        self.appended(head);
+        Ok(done)
     }
 
     /// Reads while others write, as if they did not.
@@ -216,6 +277,23 @@ pub(crate) fn head(db: &mut Db) -> Result<Head, Error> {
     let rows = db.query("SELECT seq, chain FROM head", &[])?;
     let mut row = rows.into_iter().next().ok_or_else(|| Error::damaged("its head is gone"))?;
     Ok(Head { seq: number(row.int("head.seq")?), chain: row.digest("head.chain")? })
+}
+
+/// Whether the chain contains a head of before: one that was rolled back or written anew does not.
+fn follows(db: &mut Db, last: Option<&Head>) -> Result<(), Error> {
+    let Some(last) = last.filter(|last| last.seq > 0) else { return Ok(()) };
+    let head = head(db)?;
+    let found = if head.seq == last.seq { Some(head.chain) } else { link(db, last.seq)? };
+    if head.seq >= last.seq && found == Some(last.chain) {
+        return Ok(());
+    }
+    Err(Error::damaged(format!("its records do not lead to record {} any more, which was kept", last.seq)))
+}
+
+/// The link of a record; `None` if there is no such record.
+pub(crate) fn link(db: &mut Db, seq: u64) -> Result<Option<Digest>, Error> {
+    let rows = db.query("SELECT chain FROM records WHERE seq = $1", &[Param::Int(seq as i64)])?;
+    rows.into_iter().next().map(|mut row| row.digest(&format!("records.chain of {seq}"))).transpose()
 }
 
 /// Numbers come from us and are never negative; one that was tampered with is none that follows another.
@@ -279,7 +357,7 @@ pub(crate) fn append(
     db: &mut Db,
     zip: &mut zstd::bulk::Compressor<'static>,
     draft: &Draft<'_>,
-) -> Result<u64, Error> {
+) -> Result<Head, Error> {
     let head = head(db)?;
     let seq = head.seq + 1;
     let (run, flow) = (draft.run.map(Id::as_str), draft.flow.map(Id::as_str));
@@ -303,7 +381,7 @@ pub(crate) fn append(
         &row,
     )?;
     db.execute("UPDATE head SET seq = $1, chain = $2", &[Param::Int(seq as i64), Param::Bytes(&chain.0)])?;
-    Ok(seq)
+    Ok(Head { seq, chain })
 }
 
 /// What a record changes in the list of runs.
@@ -324,10 +402,11 @@ pub(crate) fn index(db: &mut Db, seq: u64, run: Option<&Id>, event: &Event) -> R
                 Param::maybe(run.role.as_deref()),
                 Param::Text(&run.recipe),
                 Param::Text(&run.started),
+                Param::maybe(run.project.as_deref()),
             ];
             db.execute(
-                "INSERT INTO runs (seq, id, parent, task, agent, phase, role, recipe, started)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                "INSERT INTO runs (seq, id, parent, task, agent, phase, role, recipe, started, project)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                 &row,
             )
             .map(drop)
@@ -337,6 +416,10 @@ pub(crate) fn index(db: &mut Db, seq: u64, run: Option<&Id>, event: &Event) -> R
             Some(verdict) => set(db, "UPDATE runs SET verdict = $1 WHERE id = $2", verdict),
             None => Ok(()),
         },
+        Event::Imported(_) => {
+            let run = [Param::Text(run.as_str())];
+            db.execute("UPDATE runs SET imported = 1 WHERE id = $1", &run).map(drop)
+        }
         _ => Ok(()),
     }
 }

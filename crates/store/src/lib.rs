@@ -17,11 +17,11 @@ mod row;
 mod verify;
 
 pub use clock::{new_id, now};
-pub use db::{Engine, sqlite_version};
+pub use db::{Engine, postgres_place, sqlite_version};
 pub use error::Error;
 pub use export::{Imported, Scope, export, import, read_export, statement};
 pub use gc::{Retention, Swept};
 pub use ledger::{Head, Ledger, Place};
 pub use migrate::{Migration, migrations};
-pub use read::{Filter, Line, Log, Record, RunRow};
+pub use read::{Filter, Line, Log, ProjectFilter, Record, RunRow};
 pub use verify::{Checked, Problem, Result as Verified};

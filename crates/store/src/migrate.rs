@@ -2,6 +2,7 @@
 
 use callsheet_core::record::sha256;
 
+use crate::clock::new_id;
 use crate::db::{Db, Engine};
 use crate::error::Error;
 use crate::row::Param;
@@ -13,10 +14,17 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
-const SQLITE: &[Migration] =
-    &[Migration { name: "ledger", sql: include_str!("../migrations/sqlite/0001_ledger.sql") }];
-const POSTGRES: &[Migration] =
-    &[Migration { name: "ledger", sql: include_str!("../migrations/postgres/0001_ledger.sql") }];
+const SQLITE: &[Migration] = &[
+    Migration { name: "ledger", sql: include_str!("../migrations/sqlite/0001_ledger.sql") },
+    Migration { name: "projects", sql: include_str!("../migrations/sqlite/0002_projects.sql") },
+];
+const POSTGRES: &[Migration] = &[
+    Migration { name: "ledger", sql: include_str!("../migrations/postgres/0001_ledger.sql") },
+    Migration { name: "projects", sql: include_str!("../migrations/postgres/0002_projects.sql") },
+];
+
+/// From this schema on, a ledger has an id and its runs have a project.
+const PROJECTS: i64 = 2;
 
 /// The migrations of an engine, in order.
 pub const fn migrations(engine: Engine) -> &'static [Migration] {
@@ -48,10 +56,19 @@ pub(crate) fn migrate(db: &mut Db) -> Result<(), Error> {
                 let row = [Param::Bytes(&[0; 32])];
                 db.execute("INSERT INTO head (one, seq, chain) VALUES (1, 0, $1)", &row)?;
             }
+            if (done.len() as i64) < PROJECTS {
+                let id = new_id().ok_or_else(|| Error::Failed("an id could not be made".into()))?;
+                db.execute("INSERT INTO identity (one, id) VALUES (1, $1)", &[Param::Text(id.as_str())])?;
+            }
             Ok(())
         })?;
     }
     db.check_schema(known)
+}
+
+/// Whether runs have a project: a ledger that was opened to read alone may have the schema of an older version.
+pub(crate) fn has_projects(db: &mut Db) -> Result<bool, Error> {
+    Ok(!db.query("SELECT number FROM migrations WHERE number = $1", &[Param::Int(PROJECTS)])?.is_empty())
 }
 
 type Applied = (i64, String, String);

@@ -1,10 +1,56 @@
 //! Files that nobody else can read, whatever the umask is.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+
+/// A database file and its write-ahead log, as they were when the database was opened.
+#[derive(Debug)]
+pub(crate) struct WatchedFile {
+    path: PathBuf,
+    inode: (u64, u64),
+    log: Option<(u64, u64)>,
+}
+
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.len() == 0)
+}
+
+impl WatchedFile {
+    pub(crate) fn new(path: &Path) -> Result<Self, Error> {
+        let gone = || Error::damaged(format!("`{}` is gone", path.display()));
+        Ok(Self { path: path.to_owned(), inode: inode(path).ok_or_else(gone)?, log: None })
+    }
+
+    /// Fails if another file, or none, lies there now. What is written then is lost when the database is closed.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let log = PathBuf::from(log);
+        let found = inode(&log);
+        // SQLite makes the log with the first transaction and removes it when the last connection is closed.
+        let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
+        for (path, lost) in [
+            (&self.path, is_lost(Some(self.inode), inode(&self.path)) || is_empty(&self.path)),
+            (&log, is_lost(self.log, found)),
+        ] {
+            if lost {
+                let path = path.display();
+                return Err(Error::damaged(format!(
+                    "`{path}` was removed, replaced or emptied while it was in use"
+                )));
+            }
+        }
+        self.log = found;
+        Ok(())
+    }
+}
 
 /// The real path of a file that only its owner can read.
 pub(crate) fn private_file(path: &Path, create: bool) -> Result<PathBuf, Error> {

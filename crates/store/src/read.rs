@@ -5,6 +5,7 @@ use callsheet_core::record::{Account, Digest, Event, Id, Link, Run, Stream, text
 use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Ledger, number, unzip};
+use crate::migrate::has_projects;
 use crate::row::{Param, Row};
 
 /// A record as it is kept.
@@ -51,11 +52,31 @@ pub struct RunRow {
     pub run: Run,
     pub ended: Option<String>,
     pub verdict: Option<String>,
+    /// It came from an export of another ledger.
+    pub imported: bool,
+}
+
+/// The runs of one project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectFilter {
+    pub name: String,
+    /// Also runs that do not say their project.
+    pub unnamed: bool,
+}
+
+impl ProjectFilter {
+    pub fn takes(&self, run: &Run) -> bool {
+        run.project.as_ref().map_or(self.unnamed, |project| *project == self.name)
+    }
 }
 
 /// Which runs to list, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// `None` stands for every project.
+    pub project: Option<ProjectFilter>,
+    /// Without runs that came from an export of another ledger.
+    pub own: bool,
     pub agent: Option<String>,
     pub phase: Option<String>,
     pub task: Option<String>,
@@ -91,9 +112,19 @@ impl Ledger {
 
     /// The run with this id, with an id that begins like this, or the `last` one.
     pub fn find(&mut self, name: &str) -> Result<RunRow, Error> {
-        if name == "last" {
-            let rows = self.runs(&Filter { limit: 1, ..Filter::default() })?;
-            return rows.into_iter().next().ok_or_else(|| Error::NoRun(name.into()));
+        self.find_among(name, &Filter::default())
+    }
+
+    /// The same, with `last` and `last~N` counted among the runs that `among` lists.
+    pub fn find_among(&mut self, name: &str, among: &Filter) -> Result<RunRow, Error> {
+        let back = if name == "last" { Some("0") } else { name.strip_prefix("last~") };
+        if let Some(back) = back {
+            let digits = !back.is_empty() && back.bytes().all(|byte| byte.is_ascii_digit());
+            let back: Option<usize> = back.parse().ok().filter(|_| digits);
+            let none = || Error::NoRun(name.into());
+            let back = back.ok_or_else(none)?;
+            let rows = self.runs(&Filter { limit: back.saturating_add(1), ..among.clone() })?;
+            return rows.into_iter().nth(back).ok_or_else(none);
         }
         let is_prefix = !name.is_empty() && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
         if !is_prefix {
@@ -101,11 +132,15 @@ impl Ledger {
         }
         let first = name.to_ascii_lowercase();
         let after = format!("{first}~");
-        let rows = self.db.query(
-            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict FROM runs
-             WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11",
-            &[Param::Text(&first), Param::Text(&after)],
-        )?;
+        let sql = if has_projects(&mut self.db)? {
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
+             FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11"
+        } else {
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict,
+                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT)
+             FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11"
+        };
+        let rows = self.db.query(sql, &[Param::Text(&first), Param::Text(&after)])?;
         let mut rows: Vec<RunRow> = rows.into_iter().map(run_row).collect::<Result<_, _>>()?;
         match rows.len() {
             0 => Err(Error::NoRun(name.into())),
@@ -225,21 +260,45 @@ impl Ledger {
 pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
     // A longer text that begins the same way sorts behind it, so a day is before every time of that day.
     let until = filter.until.as_ref().map(|until| format!("{until}~"));
-    let wanted = [
+    let (project, unnamed) = match &filter.project {
+        Some(project) => (Some(project.name.as_str()), project.unnamed),
+        None => (None, true),
+    };
+    let mut wanted = vec![
         Param::maybe(filter.agent.as_deref()),
         Param::maybe(filter.phase.as_deref()),
         Param::maybe(filter.task.as_deref()),
         Param::maybe(filter.verdict.as_deref()),
         Param::maybe(filter.since.as_deref()),
         Param::maybe(until.as_deref()),
-        Param::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX)),
     ];
+    let limit = Param::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX));
+    if !has_projects(db)? {
+        if !unnamed {
+            return Ok(Vec::new());
+        }
+        wanted.push(limit);
+        let rows = db.query(
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict,
+                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT) FROM runs
+             WHERE (CAST($1 AS TEXT) IS NULL OR agent = $1) AND (CAST($2 AS TEXT) IS NULL OR phase = $2)
+               AND (CAST($3 AS TEXT) IS NULL OR task = $3) AND (CAST($4 AS TEXT) IS NULL OR verdict = $4)
+               AND (CAST($5 AS TEXT) IS NULL OR started >= $5) AND (CAST($6 AS TEXT) IS NULL OR started <= $6)
+             ORDER BY seq DESC LIMIT $7",
+            &wanted,
+        )?;
+        return rows.into_iter().map(run_row).collect();
+    }
+    wanted.extend([Param::maybe(project), Param::Int(unnamed.into()), Param::Int(filter.own.into()), limit]);
     let rows = db.query(
-        "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict FROM runs
+        "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
+         FROM runs
          WHERE (CAST($1 AS TEXT) IS NULL OR agent = $1) AND (CAST($2 AS TEXT) IS NULL OR phase = $2)
            AND (CAST($3 AS TEXT) IS NULL OR task = $3) AND (CAST($4 AS TEXT) IS NULL OR verdict = $4)
            AND (CAST($5 AS TEXT) IS NULL OR started >= $5) AND (CAST($6 AS TEXT) IS NULL OR started <= $6)
-         ORDER BY seq DESC LIMIT $7",
+           AND (CAST($7 AS TEXT) IS NULL OR project = $7 OR (CAST($8 AS BIGINT) = 1 AND project IS NULL))
+           AND (CAST($9 AS BIGINT) = 0 OR imported IS NULL)
+         ORDER BY seq DESC LIMIT $10",
         &wanted,
     )?;
     rows.into_iter().map(run_row).collect()
@@ -265,21 +324,25 @@ pub(crate) fn run_row(mut row: Row) -> Result<RunRow, Error> {
     let own = row.text(&place("id"))?;
     let own = id(Some(own), "id")?.ok_or_else(|| Error::damaged(place("id")))?;
     let parent = row.maybe_text(&place("parent"))?;
-    Ok(RunRow {
-        seq,
-        run: Run {
-            id: own,
-            parent: id(parent, "parent")?,
-            task: row.maybe_text(&place("task"))?,
-            agent: row.maybe_text(&place("agent"))?,
-            phase: row.maybe_text(&place("phase"))?,
-            role: row.maybe_text(&place("role"))?,
-            recipe: row.text(&place("recipe"))?,
-            started: row.text(&place("started"))?,
-        },
-        ended: row.maybe_text(&place("ended"))?,
-        verdict: row.maybe_text(&place("verdict"))?,
-    })
+    let mut run = Run {
+        id: own,
+        parent: id(parent, "parent")?,
+        task: row.maybe_text(&place("task"))?,
+        agent: row.maybe_text(&place("agent"))?,
+        phase: row.maybe_text(&place("phase"))?,
+        role: row.maybe_text(&place("role"))?,
+        recipe: row.text(&place("recipe"))?,
+        started: row.text(&place("started"))?,
+        project: None,
+    };
+    let (ended, verdict) = (row.maybe_text(&place("ended"))?, row.maybe_text(&place("verdict"))?);
+    run.project = row.maybe_text(&place("project"))?;
+    let imported = match row.maybe_int(&place("imported"))? {
+        None => false,
+        Some(1) => true,
+        Some(_) => return Err(Error::damaged(format!("{} is not 1", place("imported")))),
+    };
+    Ok(RunRow { seq, run, ended, verdict, imported })
 }
 
 fn record(mut row: Row) -> Result<Record, Error> {

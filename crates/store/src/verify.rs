@@ -6,9 +6,9 @@ use std::fmt;
 use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify, verify_sealed};
 
 use crate::error::Error;
-use crate::ledger::{Head, Ledger};
+use crate::ledger::{Head, Ledger, link};
+use crate::migrate::has_projects;
 use crate::read::{Record, RunRow, run_row};
-use crate::row::Param;
 
 /// What kind of trouble it is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,12 +164,7 @@ impl Ledger {
         if seq <= 1 {
             return Ok(Some(Digest::ZERO));
         }
-        let rows =
-            self.db.query("SELECT chain FROM records WHERE seq = $1", &[Param::Int(seq as i64 - 1)])?;
-        rows.into_iter()
-            .next()
-            .map(|mut row| row.digest(&format!("records.chain of {}", seq - 1)))
-            .transpose()
+        link(&mut self.db, seq - 1)
     }
 
     /// Whether a record that somebody kept the link of is still tied to it.
@@ -219,10 +214,15 @@ impl Ledger {
         mut wanted: BTreeMap<u64, RunRow>,
         checked: &mut Checked,
     ) -> std::result::Result<(), Error> {
-        let rows = self.db.query(
-            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict FROM runs ORDER BY seq",
-            &[],
-        )?;
+        let sql = if has_projects(&mut self.db)? {
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
+             FROM runs ORDER BY seq"
+        } else {
+            "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict,
+                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT)
+             FROM runs ORDER BY seq"
+        };
+        let rows = self.db.query(sql, &[])?;
         for row in rows {
             let Some(found) = checked.found("runs", run_row(row))? else { continue };
             match wanted.remove(&found.seq) {
@@ -280,8 +280,8 @@ fn check_link(record: &Record, before: Option<&Digest>, checked: &mut Checked) {
 
 /// The first column in which two rows differ.
 fn other_column(wanted: &RunRow, found: &RunRow) -> String {
-    fn columns(row: &RunRow) -> [(&'static str, Option<&str>); 10] {
-        let Run { id, parent, task, agent, phase, role, recipe, started } = &row.run;
+    fn columns(row: &RunRow) -> [(&'static str, Option<&str>); 12] {
+        let Run { id, parent, task, agent, phase, role, recipe, started, project } = &row.run;
         [
             ("id", Some(id.as_str())),
             ("parent", parent.as_ref().map(Id::as_str)),
@@ -293,6 +293,8 @@ fn other_column(wanted: &RunRow, found: &RunRow) -> String {
             ("started", Some(started)),
             ("ended", row.ended.as_deref()),
             ("verdict", row.verdict.as_deref()),
+            ("project", project.as_deref()),
+            ("imported", row.imported.then_some("1")),
         ]
     }
     let differs = columns(wanted).into_iter().zip(columns(found)).find(|(a, b)| a != b);
@@ -321,7 +323,13 @@ impl Walk {
                     checked.add(Result::Damaged, place(record.seq), "it is about another run than it says");
                 }
                 self.by_id.insert(composed.run.id.to_string(), record.seq);
-                let row = RunRow { seq: record.seq, run: composed.run, ended: None, verdict: None };
+                let row = RunRow {
+                    seq: record.seq,
+                    run: composed.run,
+                    ended: None,
+                    verdict: None,
+                    imported: false,
+                };
                 self.runs.insert(record.seq, row);
             }
             Some(Event::Exit(exit)) => {
@@ -332,6 +340,11 @@ impl Walk {
             Some(Event::Replied(replied)) => {
                 if let (Some(row), Some(verdict)) = (row, replied.verdict) {
                     row.verdict = Some(verdict);
+                }
+            }
+            Some(Event::Imported(_)) => {
+                if let Some(row) = row {
+                    row.imported = true;
                 }
             }
             Some(Event::Removed(removed)) => {

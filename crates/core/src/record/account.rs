@@ -22,6 +22,8 @@ pub struct Account {
     pub exit: Option<Exit>,
     pub observed: Option<Observed>,
     pub replied: Option<Replied>,
+    /// It came from an export of another ledger: nothing that it names is started.
+    pub imported: bool,
     decided: Vec<Decided>,
 }
 
@@ -86,6 +88,7 @@ impl Account {
                         exit: None,
                         observed: None,
                         replied: None,
+                        imported: false,
                         decided: Vec::new(),
                     });
                 }
@@ -96,6 +99,7 @@ impl Account {
                 (Event::Observed(observed), Some(account)) => account.observed = Some(observed),
                 (Event::Replied(replied), Some(account)) => account.replied = Some(replied),
                 (Event::Decided(decided), Some(account)) => account.decided.push(decided),
+                (Event::Imported(_), Some(account)) => account.imported = true,
                 _ => {}
             }
         }

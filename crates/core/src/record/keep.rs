@@ -70,6 +70,7 @@ pub fn keep(
         secrets: None,
         sealed: None,
         launch: None,
+        made_by: None,
     };
     Ok(Kept { composed, blobs: keeper.blobs })
 }

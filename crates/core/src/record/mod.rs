@@ -10,6 +10,7 @@ mod digest;
 mod keep;
 mod launch;
 mod output;
+mod project;
 mod replay;
 mod told;
 
@@ -26,6 +27,7 @@ pub use chain::Link;
 pub use digest::{Digest, sha256};
 pub use keep::{Kept, Manifest, keep};
 pub use launch::Launch;
+pub use project::{MOST_PROJECT_NAME, is_project_name, project_of_url};
 pub use replay::{
     Finding, Lost, Placed, blobs_of, request_of, snapshot_of, spans_of, text_of, verify, verify_sealed,
 };
@@ -93,6 +95,9 @@ pub struct Run {
     pub recipe: String,
     /// UTC, as in `2026-01-31T12:00:00.000000Z`.
     pub started: String,
+    /// The project that it belongs to; runs of older versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
 }
 
 macro_rules! events {
@@ -134,6 +139,7 @@ events! {
     Replied "replied" "What the agent says of its work.",
     Decided "decided" "A person or a flow decided something.",
     Removed "removed" "What retention took away.",
+    Imported "imported" "The run or flow came from an export of another ledger.",
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String, String> {
@@ -168,6 +174,17 @@ pub struct Composed {
     /// How the agent is about to be started; nothing where the prompt was composed only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
+    /// Who composed it; prompts of older versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<MadeBy>,
+}
+
+/// The machine and the user that composed a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeBy {
+    pub host: String,
+    pub user: String,
 }
 
 /// The text that was delivered, known by its keyed hash alone.
@@ -368,4 +385,13 @@ pub struct Removed {
     pub blobs: u64,
     /// What the blobs took on disk.
     pub bytes: u64,
+}
+
+/// An import added the records of this run or flow. What they name is data: nothing of it is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Imported {
+    /// The head that the export names.
+    pub seq: u64,
+    pub chain: Digest,
 }

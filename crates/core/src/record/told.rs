@@ -67,5 +67,6 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
         }
         Event::Decided(decided) => alloc::vec![("record.decided", json!(decided))],
         Event::Removed(removed) => alloc::vec![("record.removed", json!(removed))],
+        Event::Imported(imported) => alloc::vec![("record.imported", json!(imported))],
     }
 }

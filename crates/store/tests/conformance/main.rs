@@ -44,6 +44,8 @@ const SUITE: &[fn(&World)] = &[
     moves::retention_removes_what_nothing_needs,
     moves::an_export_is_proved_without_its_ledger,
     moves::an_import_gives_the_same_chain,
+    moves::an_import_adds_nothing_to_what_is_there,
+    moves::a_chain_that_was_rolled_back_takes_no_records,
     crash::eight_processes_append_without_a_gap,
     crash::what_is_written_meanwhile_is_no_damage,
 ];

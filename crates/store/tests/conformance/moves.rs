@@ -4,14 +4,15 @@ use std::io::BufReader;
 
 use callsheet_core::Ended;
 use callsheet_core::receipt::Receipt;
-use callsheet_core::record::{Delivered, Event, Exit, Id, Removed};
+use callsheet_core::record::{By, Decided, Delivered, Event, Exit, Id, Removed};
 use callsheet_store::{
-    Error, Filter, Imported, Ledger, Place, Retention, Scope, export, import, read_export, statement,
+    Error, Filter, Imported, Ledger, Place, Retention, Scope, export, import, new_id, read_export, statement,
 };
 use serde_json::json;
 
 use crate::World;
 use crate::prompts::{kept, kept_after, text};
+use crate::raw::Raw;
 use crate::suite::filled;
 
 fn ids(ledger: &mut Ledger) -> Vec<Id> {
@@ -143,6 +144,82 @@ pub(crate) fn an_import_gives_the_same_chain(world: &World) {
     target.compose(&own).unwrap();
     let imported = import(&mut target, &mut BufReader::new(&file[..])).unwrap();
     assert_eq!(imported, Imported { runs: 1, records: 2, known: 0, same_chain: false });
-    assert_eq!((ids(&mut target).len(), target.head().unwrap().seq), (2, 3));
+    // Each of what was added, the run and the flow, has a record that says so.
+    assert_eq!((ids(&mut target).len(), target.head().unwrap().seq), (2, 5));
+    let rows = target.runs(&Filter { limit: 9, ..Filter::default() }).unwrap();
+    assert_eq!(rows.iter().map(|row| row.imported).collect::<Vec<_>>(), [true, false]);
+    let own = target.runs(&Filter { limit: 9, own: true, ..Filter::default() }).unwrap();
+    assert_eq!(own, rows[1..]);
+    assert!(target.account(&rows[0].run.id).unwrap().imported);
     assert_eq!(problems(&mut target), Vec::<String>::new());
+}
+
+pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
+    let mut ledger = world.ledger("added_to");
+    let (run, _) = filled(&mut ledger);
+    let flow = ledger.flows().unwrap().remove(0);
+    let before = (ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap());
+    let approve = |what: &str| {
+        Event::Decided(Decided {
+            by: By::Person,
+            what: what.into(),
+            decision: "approve".into(),
+            detail: json!({ "event": "decided", "decision": "approve" }),
+        })
+    };
+    // Records about a run and a flow at once, one of which is the other ledger's.
+    let mut evil = Ledger::create(&Place::Memory).unwrap();
+    let own = kept("T-7", &[("a.md", "x")]);
+    let (own_run, own_flow) = (own.composed.run.id.clone(), new_id().unwrap());
+    evil.compose(&own).unwrap();
+    for (run, flow) in [
+        (Some(&own_run), Some(&flow)),
+        (Some(&run), Some(&own_flow)),
+        (Some(&run), None),
+        (None, Some(&flow)),
+        (Some(&flow), None),
+        (None, Some(&run)),
+        (Some(&run), Some(&flow)),
+    ] {
+        evil.append(run, flow, &approve("src/x")).unwrap();
+    }
+    let file = exported(&mut evil, &Scope::All);
+    import(&mut ledger, &mut BufReader::new(&file[..])).unwrap();
+    assert_eq!((ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap()), before);
+    assert!(ledger.records_of_flow(&run).unwrap().is_empty() && ledger.records_of(&flow).unwrap().is_empty());
+    assert!(ledger.account(&own_run).unwrap().imported);
+    assert_eq!(problems(&mut ledger), Vec::<String>::new());
+}
+
+/// A chain that does not contain a head of before takes no more records.
+pub(crate) fn a_chain_that_was_rolled_back_takes_no_records(world: &World) {
+    let place = world.place("rolled_back");
+    let mut ledger = Ledger::create(&place).unwrap();
+    let (sender, heads) = std::sync::mpsc::channel();
+    ledger.keep_heads(move |head| sender.send(head).unwrap());
+    let (run, _) = filled(&mut ledger);
+    let head = ledger.head().unwrap();
+    assert_eq!(heads.try_iter().last(), Some(head));
+    let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
+    let mut other = Ledger::open(&place).unwrap();
+    other.expect_head(head);
+    // Others may append in between.
+    ledger.append(Some(&run), None, &exit).unwrap();
+    other.append(Some(&run), None, &exit).unwrap();
+    let mut raw = Raw::open(&place);
+    assert!(raw.run(
+        "DELETE FROM records WHERE seq > 8; UPDATE head SET seq = 8, chain = (SELECT chain FROM records WHERE seq = 8)"
+    ));
+    let damaged = |seq: u64| {
+        Err(Error::Damaged(format!("its records do not lead to record {seq} any more, which was kept")))
+    };
+    assert_eq!(ledger.append(Some(&run), None, &exit), damaged(12));
+    assert_eq!(other.append(Some(&run), None, &exit), damaged(13));
+    assert_eq!(other.sweep(Retention { days: None, last: Some(0) }).map(|swept| swept.records), damaged(13));
+    // As long as before, and not the same.
+    let mut third = Ledger::open(&place).unwrap();
+    for _ in 0..5 {
+        third.append(Some(&run), None, &exit).unwrap();
+    }
+    assert_eq!(other.append(Some(&run), None, &exit), damaged(13));
 }

@@ -67,6 +67,7 @@ pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>)
         role: None,
         recipe: composed.prompt.recipe.clone(),
         started: now(),
+        project: None,
     };
     keep(run, &request, &sources.finish(), (&composed, &rendered, None), &composed.talk).unwrap()
 }

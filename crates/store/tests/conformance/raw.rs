@@ -50,6 +50,8 @@ pub(crate) const TABLES: &[Table] = &[
             ("started", Type::Text),
             ("ended", Type::Text),
             ("verdict", Type::Text),
+            ("project", Type::Text),
+            ("imported", Type::Int),
         ],
     ),
     (

@@ -3,7 +3,7 @@
 use callsheet_core::Ended;
 use callsheet_core::receipt::Receipt;
 use callsheet_core::record::{
-    By, Decided, Delivered, Digest, Event, Exit, Id, Observed, Output, Removed, Replied, Stream,
+    By, Decided, Delivered, Digest, Event, Exit, Id, Imported, Observed, Output, Removed, Replied, Stream,
 };
 use callsheet_core::{Text, fact};
 use callsheet_store::{Engine, Error, Filter, Ledger, Line, Log, new_id};
@@ -173,15 +173,17 @@ pub(crate) fn a_log_is_read_by_stream_and_line(world: &World) {
 pub(crate) fn a_newer_schema_is_refused(world: &World) {
     let place = world.place("newer");
     drop(Ledger::create(&place).unwrap());
-    assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (2, 'later', 'x')"));
+    assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (3, 'later', 'x')"));
     let refused = Ledger::open(&place).unwrap_err();
-    assert_eq!(refused, Error::Newer { found: 2, known: 1 });
+    assert_eq!(refused, Error::Newer { found: 3, known: 2 });
     assert_eq!(
         refused.to_string(),
-        "the ledger has schema 2, and this callsheet knows schemas up to 1: a newer one wrote to it"
+        "the ledger has schema 3, and this callsheet knows schemas up to 2: a newer one wrote to it"
     );
     assert!(
-        Raw::open(&place).run("DELETE FROM migrations WHERE number = 2; UPDATE migrations SET sha256 = 'y'")
+        Raw::open(&place).run(
+            "DELETE FROM migrations WHERE number = 3; UPDATE migrations SET sha256 = 'y' WHERE number = 1"
+        )
     );
     assert_eq!(
         Ledger::open(&place).unwrap_err(),
@@ -214,7 +216,8 @@ fn every_kind_of_record_is_read_as_it_was_written() {
         bytes: 3,
     };
     let composed = Event::Composed(kept("T-1", &[("a.md", "x")]).composed);
-    let all = [events(), vec![Event::Removed(removed), composed]].concat();
+    let imported = Event::Imported(Imported { seq: 7, chain: Digest::ZERO });
+    let all = [events(), vec![Event::Removed(removed), imported, composed]].concat();
     let mut kinds: Vec<&str> = all.iter().map(Event::kind).collect();
     for event in &all {
         assert_eq!(Event::read(event.kind(), &event.payload().unwrap()).as_ref(), Ok(event));

@@ -1,0 +1,6 @@
+ALTER TABLE runs ADD COLUMN project TEXT;
+ALTER TABLE runs ADD COLUMN imported BIGINT;
+CREATE TABLE identity (
+  one BIGINT PRIMARY KEY CHECK (one = 1),
+  id TEXT NOT NULL
+);

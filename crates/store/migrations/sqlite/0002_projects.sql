@@ -1,0 +1,6 @@
+ALTER TABLE runs ADD COLUMN project TEXT;
+ALTER TABLE runs ADD COLUMN imported INTEGER;
+CREATE TABLE identity (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  id TEXT NOT NULL
+);
