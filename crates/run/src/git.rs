@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::read::read_file;
+
 /// What git said instead of doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitError {
@@ -21,6 +23,18 @@ impl fmt::Display for GitError {
 }
 
 impl std::error::Error for GitError {}
+
+/// A worktree, with the directory that all worktrees of its repository share, as a real path.
+#[derive(Clone, Debug)]
+pub struct CommonDir {
+    pub git: Git,
+    pub common: PathBuf,
+    /// The directory is the worktree's own, or names the worktree.
+    pub leads_back: bool,
+}
+
+/// The longest path that is read from a file.
+const MOST_PATH: u64 = 8192;
 
 /// A worktree of a repository.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +57,52 @@ impl Git {
         }
         let top = text(&top.stdout);
         Ok(Some(Self { dir: PathBuf::from(top.trim_end_matches('\n')), ..git }))
+    }
+
+    /// The same with the directory that all worktrees of the repository share, and whether that directory names this
+    /// worktree too: a `.git` file can lead to any repository.
+    pub fn with_common(dir: &Path) -> Result<Option<CommonDir>, GitError> {
+        let git = Self { dir: dir.to_owned(), muted: Vec::new(), index: None };
+        let args = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--show-toplevel",
+            "--git-common-dir",
+            "--absolute-git-dir",
+        ];
+        let said = git.run(&args, "")?;
+        let lines = text(&said.stdout);
+        // A name that holds a line break cannot be told from two names.
+        let [top, common, own] = lines.lines().collect::<Vec<_>>()[..] else { return Ok(None) };
+        let real = |path: &str| Path::new(path).canonicalize().ok().filter(|_| said.status.success());
+        let (Some(top), Some(common), Some(own)) = (real(top), real(common), real(own)) else {
+            return Ok(None);
+        };
+        let link = top.join(".git");
+        let is_own = link.symlink_metadata().is_ok_and(|found| found.is_dir()) && link == common;
+        let is_listed = own.parent() == Some(common.join("worktrees").as_path())
+            && read_file(&own.join("gitdir"), MOST_PATH).is_ok_and(|text| {
+                let text = text.as_deref().unwrap_or_default();
+                Path::new(text.trim_end_matches('\n')).canonicalize().is_ok_and(|back| back == link)
+            });
+        Ok(Some(CommonDir { git: Self { dir: top, ..git }, common, leads_back: is_own || is_listed }))
+    }
+
+    /// Where `origin` is fetched from, as the repository's settings say.
+    pub fn origin(&self) -> Option<String> {
+        let said = self.run(&["config", "--get", "remote.origin.url"], "").ok()?;
+        said.status.success().then(|| text(&said.stdout).trim_end_matches('\n').to_owned())
+    }
+
+    /// Whether the file at `path`, relative to the top, is in the index or in the commit that is checked out.
+    pub fn tracks(&self, path: &Path) -> Result<bool, GitError> {
+        let path = path.to_string_lossy();
+        let in_index = self.done(&["ls-files", "-z", "--", &path], "")?;
+        if !in_index.is_empty() {
+            return Ok(true);
+        }
+        let in_head = self.run(&["ls-tree", "-z", "--full-tree", "HEAD", "--", &path], "")?;
+        Ok(in_head.status.success() && !in_head.stdout.is_empty())
     }
 
     pub fn top(&self) -> &Path {

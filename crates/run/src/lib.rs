@@ -25,13 +25,14 @@ mod shelf;
 mod tmux;
 mod transcript;
 mod tree;
+mod volume;
 mod walk;
 mod worktree;
 
 pub use checks::run_check;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use folder::{Folder, WriteError};
-pub use git::{Git, GitError};
+pub use git::{CommonDir, Git, GitError};
 pub use guard::{GUARD, guard};
 pub use lanes::{lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
@@ -45,4 +46,5 @@ pub use process::{
 pub use read::read_file;
 pub use tmux::{Pane, Server, TerminalError, Tmux};
 pub use transcript::{found_at_paths, transcript_has_prompt};
+pub use volume::{short_lived, user_name};
 pub use worktree::{Worktree, worktree, worktree_place};

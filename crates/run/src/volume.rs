@@ -1,0 +1,50 @@
+//! What a directory's file system promises, and who the user is.
+
+use std::path::Path;
+
+/// The kind of a file system that is gone after a restart or with its container; `None` for one that stays.
+pub fn short_lived(dir: &Path) -> Option<&'static str> {
+    // The directory may not be there yet; its parents are.
+    let found = dir.ancestors().find_map(|dir| rustix::fs::statfs(dir).ok())?;
+    kind(found.f_type as u64)
+}
+
+/// The name of the user that this process runs as, else the number.
+pub fn user_name() -> String {
+    let number = rustix::process::geteuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let own = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, uid) = (fields.next()?, fields.nth(1)?);
+        (uid == number).then(|| name.to_owned())
+    };
+    users.lines().find_map(own).unwrap_or(number)
+}
+
+/// By the number that the kernel gives each kind.
+fn kind(number: u64) -> Option<&'static str> {
+    match number & 0xffff_ffff {
+        0x0102_1994 => Some("tmpfs"),
+        0x8584_58f6 => Some("ramfs"),
+        0x794c_7630 => Some("overlayfs"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_do_not_stay_are_told() {
+        assert_eq!(kind(0x0102_1994), Some("tmpfs"));
+        assert_eq!(kind(0x794c_7630), Some("overlayfs"));
+        // ext4
+        assert_eq!(kind(0xef53), None);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_judged_by_its_parent() {
+        assert_eq!(short_lived(Path::new("/dev/shm/a/b")), short_lived(Path::new("/dev/shm")));
+    }
+}
