@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_run::{Disk, Roots};
@@ -10,6 +11,7 @@ use crate::args::Global;
 use crate::config::Config;
 use crate::inputs::from_to;
 use crate::print::Print;
+use crate::project::ProjectHome;
 
 #[derive(Debug)]
 pub(crate) struct App<'p> {
@@ -23,6 +25,11 @@ pub(crate) struct App<'p> {
     pub(crate) config: Config,
     /// The ledger that was named.
     pub(crate) ledger: Option<String>,
+    /// Runs of every project count.
+    pub(crate) all_projects: bool,
+    /// What was found out about the project's directory.
+    pub(crate) home: OnceLock<ProjectHome>,
+    pub(crate) name: OnceLock<String>,
 }
 
 impl<'p> App<'p> {
@@ -44,6 +51,9 @@ impl<'p> App<'p> {
             user,
             config,
             ledger: global.ledger.clone(),
+            all_projects: global.all_projects,
+            home: OnceLock::new(),
+            name: OnceLock::new(),
         })
     }
 
@@ -59,6 +69,9 @@ impl<'p> App<'p> {
             user: self.user.clone(),
             config,
             ledger: self.ledger.clone(),
+            all_projects: self.all_projects,
+            home: OnceLock::new(),
+            name: OnceLock::new(),
         })
     }
 

@@ -34,9 +34,13 @@ pub(crate) struct Global {
     /// The project [default: the nearest folder above with .callsheet, else with .git, else this one]
     #[arg(short = 'C', long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) project: Option<PathBuf>,
-    /// The ledger: a file, or postgres://USER@HOST/DATABASE [default: .callsheet/ledger.db of the project]
+    /// The ledger: a file, or postgres://USER@HOST/DATABASE [default: the project's own, in the
+    /// state directory]
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(crate) ledger: Option<String>,
+    /// Look at the runs and flows of all projects in the ledger, not of this one alone
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) all_projects: bool,
     /// Print JSON, errors too
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -72,6 +76,7 @@ pub(crate) enum Command {
     Recover(commands::recover::Args),
     Decide(commands::decide::Args),
     Flow(commands::flow::Args),
+    Ledger(commands::ledger::Args),
     Log(commands::log::Args),
     Show(commands::show::Args),
     Diff(commands::diff::Args),

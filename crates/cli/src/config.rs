@@ -5,6 +5,7 @@ use std::path::Path;
 
 use callsheet_core::agent::Permit;
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::is_project_name;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::Mode;
 use callsheet_core::{Codes, DataNotation, Root, SourceError, SourceId, Sources as _, Text, read};
@@ -20,6 +21,8 @@ use crate::trust::Wish;
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Config")]
 pub(crate) struct ConfigFile {
+    /// What the project is called in its runs. Taken from a project's configuration alone.
+    pub(crate) project: Option<String>,
     /// The recipe to follow where none is asked for.
     pub(crate) recipe: Option<String>,
     /// The agent that reads the prompts.
@@ -102,6 +105,8 @@ pub(crate) struct Setting<T> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
+    /// What the project calls itself.
+    pub(crate) project: Option<String>,
     pub(crate) recipe: Setting<Option<String>>,
     pub(crate) agent: Setting<Option<String>>,
     pub(crate) role: Setting<Option<String>>,
@@ -148,7 +153,14 @@ impl Config {
             }
         }
         let usual = Layout::default();
+        let of_project = layers.iter().find(|(from, _)| from.starts_with("project:"));
+        let project = of_project.and_then(|(_, file)| file.project.clone());
+        if project.as_ref().is_some_and(|name| !is_project_name(name)) {
+            let message = format!("`project:{PROJECT_FILE}`: `project` has to be a name of one line");
+            return Err(Diag::error(Code::ConfigBad, message).into());
+        }
         Ok(Self {
+            project,
             recipe: first_option(&layers, |file| file.recipe.clone()),
             agent: first_option(&layers, |file| file.agent.clone()),
             role: first_option(&layers, |file| file.role.clone()),
@@ -186,6 +198,11 @@ impl Config {
         let checks: serde_json::Map<String, serde_json::Value> =
             self.checks.value.iter().map(|(name, check)| (name.clone(), check.command().into())).collect();
         vec![
+            (
+                "project",
+                self.project.clone().into(),
+                if self.project.is_some() { "project:.callsheet/config.toml" } else { "default" },
+            ),
             ("recipe", self.recipe.value.clone().into(), &self.recipe.from),
             ("agent", self.agent.value.clone().into(), &self.agent.from),
             ("role", self.role.value.clone().into(), &self.role.from),

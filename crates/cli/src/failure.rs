@@ -55,7 +55,7 @@ pub(crate) fn of(code: Code) -> u8 {
         Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
         Code::SecretFound | Code::RunRefused | Code::FlowRefused => REFUSED,
         Code::RunNotStarted => AGENT,
-        Code::TrustRequired => 10,
+        Code::TrustRequired | Code::LedgerForeign | Code::LedgerTracked => 10,
         Code::VerifyEngine => 11,
         Code::VerifySecret => 12,
         Code::OutputFailed => 70,

@@ -1,61 +1,434 @@
-//! Which ledger, and what is wrong with it in the words of the command line.
+//! Locates and opens the ledger; converts store errors into diagnostics.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_store::{Error, Ledger, Place, RunRow};
+use callsheet_core::diag::{Code, Diag, Failure, Severity};
+use callsheet_core::record::Run;
+use callsheet_run::{Git, short_lived};
+use callsheet_store::{Engine, Error, Filter, Head, Ledger, Place, ProjectFilter, RunRow};
 
 use crate::app::App;
 use crate::failure::usage;
+use crate::known::KnownLedger;
+use crate::project::ProjectHome;
+use crate::state::{private_folder, state_dir};
 
-/// Where a project keeps its ledger unless it is told otherwise.
+/// Where earlier versions kept the ledger of a project.
 pub(crate) const FILE: &str = ".callsheet/ledger.db";
 
+/// What a ledger is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenFor {
+    Read,
+    /// Records are appended, or something that it names is started.
+    Write,
+    /// The same, and it is made if there is none.
+    Create,
+}
+
+/// How far a ledger can be relied on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Known,
+    /// Nothing has been recorded in it yet.
+    Empty,
+    Foreign(&'static str),
+}
+
 impl App<'_> {
-    /// The ledger that is asked for. What a cloned repository asks for is not enough: the prompts would go wherever
-    /// somebody else likes.
-    pub(crate) fn place(&self) -> Result<Place, Failure> {
+    /// The project that the command is about; one without an id gets one if `create` says so.
+    pub(crate) fn home(&self, create: bool) -> Result<ProjectHome, Failure> {
+        if let Some(home) = self.home.get()
+            && (home.id.is_some() || !create)
+        {
+            return Ok(home.clone());
+        }
+        let mut home = ProjectHome::find(&self.project, create)?;
+        self.print.talk(&std::mem::take(&mut home.talk));
+        if home.id.is_some() {
+            // Another thread may have been faster, with the same answer.
+            let _ = self.home.set(home.clone());
+        }
+        Ok(home)
+    }
+
+    /// What the project is called in its runs.
+    pub(crate) fn project_name(&self) -> Result<String, Failure> {
+        if let Some(name) = self.name.get() {
+            return Ok(name.clone());
+        }
+        let name = self.home(false)?.name(self);
+        Ok(self.name.get_or_init(|| name).clone())
+    }
+
+    /// Whether the ledger is the project's own, at its usual place.
+    pub(crate) fn is_own_ledger(&self) -> bool {
+        self.ledger.is_none() && self.config.ledger.value.is_none()
+    }
+
+    /// The ledger that is asked for; `None` if the project has no id yet. What a cloned repository asks for is not enough:
+    /// the prompts would go wherever somebody else likes.
+    pub(crate) fn place(&self) -> Result<Option<Place>, Failure> {
+        self.place_for(false)
+    }
+
+    fn place_for(&self, create: bool) -> Result<Option<Place>, Failure> {
         if let Some(url) = &self.ledger {
-            return parse(url, &self.here);
+            return parse(url, &self.here).map(Some);
         }
         let setting = &self.config.ledger;
         match &setting.value {
-            None => Ok(Place::Sqlite(self.project.join(FILE))),
-            Some(_) if setting.from.starts_with("project:") => {
-                self.need_trust()?;
-                self.trusted_place()
+            None => {
+                let found = self.home(create).and_then(|home| home.ledger());
+                Ok(found.map_err(unwritable)?.map(Place::Sqlite))
             }
-            Some(url) if setting.from == "environment" => parse(url, &self.here),
-            Some(_) => self.trusted_place(),
+            Some(url) if setting.from == "environment" => parse(url, &self.here).map(Some),
+            Some(url) => {
+                if setting.from.starts_with("project:") {
+                    self.need_trust()?;
+                }
+                parse(url, &self.project).map(Some)
+            }
         }
     }
 
-    fn trusted_place(&self) -> Result<Place, Failure> {
-        parse(self.config.ledger.value.as_deref().unwrap_or(FILE), &self.project)
+    /// The ledger's place, with an id for a project that has none.
+    pub(crate) fn sure_place(&self) -> Result<Place, Failure> {
+        self.place_for(true)?.ok_or_else(|| Diag::error(Code::LedgerFailed, "the project has no id").into())
     }
 
-    /// A ledger that is there.
-    pub(crate) fn open_ledger(&self) -> Result<Ledger, Failure> {
-        Ledger::open(&self.place()?).map_err(failure)
+    /// A ledger that is there, to read it.
+    pub(crate) fn read_ledger(&self) -> Result<Ledger, Failure> {
+        self.open_for(OpenFor::Read)
     }
 
-    /// A ledger to write to, made where there is none.
+    /// A ledger that is there, to append to it or to start what it names.
+    pub(crate) fn write_ledger(&self) -> Result<Ledger, Failure> {
+        self.open_for(OpenFor::Write)
+    }
+
+    /// A ledger to append to, made if there is none.
     pub(crate) fn create_ledger(&self) -> Result<Ledger, Failure> {
-        let place = self.place()?;
-        let folder = self.project.join(".callsheet");
-        let first = place == Place::Sqlite(self.project.join(FILE)) && !self.project.join(FILE).exists();
-        let ledger = Ledger::create(&place).map_err(failure)?;
-        if first {
-            // From now on there is something in it that is nobody else's business.
-            let private = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-            private.map_err(|error| {
-                Diag::error(Code::LedgerFailed, format!("`{}`: {error}", folder.display()))
-            })?;
+        self.open_for(OpenFor::Create)
+    }
+
+    /// The place, after an old ledger of the project was taken over.
+    pub(crate) fn prepared_place(&self, create: bool) -> Result<Option<Place>, Failure> {
+        let old = self.project.join(FILE);
+        let has_old = self.is_own_ledger() && old.symlink_metadata().is_ok_and(|found| found.is_file());
+        let place = self.place_for(create)?;
+        if !has_old {
+            if let Some(Place::Sqlite(path)) = &place
+                && !self.is_own_ledger()
+            {
+                refuse_tracked(path)?;
+            }
+            return Ok(place);
+        }
+        if let Some(place) = &place {
+            let known = KnownLedger::of(place)?;
+            if known.entry().is_some() || known.inode().is_some() {
+                return Ok(Some(place.clone()));
+            }
+        }
+        if let Err(tracked) = refuse_tracked(&old) {
+            // A new ledger can be made beside it; nothing is read from it.
+            return if create { Ok(place) } else { Err(tracked) };
+        }
+        let place = self.sure_place()?;
+        self.take_over(&old, &place)?;
+        Ok(Some(place))
+    }
+
+    fn open_for(&self, wanted: OpenFor) -> Result<Ledger, Failure> {
+        let create = wanted == OpenFor::Create;
+        let Some(place) = self.prepared_place(create)? else {
+            let message = "this project has no ledger yet";
+            let error = Diag::error(Code::LedgerNotThere, message);
+            return Err(error.hint("`callsheet compose --record` makes one").into());
+        };
+        let known = match KnownLedger::of(&place) {
+            Ok(known) => known,
+            // Without a state directory nothing is known; a ledger that was named can be used all the same.
+            Err(_) if !self.is_own_ledger() && create => return Ledger::create(&place).map_err(failure),
+            Err(_) if !self.is_own_ledger() && wanted == OpenFor::Read => {
+                return Ledger::open(&place).map_err(failure);
+            }
+            Err(error) => return Err(unwritable(error)),
+        };
+        let held = if create { known.lock().ok() } else { None };
+        let is_new = known.file().is_some() && known.inode().is_none();
+        let entry = known.entry();
+        if entry.is_some() {
+            check_there(&known)?;
+        }
+        let mut ledger =
+            if create { Ledger::create(&place) } else { Ledger::open(&place) }.map_err(failure)?;
+        let standing = standing(&known, &mut ledger)?;
+        if is_new && create {
+            self.warn_short_lived(&place);
+        }
+        match (standing, wanted) {
+            (Standing::Known, OpenFor::Read) => {
+                if let Err(error) = check_head(&known, &mut ledger) {
+                    let hint = "`callsheet verify --all` tells more";
+                    self.print.talk(&[Diag::warning(Code::LedgerDamaged, error.to_string()).hint(hint)]);
+                }
+            }
+            (Standing::Known, _) => check_head(&known, &mut ledger).map_err(failure)?,
+            (Standing::Empty, OpenFor::Read) => {}
+            (Standing::Empty, _) => {
+                if let Err(Failure(diags)) = known.register(&mut ledger) {
+                    let warning = |diag: Diag| Diag { severity: Severity::Warning, ..diag };
+                    self.print.talk(&diags.into_iter().map(warning).collect::<Vec<_>>());
+                }
+            }
+            (Standing::Foreign(why), OpenFor::Read) => {
+                self.print.talk(&[Diag::note(Code::LedgerForeign, format!("{}: {why}", known.shown()))]);
+            }
+            (Standing::Foreign(why), _) => return Err(foreign(&known, why)),
+        }
+        drop(held);
+        if wanted != OpenFor::Read {
+            if let Some(head) = known.head() {
+                ledger.expect_head(head);
+            }
+            ledger.keep_heads(known.keeper());
         }
         Ok(ledger)
     }
+
+    /// The head that was kept of the ledger.
+    pub(crate) fn kept_head(&self) -> Result<Option<Head>, Failure> {
+        let Some(place) = self.place()? else { return Ok(None) };
+        let known = KnownLedger::of(&place).ok();
+        Ok(known.filter(|known| known.entry().is_some()).and_then(|known| known.head()))
+    }
+
+    /// The ledger is foreign from now on.
+    pub(crate) fn forget_ledger(&self) -> Result<(), Failure> {
+        if let Some(place) = self.place()? {
+            KnownLedger::of(&place)?.forget();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn warn_short_lived(&self, place: &Place) {
+        let Place::Sqlite(path) = place else { return };
+        self.print.talk(short_lived_diag(path).iter());
+    }
+
+    /// Copies the ledger that an earlier version kept in the project, and sets the old file aside.
+    fn take_over(&self, old: &Path, place: &Place) -> Result<(), Failure> {
+        let Place::Sqlite(new) = place else { return Ok(()) };
+        let io = |error: std::io::Error| {
+            Failure::from(Diag::error(Code::LedgerFailed, format!("`{}`: {error}", old.display())))
+        };
+        let own = state_dir().and_then(|state| {
+            private_folder(&state)?;
+            Ok(state.metadata().map_err(io)?.uid())
+        });
+        if own.map_err(unwritable)? != old.metadata().map_err(io)?.uid() {
+            let message = format!("`{}` belongs to another user and is not used", old.display());
+            self.print.talk(&[Diag::warning(Code::LedgerForeign, message)]);
+            return Ok(());
+        }
+        if let Some(folder) = new.parent() {
+            private_folder(folder).map_err(unwritable)?;
+        }
+        let known = KnownLedger::of(place)?;
+        let held = known.lock().map_err(unwritable)?;
+        if known.inode().is_some() || old.symlink_metadata().is_err() {
+            // Another process has done it meanwhile.
+            return Ok(());
+        }
+        let fresh = new.with_extension(format!("{}.copy", std::process::id()));
+        // One that a process left behind which had the same number.
+        let _ = fs::remove_file(&fresh);
+        let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(failure);
+        let mut source = Ledger::open(&Place::Sqlite(old.to_owned())).map_err(failure)?;
+        let before = checked(&mut source)?;
+        source.copy_into(&fresh).map_err(failure)?;
+        let mut copy = Ledger::open(&Place::Sqlite(fresh.clone())).map_err(failure)?;
+        let after = checked(&mut copy)?;
+        drop((source, copy));
+        if before != after {
+            let message = format!("`{}` could not be copied: the copy is not the same", old.display());
+            return Err(Diag::error(Code::LedgerFailed, message).into());
+        }
+        fs::rename(&fresh, new).map_err(io)?;
+        let aside = set_aside(old);
+        drop(held);
+        let aside = match &aside {
+            Some(aside) => format!("the old file is {} now", aside.display()),
+            None => "the old file stays where it is".into(),
+        };
+        self.print.say(&format!(
+            "the ledger was copied from {} to {}; {aside}; type `callsheet ledger adopt` to go on with it",
+            old.display(),
+            new.display()
+        ));
+        Ok(())
+    }
+
+    /// The runs that the command is about: `None` stands for every project.
+    pub(crate) fn runs_of(&self, ledger: &Ledger) -> Result<Option<ProjectFilter>, Failure> {
+        if self.all_projects || self.is_own_ledger() {
+            return Ok(None);
+        }
+        Ok(Some(ProjectFilter { name: self.project_name()?, unnamed: ledger.engine() == Engine::Sqlite }))
+    }
+
+    /// The runs of the project that `run` belongs to.
+    pub(crate) fn runs_beside(&self, run: &Run) -> Option<ProjectFilter> {
+        let name = run.project.clone().unwrap_or_default();
+        (!self.is_own_ledger()).then(|| ProjectFilter { name, unnamed: run.project.is_none() })
+    }
+
+    /// What tasks of this project are locked by.
+    pub(crate) fn task_key(&self, run: &Run) -> Result<String, Failure> {
+        let place = self.sure_place()?;
+        let shown = KnownLedger::of(&place)?.shown().to_owned();
+        let project = run.project.as_deref().filter(|_| !self.is_own_ledger()).unwrap_or_default();
+        Ok(format!("{shown}\n{project}"))
+    }
+
+    /// The run that was named, of whatever project; `last` is the last one of this project.
+    pub(crate) fn find(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Failure> {
+        let among = Filter { project: self.runs_of(ledger)?, own: true, ..Filter::default() };
+        ledger.find_among(name, &among).map_err(failure)
+    }
+
+    /// The same for a command that goes on with the run: it has to be of this project, and the ledger's own.
+    pub(crate) fn find_own(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Failure> {
+        let row = self.find(ledger, name)?;
+        if row.imported {
+            return Err(imported(&format!("run {}", row.run.id)));
+        }
+        if let Some(project) = self.runs_of(ledger)?.filter(|project| !project.takes(&row.run)) {
+            let id = &row.run.id;
+            return Err(of_another(&format!("run {id}"), row.run.project.as_deref(), &project.name));
+        }
+        Ok(row)
+    }
+}
+
+pub(crate) fn imported(what: &str) -> Failure {
+    let message = format!("{what} came from an export of another ledger: nothing that it names is started");
+    Diag::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
+}
+
+pub(crate) fn of_another(what: &str, project: Option<&str>, own: &str) -> Failure {
+    let project = project.map_or_else(|| "no project".into(), |project| format!("the project `{project}`"));
+    let message = format!("{what} belongs to {project}, and this one is `{own}`");
+    Diag::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
+}
+
+/// A ledger on a file system that does not stay.
+pub(crate) fn short_lived_diag(path: &Path) -> Option<Diag> {
+    let kind = short_lived(path.parent().unwrap_or(path))?;
+    let message = format!("{} is on {kind}: it does not outlive a restart or its container", path.display());
+    let hint = "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger";
+    Some(Diag::warning(Code::LedgerShortLived, message).hint(hint))
+}
+
+/// Sets the files of an old ledger aside; answers with the new name.
+fn set_aside(old: &Path) -> Option<PathBuf> {
+    let named = |number: u32| {
+        let number = if number == 1 { String::new() } else { format!("-{number}") };
+        let mut name = old.as_os_str().to_owned();
+        name.push(format!(".moved{number}"));
+        PathBuf::from(name)
+    };
+    let aside = (1..1000).map(named).find(|path| path.symlink_metadata().is_err())?;
+    fs::rename(old, &aside).ok()?;
+    for end in ["-wal", "-shm"] {
+        let with = |path: &Path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        // There is none after the last one who used the ledger has closed it.
+        let _ = fs::rename(with(old), with(&aside));
+    }
+    Some(aside)
+}
+
+/// A file that git tracks came with the repository, whoever made it.
+fn refuse_tracked(path: &Path) -> Result<(), Failure> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let Ok(folder) = folder.canonicalize() else { return Ok(()) };
+    let Ok(Some(found)) = Git::with_common(&folder) else { return Ok(()) };
+    let Ok(below) = folder.strip_prefix(found.git.top()) else { return Ok(()) };
+    let tracked = found.git.tracks(&below.join(name)).map_err(|error| crate::drive::git_failed(&error))?;
+    if !tracked {
+        return Ok(());
+    }
+    let message =
+        format!("git tracks `{}`: a ledger that came with a repository is not opened", path.display());
+    let hint = "`callsheet run` makes a ledger of your own outside of the repository; `git rm --cached` ends tracking";
+    Err(Diag::error(Code::LedgerTracked, message).hint(hint).into())
+}
+
+/// A known ledger whose file is gone or empty is damage, and no new one is made in its place.
+fn check_there(known: &KnownLedger) -> Result<(), Failure> {
+    let Some(file) = known.file() else { return Ok(()) };
+    let what = match file.symlink_metadata() {
+        Ok(found) if found.len() > 0 => return Ok(()),
+        Ok(_) => "is empty",
+        Err(_) => "is gone",
+    };
+    let head = known.head().map(|head| format!(", and had {} records", head.seq)).unwrap_or_default();
+    Err(lost(format!("the ledger at {} {what}{head}", known.shown())))
+}
+
+fn lost(message: String) -> Failure {
+    Diag::error(Code::LedgerDamaged, message)
+        .hint("bring it back from a backup; or `callsheet ledger forget` makes room for a new one")
+        .into()
+}
+
+/// Whether the ledger contains the head that was kept of it.
+pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), Error> {
+    let Some(head) = known.head().filter(|head| head.seq > 0) else { return Ok(()) };
+    if ledger.has_link(&head)? && ledger.head()?.seq >= head.seq {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!("it does not lead to the head that was kept: {}:{}", head.seq, head.chain)))
+}
+
+/// Whether this user knows the ledger that lies at a place.
+pub(crate) fn standing(known: &KnownLedger, ledger: &mut Ledger) -> Result<Standing, Failure> {
+    let id = ledger.id().map_err(failure)?;
+    Ok(match known.entry() {
+        Some(entry) if id.as_ref() != Some(&entry.id) => {
+            return Err(lost(format!("another ledger lies at {} than the one that is known", known.shown())));
+        }
+        Some(entry) if entry.inode != known.inode() => Standing::Foreign("its file was replaced"),
+        Some(_) => Standing::Known,
+        None if ledger.head().map_err(failure)?.seq == 0 => Standing::Empty,
+        None => Standing::Foreign("it was made elsewhere"),
+    })
+}
+
+fn foreign(known: &KnownLedger, why: &str) -> Failure {
+    let message = format!("the ledger at {} is foreign: {why}", known.shown());
+    let hint = "`callsheet ledger adopt` shows what is in it and asks you; until then it can be read";
+    Diag::error(Code::LedgerForeign, message).hint(hint).into()
+}
+
+/// The state directory cannot be used.
+fn unwritable(Failure(diags): Failure) -> Failure {
+    let told = |diag: Diag| match diag.code {
+        Code::OutputFailed => {
+            let hint = "name a place for the ledger with --ledger, or set XDG_STATE_HOME to a directory that you can write";
+            Diag { code: Code::LedgerFailed, hints: Vec::new(), ..diag }.hint(hint)
+        }
+        _ => diag,
+    };
+    Failure(diags.into_iter().map(told).collect())
 }
 
 fn parse(url: &str, base: &Path) -> Result<Place, Failure> {
@@ -88,9 +461,4 @@ pub(crate) fn failure(error: Error) -> Failure {
         Error::NoRun(_) => diag(Code::RunNotFound).hint("`callsheet log` lists the runs").into(),
         Error::ManyRuns(_, ids) => diag(Code::RunAmbiguous).looked(ids).into(),
     }
-}
-
-/// The run that was named.
-pub(crate) fn find(ledger: &mut Ledger, name: &str) -> Result<RunRow, Failure> {
-    ledger.find(name).map_err(failure)
 }

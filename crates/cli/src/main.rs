@@ -9,10 +9,12 @@ mod failure;
 mod flow;
 mod inputs;
 mod installed;
+mod known;
 mod ledger;
 mod mcp;
 mod pack;
 mod print;
+mod project;
 mod record;
 mod secrets;
 mod session;
@@ -72,6 +74,7 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Decide(args) => commands::decide::run(&app, args),
         Command::Flow(args) => commands::flow::run(&app, args),
         Command::Trust(args) => commands::trust::run(&app, args),
+        Command::Ledger(args) => commands::ledger::run(&app, args),
         Command::Log(args) => commands::log::run(&app, args),
         Command::Show(args) => commands::show::run(&app, args),
         Command::Diff(args) => commands::diff::run(&app, args),

@@ -4,11 +4,15 @@ use std::fs::File;
 use std::io::Read as _;
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Digest, Kept, Run, Sealed, keep};
+use callsheet_core::record::{Digest, Kept, MadeBy, Run, Sealed, keep};
 use callsheet_core::render::{Api, Rendered, render};
 use callsheet_core::secrets::{Keyed, Passed, seal};
 use callsheet_core::{Composed, Request, Snapshot, compose};
+use callsheet_run::user_name;
 use callsheet_store::{new_id, now};
+
+use crate::app::App;
+use crate::drive::host;
 
 /// What a prompt was made of.
 pub(crate) struct Made {
@@ -25,7 +29,7 @@ fn fault(why: impl Into<String>) -> Diag {
 
 impl Made {
     /// A run of its own for the prompt.
-    pub(crate) fn run(&self, composed: &Composed) -> Result<Run, Failure> {
+    pub(crate) fn run(&self, app: &App<'_>, composed: &Composed) -> Result<Run, Failure> {
         let id = new_id().ok_or_else(|| fault("an id could not be made"))?;
         let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
         Ok(Run {
@@ -37,6 +41,7 @@ impl Made {
             role: self.request.role.clone(),
             recipe: composed.prompt.recipe.clone(),
             started: now(),
+            project: Some(app.project_name()?),
         })
     }
 
@@ -53,6 +58,7 @@ impl Made {
         } else {
             self.sealed(run, rendered, talk)?
         };
+        kept.composed.made_by = Some(MadeBy { host: host(), user: user_name() });
         kept.composed.secrets = Some(self.passed.clone()).filter(|passed| !passed.found.is_empty());
         Ok(kept)
     }

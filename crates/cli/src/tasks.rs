@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Account, Id, Run};
+use callsheet_core::record::{Account, Id};
 use callsheet_core::task::{TaskReason, TaskStatus, standing};
 use callsheet_run::Git;
 use callsheet_store::{Filter, Ledger, RunRow};
@@ -33,8 +33,17 @@ impl Task {
 }
 
 /// The task that a run belongs to, with all its runs. A run without a task belongs to those that it was made from.
-pub(crate) fn task_of(ledger: &mut Ledger, run: &Run) -> Result<Task, Failure> {
-    let filter = Filter { task: run.task.clone(), limit: usize::MAX, ..Filter::default() };
+pub(crate) fn task_of(app: &App<'_>, ledger: &mut Ledger, row: &RunRow) -> Result<Task, Failure> {
+    let run = &row.run;
+    // Another project may have a task of the same name.
+    let project = app.runs_beside(run);
+    let filter = Filter {
+        project,
+        own: !row.imported,
+        task: run.task.clone(),
+        limit: usize::MAX,
+        ..Filter::default()
+    };
     let mut rows = ledger.runs(&filter).map_err(failure)?;
     rows.reverse();
     if run.task.is_none() {
@@ -50,8 +59,9 @@ pub(crate) fn task_of(ledger: &mut Ledger, run: &Run) -> Result<Task, Failure> {
 }
 
 /// The tasks of the newest runs, at most `limit`, the newest first.
-pub(crate) fn newest(ledger: &mut Ledger, limit: usize) -> Result<Vec<Task>, Failure> {
-    let rows = ledger.runs(&Filter { limit: usize::MAX, ..Filter::default() }).map_err(failure)?;
+pub(crate) fn newest(app: &App<'_>, ledger: &mut Ledger, limit: usize) -> Result<Vec<Task>, Failure> {
+    let filter = Filter { project: app.runs_of(ledger)?, own: true, limit: usize::MAX, ..Filter::default() };
+    let rows = ledger.runs(&filter).map_err(failure)?;
     let parents: BTreeMap<&Id, &Id> =
         rows.iter().filter_map(|row| Some((&row.run.id, row.run.parent.as_ref()?))).collect();
     let root = |run: &Id| {

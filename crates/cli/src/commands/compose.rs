@@ -65,7 +65,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     app.print.talk_of_the_gate(&talk);
     let run = match made {
         Some(made) => {
-            let run = made.run(&composed)?;
+            let run = made.run(app, &composed)?;
             let id = run.id.clone();
             let kept = made.kept(run, (&composed, &rendered), &talk)?;
             app.create_ledger()?.compose(&kept).map_err(failure)?;

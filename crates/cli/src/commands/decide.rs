@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::secrets;
 
 /// Approve or reject a change that a run made outside of its scope
@@ -37,8 +37,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
-    let mut ledger = app.open_ledger()?;
-    let id = find(&mut ledger, &args.run)?.run.id;
+    let mut ledger = app.write_ledger()?;
+    let id = app.find_own(&mut ledger, &args.run)?.run.id;
     let violations = ledger.account(&id).map_err(failure)?.violations();
     let Some(violation) = violations.iter().find(|violation| violation.path == args.path) else {
         let message = format!("run {id} did not change `{}` against its scope", args.path);

@@ -10,13 +10,13 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::app::App;
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::print::Paint;
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, or last
+    /// A run's id, the beginning of one, last, or last~N for earlier ones
     from: String,
     /// The run to compare it with
     to: String,
@@ -32,8 +32,8 @@ struct Side {
 }
 
 impl Side {
-    fn new(ledger: &mut Ledger, name: &str) -> Result<Self, Failure> {
-        let run = find(ledger, name)?.run.id;
+    fn new(app: &App<'_>, ledger: &mut Ledger, name: &str) -> Result<Self, Failure> {
+        let run = app.find(ledger, name)?.run.id;
         let composed = ledger.composed(&run).map_err(failure)?;
         let (text, placed) = ledger.with_blobs(|blob| spans_of(&composed, blob)).map_err(failure)?;
         let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -131,8 +131,8 @@ fn because(change: &Change) -> String {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
-    let (from, to) = (Side::new(&mut ledger, &args.from)?, Side::new(&mut ledger, &args.to)?);
+    let mut ledger = app.read_ledger()?;
+    let (from, to) = (Side::new(app, &mut ledger, &args.from)?, Side::new(app, &mut ledger, &args.to)?);
     let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
     let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
     names.extend(new);

@@ -82,6 +82,7 @@ fn findings(app: &App<'_>) -> Result<Vec<Finding>, callsheet_core::diag::Failure
         sqlite(),
         mcp(app),
     ];
+    found.extend(state());
     let wanted = app.config.agent.value.as_deref();
     for agent in installed::agents(app)? {
         let Some(program) = agent.agent.start.as_ref().and_then(|start| start.program.as_ref()) else {
@@ -141,6 +142,21 @@ fn folder(app: &App<'_>) -> Finding {
         ),
         Ok(_) => finding(State::Good, format!("{shown} is written by its owner alone"), ""),
     }
+}
+
+/// The state directory, if its file system does not stay.
+fn state() -> Option<Finding> {
+    let dir = crate::state::state_dir().ok()?;
+    let kind = callsheet_run::short_lived(&dir)?;
+    Some(Finding {
+        name: "state".into(),
+        state: State::Absent,
+        detail: format!(
+            "{} is on {kind}: ledgers in it do not outlive a restart or its container",
+            dir.display()
+        ),
+        todo: "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger".into(),
+    })
 }
 
 /// The database that ledgers are kept in, tried out where temporary files are.

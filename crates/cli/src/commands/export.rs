@@ -11,14 +11,14 @@ use tempfile::NamedTempFile;
 
 use crate::app::App;
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
 /// `verify --file` proves it on any machine, `import` adds it to another ledger.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, or last
+    /// A run's id, the beginning of one, last, or last~N for earlier ones
     #[arg(required_unless_present = "all")]
     run: Option<String>,
     /// The whole ledger
@@ -33,9 +33,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let scope = match &args.run {
-        Some(name) => Scope::Run(find(&mut ledger, name)?.run.id),
+        Some(name) => Scope::Run(app.find(&mut ledger, name)?.run.id),
         None => Scope::All,
     };
     match args.out.as_deref().filter(|out| *out != Path::new("-")) {

@@ -8,7 +8,7 @@ use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
 use callsheet_core::record::By;
 use callsheet_core::{Library, names_in};
-use callsheet_store::{Ledger, new_id};
+use callsheet_store::{Ledger, ProjectFilter, new_id};
 use serde_json::json;
 
 use crate::app::App;
@@ -17,7 +17,7 @@ use crate::commands::run::checks;
 use crate::drive::{Interrupt, is_driven};
 use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
 use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, word};
-use crate::ledger::failure;
+use crate::ledger::{failure, imported, of_another};
 use crate::secrets;
 use crate::span::Span;
 use crate::state::Desk;
@@ -212,6 +212,7 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         permit: args.permit.map_or(app.config.permit.value, |permit| permit.0),
         model: args.model.clone(),
         timeout_ms: args.timeout.or(app.config.timeout.value).map(Span::millis),
+        project: Some(app.project_name()?),
         by_file: args.by_file,
     };
     let mut texts = secrets::words_of(&plan.program, &plan.checks);
@@ -235,15 +236,22 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     let more =
         serde_json::to_value(&plan).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
     let started = Event::Started { request: args.request.clone(), settings, more };
-    let known = Known { id, plan, events: Vec::new(), state: Default::default(), times: Default::default() };
+    let known = Known {
+        id,
+        plan,
+        events: Vec::new(),
+        state: Default::default(),
+        times: Default::default(),
+        imported: false,
+    };
     app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
     let ledger = app.create_ledger()?;
     drive(app, ledger, known, |driver| driver.happen(started, By::Person))
 }
 
 fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
-    let mut ledger = app.open_ledger()?;
-    let known = find(&mut ledger, flow)?;
+    let mut ledger = app.write_ledger()?;
+    let known = find_own(app, &mut ledger, flow)?;
     app.need_trust()?;
     let events = known.events.clone();
     drive(app, ledger, known, |driver| driver.resume(&events))
@@ -260,8 +268,8 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
         (Verdict::Changes, Some(text)) => Decision::Changes(text.to_owned()),
         (Verdict::Changes, None) => return Err(usage("say what has to be changed").into()),
     };
-    let mut ledger = app.open_ledger()?;
-    let known = find(&mut ledger, flow)?;
+    let mut ledger = app.write_ledger()?;
+    let known = find_own(app, &mut ledger, flow)?;
     if word(&known.state) != "waiting" {
         let message =
             format!("the flow `{}` waits for no decision: it is {}", known.plan.name, word(&known.state));
@@ -303,7 +311,7 @@ fn drive(
         desk.clear();
     }
     driven?;
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let known = Known::read(&mut ledger, &id)?.ok_or_else(not_found)?;
     if app.print.json {
         app.print.stream(&status_json(&known, false))?;
@@ -334,16 +342,43 @@ fn all(ledger: &mut Ledger) -> Result<Vec<Known>, Failure> {
     Ok(all)
 }
 
-fn find(ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
+/// Whether a flow is one of those that the command is about.
+fn is_of(known: &Known, project: Option<&ProjectFilter>) -> bool {
+    let own = known.plan.project.as_ref();
+    project.is_none_or(|project| own.map_or(project.unnamed, |own| *own == project.name))
+}
+
+/// The same for a command that goes on with the flow: it has to be of this project, and the ledger's own.
+fn find_own(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
+    let known = find(app, ledger, name)?;
+    let what = format!("the flow `{}`", known.plan.name);
+    if known.imported {
+        return Err(imported(&what));
+    }
+    match app.runs_of(ledger)? {
+        Some(project) if !is_of(&known, Some(&project)) => {
+            Err(of_another(&what, known.plan.project.as_deref(), &project.name))
+        }
+        _ => Ok(known),
+    }
+}
+
+/// The flow that was named, by its folder among those of this project, or by its id among all.
+fn find(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
+    let project = app.runs_of(ledger)?;
     let mut flows = all(ledger)?;
     let Some(name) = name else {
+        flows.retain(|known| !known.imported && is_of(known, project.as_ref()));
         let open = flows.iter().rposition(|known| !known.state.has_ended());
         let newest = open.or_else(|| flows.len().checked_sub(1));
         return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found);
     };
     let mut fits: Vec<Known> = flows
         .into_iter()
-        .filter(|known| known.plan.name == name || known.id.as_str().starts_with(name))
+        .filter(|known| {
+            let named = known.plan.name == name && is_of(known, project.as_ref());
+            named || known.id.as_str().starts_with(name)
+        })
         .collect();
     match fits.len() {
         0 => Err(not_found()),
@@ -358,10 +393,10 @@ fn find(ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
 }
 
 fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let mut last = String::new();
     loop {
-        let known = find(&mut ledger, flow)?;
+        let known = find(app, &mut ledger, flow)?;
         let driven = is_driven(&known.id);
         let page = match app.print.json {
             true => format!("{}\n", status_json(&known, driven)),
@@ -383,8 +418,8 @@ fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
 }
 
 fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
-    let mut ledger = app.open_ledger()?;
-    let known = find(&mut ledger, flow)?;
+    let mut ledger = app.write_ledger()?;
+    let known = find_own(app, &mut ledger, flow)?;
     let refused = |message: String| Failure::from(Diag::error(Code::RunRefused, message));
     if !is_driven(&known.id) {
         return Err(refused(format!(
@@ -404,7 +439,10 @@ fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
 }
 
 fn list(app: &App<'_>) -> Outcome {
-    let mut flows = all(&mut app.open_ledger()?)?;
+    let mut ledger = app.read_ledger()?;
+    let project = app.runs_of(&ledger)?;
+    let mut flows = all(&mut ledger)?;
+    flows.retain(|known| is_of(known, project.as_ref()));
     flows.reverse();
     if app.print.json {
         let all: Vec<_> = flows.iter().map(|known| status_json(known, is_driven(&known.id))).collect();
@@ -429,7 +467,7 @@ fn print_graph(app: &App<'_>, name: Option<&str>) -> Outcome {
     let text = if let Some(name) = name.filter(|_| is_file) {
         graph(&find_flow(&Library::new(&disk), name, &layout)?.1, None)
     } else {
-        let known = find(&mut app.open_ledger()?, name)?;
+        let known = find(app, &mut app.read_ledger()?, name)?;
         graph(&known.plan.definition, Some(&known.state))
     };
     // What a project's flow calls its checks may hold anything.

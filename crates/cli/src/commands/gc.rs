@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::failure::Outcome;
 use crate::ledger::failure;
 
-/// Remove old runs from the ledger
+/// Remove old runs of this project from the ledger
 ///
 /// A run stays if either rule keeps it, if a run that stays points at it, or if it was handed to an agent and has not
 /// ended. Texts that only removed runs needed go too. The chain stays whole, and a record says what was removed.
@@ -26,11 +26,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = if args.dry_run { app.read_ledger()? } else { app.write_ledger()? };
+    let project = app.runs_of(&ledger)?;
+    let project = project.as_ref();
     let retention = Retention { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {
-        true => Swept { runs: ledger.expired(retention).map_err(failure)?, ..Swept::default() },
-        false => ledger.sweep(retention).map_err(failure)?,
+        true => Swept { runs: ledger.expired_of(retention, project).map_err(failure)?, ..Swept::default() },
+        false => ledger.sweep_of(retention, project).map_err(failure)?,
     };
     if app.print.json {
         let mut object = json!({ "runs": swept.runs, "dry_run": args.dry_run });

@@ -21,7 +21,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let mut file = open(app, &args.file)?;
-    let done = import(&mut app.create_ledger()?, &mut *file).map_err(failure)?;
+    let mut ledger = app.create_ledger()?;
+    let done = import(&mut ledger, &mut *file).map_err(failure)?;
+    // The heads of this ledger are kept when it is closed.
+    drop(ledger);
+    if done.same_chain {
+        // All that is in it now was made elsewhere.
+        app.forget_ledger()?;
+    }
     if app.print.json {
         return app.print.value(&json!({
             "runs": done.runs, "records": done.records, "known": done.known, "same_chain": done.same_chain,
@@ -30,5 +37,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let chain = if done.same_chain { ", with the same chain" } else { "" };
     let Imported { runs, records, known, .. } = done;
     app.print.line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
+    if done.same_chain {
+        app.print.say("type `callsheet ledger adopt` to go on with it");
+    }
     Ok(0)
 }

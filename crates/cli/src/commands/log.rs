@@ -45,7 +45,10 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             return Err(usage(format!("`{time}` is not a time such as 2026-01-31T12:00")).into());
         }
     }
+    let mut ledger = app.read_ledger()?;
     let filter = Filter {
+        project: app.runs_of(&ledger)?,
+        own: false,
         agent: args.agent.clone(),
         phase: args.phase.clone(),
         task: args.task.clone(),
@@ -54,7 +57,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         until: args.until.clone(),
         limit: args.limit,
     };
-    let rows = app.open_ledger()?.runs(&filter).map_err(failure)?;
+    let rows = ledger.runs(&filter).map_err(failure)?;
     if app.print.json {
         return app.print.value(&json!({ "runs": rows.iter().map(row_json).collect::<Vec<_>>() }));
     }
@@ -95,10 +98,13 @@ fn cells(row: &RunRow) -> [String; 8] {
 pub(crate) fn row_json(row: &RunRow) -> Value {
     let mut object = json!({ "id": row.run.id, "seq": row.seq });
     let run = json!(row.run);
-    for key in ["parent", "task", "agent", "phase", "role", "recipe", "started"] {
+    for key in ["parent", "task", "agent", "phase", "role", "recipe", "started", "project"] {
         object[key] = run[key].clone();
     }
     object["ended"] = json!(row.ended);
     object["verdict"] = json!(row.verdict);
+    if row.imported {
+        object["imported"] = json!(true);
+    }
     object
 }

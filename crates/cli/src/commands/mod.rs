@@ -15,6 +15,7 @@ pub(crate) mod fuzz;
 pub(crate) mod gc;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod mcp;

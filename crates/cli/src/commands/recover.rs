@@ -3,13 +3,13 @@
 use callsheet_core::diag::Failure;
 use callsheet_core::fact::Ended;
 use callsheet_core::record::{Account, Id};
-use callsheet_store::{Error, Ledger};
+use callsheet_store::{Error, Ledger, RunRow};
 use serde_json::json;
 
 use crate::app::App;
 use crate::drive::{is_driven, pane_lives, recover, result_json, result_page};
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::state::{Desk, unfinished};
 
 /// Complete the records of runs whose callsheet died
@@ -24,10 +24,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.write_ledger()?;
     let runs = match &args.run {
-        Some(run) => vec![find(&mut ledger, run)?.run.id],
-        None => of_this_ledger(&mut ledger)?,
+        Some(run) => vec![app.find_own(&mut ledger, run)?.run.id],
+        None => of_this_project(app, &mut ledger)?,
     };
     let (mut recovered, mut going): (Vec<Account>, Vec<Id>) = Default::default();
     for run in runs {
@@ -57,13 +57,16 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     Ok(0)
 }
 
-/// Those of the unfinished runs that this ledger knows.
-fn of_this_ledger(ledger: &mut Ledger) -> Result<Vec<Id>, Failure> {
+/// Those of the unfinished runs that this ledger knows, of this project.
+fn of_this_project(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Failure> {
+    let project = app.runs_of(ledger)?;
+    let is_own =
+        |row: &RunRow| !row.imported && project.as_ref().is_none_or(|project| project.takes(&row.run));
     let mut known = Vec::new();
     for run in unfinished()? {
         match ledger.find(run.as_str()) {
-            Ok(row) => known.push(row.run.id),
-            Err(Error::NoRun(_)) => {}
+            Ok(row) if is_own(&row) => known.push(row.run.id),
+            Ok(_) | Err(Error::NoRun(_)) => {}
             Err(error) => return Err(failure(error)),
         }
     }

@@ -17,7 +17,7 @@ use crate::commands::run::{Way, drive};
 use crate::drive::{How, Ready, WorkIn};
 use crate::failure::{Outcome, usage};
 use crate::inputs::Order;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::secrets;
 use crate::state::hold_task;
 use crate::tasks::{Task, task_of};
@@ -54,7 +54,7 @@ pub(crate) struct ContinueArgs {
 
 #[derive(Debug, clap::Args)]
 struct Again {
-    /// A run: its id, the beginning of it, or `last`
+    /// A run: its id, the beginning of it, `last`, or `last~N` for earlier ones
     #[arg(value_name = "RUN")]
     run: String,
     /// Another agent than before
@@ -88,10 +88,10 @@ pub(crate) fn go_on(app: &App<'_>, args: &ContinueArgs) -> Outcome {
 }
 
 fn again(app: &App<'_>, args: &Again, program: &[String], text: Option<&str>, force: bool) -> Outcome {
-    let mut ledger = app.open_ledger()?;
-    let row = find(&mut ledger, &args.run)?;
-    let held = hold_task(&app.project, &task_of(&mut ledger, &row.run)?.name)?;
-    let task = task_of(&mut ledger, &row.run)?;
+    let mut ledger = app.write_ledger()?;
+    let row = app.find_own(&mut ledger, &args.run)?;
+    let held = hold_task(&app.task_key(&row.run)?, &task_of(app, &mut ledger, &row)?.name)?;
+    let task = task_of(app, &mut ledger, &row)?;
     let parent = task.run(&row.run.id)?;
     if parent.launch.is_none() {
         let message = format!("run {} was composed and never started", row.run.id);

@@ -10,13 +10,13 @@ use crate::app::App;
 use crate::commands::log::row_json;
 use crate::drive::{result_json, result_page};
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::print::{Paint, Print};
 
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A run's id, the beginning of one, or last
+    /// A run's id, the beginning of one, last, or last~N for earlier ones
     run: String,
     /// Print the prompt, exactly as it was handed over
     #[arg(long, conflicts_with_all = ["origins", "records", "stream"])]
@@ -56,8 +56,8 @@ impl StreamArg {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
-    let row = find(&mut ledger, &args.run)?;
+    let mut ledger = app.read_ledger()?;
+    let row = app.find(&mut ledger, &args.run)?;
     if let Some(stream) = args.stream {
         return log(app, &mut ledger, &row, stream.stream(), args);
     }
@@ -86,6 +86,8 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
     if app.print.json {
         let request = ledger.with_blobs(|blob| request_of(composed, blob)).map_err(failure)?;
         let mut object = row_json(row);
+        object["host"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.host));
+        object["user"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.user));
         object["engine"] = composed.engine.into();
         object["request"] = json!(request);
         object["sources"] = json!(sources);
@@ -120,6 +122,10 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
         ("recipe", Some(run.recipe.as_str())),
         ("ended", row.ended.as_deref()),
         ("verdict", row.verdict.as_deref()),
+        ("project", run.project.as_deref()),
+        ("host", composed.made_by.as_ref().map(|made_by| made_by.host.as_str())),
+        ("user", composed.made_by.as_ref().map(|made_by| made_by.user.as_str())),
+        ("imported", row.imported.then_some("from an export of another ledger")),
     ];
     for (name, value) in maybe {
         if let Some(value) = value {

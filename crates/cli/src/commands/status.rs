@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::drive::{host, is_driven, pane_lives};
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::print::Paint;
 use crate::state::Desk;
 use crate::tasks::{Task, newest, task_of};
@@ -29,10 +29,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
+    let mut ledger = app.read_ledger()?;
     let tasks = match &args.task {
-        Some(name) => vec![named(&mut ledger, name)?],
-        None => newest(&mut ledger, args.limit)?,
+        Some(name) => vec![named(app, &mut ledger, name)?],
+        None => newest(app, &mut ledger, args.limit)?,
     };
     let standings: Vec<_> = tasks.iter().map(|task| task.standing(app)).collect();
     if app.print.json {
@@ -57,18 +57,19 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     Ok(0)
 }
 
-fn named(ledger: &mut Ledger, name: &str) -> Result<Task, Failure> {
-    let filter = Filter { task: Some(name.into()), limit: 1, ..Filter::default() };
+fn named(app: &App<'_>, ledger: &mut Ledger, name: &str) -> Result<Task, Failure> {
+    let project = app.runs_of(ledger)?;
+    let filter = Filter { project, own: true, task: Some(name.into()), limit: 1, ..Filter::default() };
     let of_task = ledger.runs(&filter).map_err(failure)?.into_iter().next();
     let row = match of_task {
         Some(row) => row,
-        None => find(ledger, name).map_err(|_| {
+        None => app.find(ledger, name).map_err(|_| {
             let message = format!("there is no task and no run `{name}`");
             Diag::error(Code::TaskNotFound, message)
                 .hint("`callsheet status` lists tasks, `callsheet log` runs")
         })?,
     };
-    task_of(ledger, &row.run)
+    task_of(app, ledger, &row)
 }
 
 /// A run in one line.

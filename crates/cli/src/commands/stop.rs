@@ -9,7 +9,7 @@ use callsheet_core::fact::Ended;
 use crate::app::App;
 use crate::drive::{close_pane, host, is_driven, recover, result_json, result_page};
 use crate::failure::Outcome;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::state::Desk;
 
 /// End a run from elsewhere: its whole process tree, first politely
@@ -24,8 +24,8 @@ pub(crate) struct Args {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let mut ledger = app.open_ledger()?;
-    let id = find(&mut ledger, &args.run)?.run.id;
+    let mut ledger = app.write_ledger()?;
+    let id = app.find_own(&mut ledger, &args.run)?.run.id;
     let refused = |message: String| Diag::error(Code::RunRefused, message);
     let account = ledger.account(&id).map_err(failure)?;
     let launch = account.launch.clone().filter(|_| !account.is_whole());

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::failure::{Outcome, of, usage};
 use crate::inputs::unreadable;
-use crate::ledger::{failure, find};
+use crate::ledger::failure;
 use crate::print::diag_json;
 use crate::secrets;
 
@@ -49,13 +49,16 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let wanted = args.head.as_deref().map(parse_head).transpose()?;
     let mut ledger = match &args.file {
         Some(file) => read_export(&mut *open(app, file)?).map_err(failure)?,
-        None => app.open_ledger()?,
+        None => app.read_ledger()?,
     };
     ledger = ledger.with_secrets(secrets::given(app, &args.set_secret, &args.set_secret_env)?);
-    let mut checked = check(&mut ledger, args)?;
-    if let Some(wanted) = wanted
-        && !ledger.has_link(&wanted).map_err(failure)?
-    {
+    // Read before the chain is, so that what is appended meanwhile is no damage.
+    let kept = if args.file.is_none() { app.kept_head()? } else { None };
+    let mut checked = check(app, &mut ledger, args)?;
+    for wanted in wanted.into_iter().chain(kept) {
+        if ledger.has_link(&wanted).map_err(failure)? {
+            continue;
+        }
         let what = "it does not lead to this head any more".into();
         let place = format!("head {}:{}", wanted.seq, wanted.chain);
         checked.problems.push(Problem { result: Verified::Damaged, place, what });
@@ -63,13 +66,13 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     tell(app, &checked)
 }
 
-fn check(ledger: &mut Ledger, args: &Args) -> Result<Checked, Failure> {
+fn check(app: &App<'_>, ledger: &mut Ledger, args: &Args) -> Result<Checked, Failure> {
     if args.all || args.file.is_some() {
         return ledger.verify_all(args.read_data).map_err(failure);
     }
     let mut runs = Vec::new();
     for name in &args.run {
-        runs.push(find(ledger, name)?.run.id);
+        runs.push(app.find(ledger, name)?.run.id);
     }
     ledger.verify(&runs).map_err(failure)
 }

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::{Code, Failure};
 use callsheet_core::record::told;
-use callsheet_store::{Error, Ledger, Record};
+use callsheet_store::{Ledger, Record};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -66,12 +66,13 @@ fn events(record: &Record) -> Result<Vec<Value>, Failure> {
 
 /// The ledger, as soon as there is one, and whether it was there from the start.
 fn wait(app: &App<'_>) -> Result<(Ledger, bool), Failure> {
-    let place = app.place()?;
     let mut was_there = true;
     loop {
-        match Ledger::open(&place) {
-            Err(Error::NotThere(_)) => thread::sleep(PAUSE),
-            opened => return Ok((opened.map_err(failure)?, was_there)),
+        match app.read_ledger() {
+            Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+                thread::sleep(PAUSE);
+            }
+            opened => return Ok((opened?, was_there)),
         }
         was_there = false;
     }

@@ -32,7 +32,7 @@ use callsheet_store::{Ledger, Place};
 
 use crate::app::App;
 use crate::commands::compose::Finished;
-use crate::ledger::{FILE, failure};
+use crate::ledger::failure;
 use crate::secrets;
 use crate::state::{Desk, name_of, private_folder, state_dir, write_private};
 
@@ -126,7 +126,7 @@ impl Ready {
             .as_ref()
             .ok_or_else(|| Diag::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
         let request = &made.request;
-        let mut run = made.run(&finished.composed)?;
+        let mut run = made.run(app, &finished.composed)?;
         run.parent.clone_from(&how.parent);
         let (disk, layout) = (app.disk(None), app.config.layout());
         let library = Library::new(&disk);
@@ -411,11 +411,10 @@ pub(crate) fn project_in(app: &App<'_>, git: &Git, worktree: &Path) -> PathBuf {
 fn own_paths(app: &App<'_>, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut own = vec![canonical(dir).join(".callsheet/runs/")];
-    if let Place::Sqlite(path) = app.place()? {
+    if let Some(Place::Sqlite(path)) = app.place()? {
         let folder = path.parent().map(canonical).unwrap_or_default();
         own.extend(path.file_name().map(|name| folder.join(name)));
     }
-    own.push(canonical(&app.project).join(FILE));
     Ok(own)
 }
 

@@ -73,7 +73,7 @@ impl LaneJob {
     }
 
     fn lane(&self, app: &App<'_>, told: &Sender<Told>, stopper: &Stopper) -> Result<Done, Failure> {
-        let mut ledger = app.open_ledger()?;
+        let mut ledger = app.write_ledger()?;
         let place = if self.worktree { Some(self.worktree(app)?) } else { None };
         if let Some(account) = self.ended_before(app, &mut ledger)? {
             self.announce(told, &account.run.id);
@@ -104,14 +104,22 @@ impl LaneJob {
         free.unwrap_or(home)
     }
 
-    /// The run of this lane that had ended before we were: it is not run again.
-    fn ended_before(&self, app: &App<'_>, ledger: &mut Ledger) -> Result<Option<Account>, Failure> {
+    /// The run of this lane from before, if the ledger has recorded it itself.
+    fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Failure> {
         let Some(run) = &self.before else { return Ok(None) };
         match ledger.find(run.as_str()) {
             // It was announced, and not recorded: nothing was started.
-            Err(Error::NoRun(_)) => return Ok(None),
-            other => drop(other.map_err(failure)?),
+            Err(Error::NoRun(_)) => Ok(None),
+            found => {
+                let is_own = !found.map_err(failure)?.imported;
+                Ok(is_own.then_some(run))
+            }
         }
+    }
+
+    /// The run of this lane that had ended before we were: it is not run again.
+    fn ended_before(&self, app: &App<'_>, ledger: &mut Ledger) -> Result<Option<Account>, Failure> {
+        let Some(run) = self.recorded(ledger)? else { return Ok(None) };
         recover(app, ledger, run, Ended::Lost, "its callsheet died")?;
         let account = ledger.account(run).map_err(failure)?;
         let by_itself =
@@ -122,10 +130,7 @@ impl LaneJob {
 
     /// What a run was asked that did not come to its end: the next one is asked the same, whatever is left of it.
     fn asked_before(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Failure> {
-        let Some(run) = &self.before else { return Ok(None) };
-        if matches!(ledger.find(run.as_str()), Err(Error::NoRun(_))) {
-            return Ok(None);
-        }
+        let Some(run) = self.recorded(ledger)? else { return Ok(None) };
         let composed = ledger.composed(run).map_err(failure)?;
         let both = |blob: &mut dyn FnMut(Digest) -> Option<Text>| {
             Ok((request_of(&composed, blob)?, snapshot_of(&composed, blob)?))

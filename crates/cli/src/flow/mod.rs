@@ -38,14 +38,19 @@ pub(crate) struct Known {
     pub(crate) state: State,
     /// When it was started, and when something happened last.
     pub(crate) times: (String, String),
+    /// It came from an export of another ledger.
+    pub(crate) imported: bool,
 }
 
 impl Known {
     /// Reads a flow from its records alone.
     pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Failure> {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
+        let mut imported = false;
         for record in ledger.records_of_flow(id).map_err(failure)? {
-            let Some(record::Event::Decided(decided)) = record.event().map_err(failure)? else { continue };
+            let event = record.event().map_err(failure)?;
+            imported |= matches!(event, Some(record::Event::Imported(_)));
+            let Some(record::Event::Decided(decided)) = event else { continue };
             if let Ok(event) = serde_json::from_value::<Event>(decided.detail) {
                 events.push(event);
                 if times.0.is_empty() {
@@ -60,7 +65,7 @@ impl Known {
         };
         let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
         let state = fold(&plan.definition, &events);
-        Ok(Some(Self { id: id.clone(), plan, events, state, times }))
+        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported }))
     }
 
     /// Every run, in order.

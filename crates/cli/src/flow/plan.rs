@@ -33,6 +33,9 @@ pub(crate) struct Plan {
     pub(crate) model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
+    /// The project that it belongs to; flows of older versions do not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) project: Option<String>,
     /// Agents that can be attached to the server are not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) by_file: bool,

@@ -1,0 +1,283 @@
+//! `callsheet ledger`: where ledgers are, and which of them this user knows.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, IsTerminal as _};
+
+use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::record::{Event, Id};
+use callsheet_store::{Head, Ledger, Place, Verified};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::failure::{Outcome, usage};
+use crate::known::KnownLedger;
+use crate::ledger::{Standing, check_head, failure, short_lived_diag, standing};
+
+/// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
+///
+/// A ledger names programs to start. One that this callsheet made is known; any other one is foreign: it can be read, and nothing
+/// is started or recorded from it before you have adopted it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print where the ledger of this project is
+    Path,
+    /// List the ledgers that you know
+    List,
+    /// Show what is in a foreign ledger, and make it known if you agree
+    ///
+    /// Also after a ledger was restored from a backup: the head that it has now is kept.
+    Adopt {
+        /// Agree without being asked, to the ledger with this id
+        #[arg(long, value_name = "ID")]
+        yes: Option<String>,
+    },
+    /// Forget a ledger that is gone, so that a new one can be made in its place; nothing is removed
+    Forget {
+        /// Agree without being asked, to the ledger with this id
+        #[arg(long, value_name = "ID")]
+        yes: Option<String>,
+    },
+}
+
+pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    match &args.command {
+        Command::Path => path(app),
+        Command::List => list(app),
+        Command::Adopt { yes } => adopt(app, yes.as_deref()),
+        Command::Forget { yes } => forget(app, yes.as_deref()),
+    }
+}
+
+/// Whether a person agrees to `what` about the ledger with this id: at a terminal, or by naming the id.
+fn agrees(app: &App<'_>, what: &str, id: &Id, yes: Option<&str>) -> Result<(), Failure> {
+    if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
+        return Err(Diag::error(Code::RunRefused, "an agent cannot agree to what a ledger names").into());
+    }
+    match yes {
+        Some(yes) if yes == id.as_str() => return Ok(()),
+        Some(yes) => {
+            let error = usage(format!("the ledger's id is not `{yes}`"));
+            return Err(error.hint("`callsheet ledger adopt` shows it").into());
+        }
+        None => {}
+    }
+    let asked = !app.print.json && app.print.watched && std::io::stdin().is_terminal();
+    let mut answer = String::new();
+    if asked {
+        app.print.say(&format!("{what} Type yes:"));
+        let read = std::io::stdin().lock().read_line(&mut answer);
+        read.map_err(|error| Diag::error(Code::InputUnreadable, format!("standard input: {error}")))?;
+    }
+    if answer.trim() == "yes" {
+        return Ok(());
+    }
+    let hint = format!("agree at a terminal, or with --yes {id}");
+    Err(Diag::error(Code::LedgerForeign, "a person has to agree to this ledger").hint(hint).into())
+}
+
+fn path(app: &App<'_>) -> Outcome {
+    let place = app.sure_place()?;
+    let known = KnownLedger::of(&place)?;
+    let warning = match &place {
+        Place::Sqlite(path) => short_lived_diag(path),
+        _ => None,
+    };
+    if app.print.json {
+        let entry = known.entry();
+        return app.print.value(&json!({
+            "place": known.shown(), "state": state(&known), "id": entry.map(|entry| entry.id),
+            "project": app.project_name()?, "warnings": warning.iter().map(|diag| &diag.message).collect::<Vec<_>>(),
+        }));
+    }
+    app.print.talk(warning.iter());
+    app.print.line(&visible(known.shown()))?;
+    Ok(0)
+}
+
+/// How a place stands, as far as that is seen without opening the ledger.
+fn state(known: &KnownLedger) -> &'static str {
+    match (known.entry(), known.file(), known.inode()) {
+        (Some(_), Some(_), None) => "gone",
+        (Some(entry), Some(_), inode) if entry.inode != inode => "replaced",
+        (Some(_), ..) => "known",
+        (None, Some(_), None) => "none",
+        (None, ..) => "unknown",
+    }
+}
+
+fn list(app: &App<'_>) -> Outcome {
+    let all = KnownLedger::all()?;
+    let row = |known: &KnownLedger| {
+        let entry = known.entry()?;
+        let head = known.head();
+        Some(json!({
+            "id": entry.id, "place": entry.place, "state": state(known),
+            "head": head.map(|head| json!({ "seq": head.seq, "chain": head.chain })),
+        }))
+    };
+    let rows: Vec<Value> = all.iter().filter_map(row).collect();
+    if app.print.json {
+        return app.print.value(&json!({ "ledgers": rows }));
+    }
+    let text = |value: &Value| visible(value.as_str().unwrap_or_default()).into_owned();
+    for row in &rows {
+        let (state, records) = (text(&row["state"]), row["head"]["seq"].as_u64().unwrap_or(0));
+        app.print.line(&format!(
+            "{}  {state:8} {records:>8} records  {}",
+            text(&row["id"]),
+            text(&row["place"])
+        ))?;
+    }
+    Ok(0)
+}
+
+/// What is in a ledger, for a person who decides about it.
+struct Contents {
+    runs: usize,
+    flows: usize,
+    programs: BTreeSet<String>,
+    first: Option<String>,
+    last: Option<String>,
+    head: Head,
+    damage: usize,
+}
+
+impl Contents {
+    fn read(ledger: &mut Ledger) -> Result<Self, Failure> {
+        let checked = ledger.verify_all(false).map_err(failure)?;
+        let damage = checked.problems.iter().filter(|problem| problem.result == Verified::Damaged).count();
+        let mut contents = Self {
+            runs: 0,
+            flows: ledger.flows().map_err(failure)?.len(),
+            programs: BTreeSet::new(),
+            first: None,
+            last: None,
+            head: checked.head,
+            damage,
+        };
+        let mut seq = 0;
+        loop {
+            let page = ledger.records_after(seq, 256).map_err(failure)?;
+            let Some(newest) = page.last() else { return Ok(contents) };
+            seq = newest.seq;
+            for record in &page {
+                contents.first.get_or_insert_with(|| record.at.clone());
+                contents.last = Some(record.at.clone());
+                // What cannot be read is counted as damage.
+                if let Ok(Some(event)) = record.event() {
+                    contents.see(&event);
+                }
+            }
+        }
+    }
+
+    fn see(&mut self, event: &Event) {
+        let words = |argv: &[String]| argv.join(" ");
+        match event {
+            Event::Composed(composed) => {
+                self.runs += 1;
+                let Some(launch) = &composed.launch else { return };
+                let agent = || format!("the agent {}", composed.run.agent.as_deref().unwrap_or("base"));
+                let program = if launch.program.is_empty() { agent() } else { words(&launch.program) };
+                self.programs.insert(program);
+                self.programs.extend(launch.checks.iter().map(|check| words(&check.argv)));
+            }
+            Event::Decided(decided) => {
+                let started = &decided.detail["more"];
+                let argv = |value: &Value| -> Option<String> {
+                    let words: Vec<&str> = value.as_array()?.iter().filter_map(Value::as_str).collect();
+                    (!words.is_empty()).then(|| words.join(" "))
+                };
+                self.programs.extend(argv(&started["program"]));
+                let checks = started["checks"].as_array().into_iter().flatten();
+                self.programs.extend(checks.filter_map(|check| argv(&check["argv"])));
+                let agents = started["agents"].as_object().into_iter().flat_map(|agents| agents.values());
+                let named = agents.chain([&started["agent"]]).filter_map(Value::as_str);
+                self.programs.extend(named.map(|agent| format!("the agent {agent}")));
+            }
+            _ => {}
+        }
+    }
+
+    fn page(&self, id: &Id, place: &str) -> String {
+        let mut page = String::new();
+        let mut row = |name: &str, text: String| page += &format!("{name:<9} {}\n", visible(&text));
+        row("ledger", place.into());
+        row("id", id.to_string());
+        row("runs", self.runs.to_string());
+        row("flows", self.flows.to_string());
+        if let (Some(first), Some(last)) = (&self.first, &self.last) {
+            row("records", format!("{}, from {first} to {last}", self.head.seq));
+        }
+        row("head", format!("{}:{}", self.head.seq, self.head.chain));
+        row(
+            "damage",
+            if self.damage == 0 {
+                "none".into()
+            } else {
+                format!("{} places: see `callsheet verify --all`", self.damage)
+            },
+        );
+        for program in self.programs.iter().take(MOST_PROGRAMS) {
+            row("starts", program.clone());
+        }
+        if self.programs.len() > MOST_PROGRAMS {
+            row("", format!("and {} more, see --json", self.programs.len() - MOST_PROGRAMS));
+        }
+        page
+    }
+}
+
+/// So many programs fit on a page.
+const MOST_PROGRAMS: usize = 30;
+
+fn adopt(app: &App<'_>, yes: Option<&str>) -> Outcome {
+    let none = || Failure::from(Diag::error(Code::LedgerNotThere, "there is no ledger to adopt"));
+    let place = app.prepared_place(false)?.ok_or_else(none)?;
+    let known = KnownLedger::of(&place)?;
+    let mut ledger = Ledger::open(&place).map_err(failure)?;
+    let id = ledger.id().map_err(failure)?.ok_or_else(none)?;
+    let is_known = known.entry().is_some_and(|entry| entry.id == id && entry.inode == known.inode())
+        && standing(&known, &mut ledger).is_ok_and(|standing| standing == Standing::Known)
+        && check_head(&known, &mut ledger).is_ok();
+    let contents = Contents::read(&mut ledger)?;
+    if !app.print.json {
+        app.print.data(contents.page(&id, known.shown()).as_bytes())?;
+    }
+    if !is_known {
+        agrees(app, "Do you want to record and start runs with this ledger?", &id, yes)?;
+        let held = known.lock()?;
+        known.register(&mut ledger)?;
+        drop(held);
+    }
+    if app.print.json {
+        return app.print.value(&json!({
+            "id": id, "place": known.shown(), "runs": contents.runs, "flows": contents.flows,
+            "programs": contents.programs, "first": contents.first, "last": contents.last,
+            "head": { "seq": contents.head.seq, "chain": contents.head.chain }, "damage": contents.damage,
+        }));
+    }
+    app.print.say(if is_known { "it is known already" } else { "adopted" });
+    Ok(0)
+}
+
+fn forget(app: &App<'_>, yes: Option<&str>) -> Outcome {
+    let known = KnownLedger::of(&app.sure_place()?)?;
+    let Some(entry) = known.entry() else {
+        let error = Diag::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()));
+        return Err(error.hint("`callsheet ledger list` lists those that are").into());
+    };
+    agrees(app, &format!("Forget the ledger at {}?", visible(known.shown())), &entry.id, yes)?;
+    known.forget();
+    if app.print.json {
+        return app.print.value(&json!({ "forgotten": entry.id, "place": entry.place }));
+    }
+    app.print.say(&format!("forgotten: {}", visible(&entry.place)));
+    Ok(0)
+}

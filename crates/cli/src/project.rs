@@ -1,0 +1,264 @@
+//! Which project a directory belongs to: an id that the user's state directory keeps, so that nothing in the project can
+//! lead to another project's ledger.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::record::{Id, is_project_name, project_of_url};
+use callsheet_core::{Root, SourceId, Sources as _};
+use callsheet_run::{Disk, Folder, Git, Roots};
+use callsheet_store::new_id;
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
+
+/// The file in git's common directory that holds the project's id.
+const ID_FILE: &str = "callsheet-id";
+
+/// An id and a line break.
+const ID_BYTES: u64 = 64;
+
+/// A directory of a project, as the state directory knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownPlace {
+    id: Id,
+    path: String,
+    inode: u64,
+}
+
+/// What was found out about a project's directory.
+#[derive(Clone, Debug)]
+pub(crate) struct ProjectHome {
+    /// `None` if the project has no id yet.
+    pub(crate) id: Option<Id>,
+    git: Option<Git>,
+    /// What all worktrees of its repository share.
+    common: Option<PathBuf>,
+    /// The project's directory, relative to the top of its worktree.
+    below: PathBuf,
+    pub(crate) talk: Vec<Diag>,
+}
+
+fn inode(path: &Path) -> u64 {
+    path.metadata().map_or(0, |found| found.ino())
+}
+
+fn by_path(path: &Path) -> Result<Option<KnownPlace>, Failure> {
+    Ok(read_place(&state_dir()?.join("places").join(name_of(path))))
+}
+
+fn by_id(id: &Id) -> Result<Option<KnownPlace>, Failure> {
+    Ok(read_place(&folder_of(id)?.join("place")))
+}
+
+fn folder_of(id: &Id) -> Result<PathBuf, Failure> {
+    Ok(state_dir()?.join("projects").join(id.as_str()))
+}
+
+fn read_place(path: &Path) -> Option<KnownPlace> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// The id in git's common directory. A link is not followed, and nothing but an id is taken.
+fn written_id(common: &Path) -> Option<Id> {
+    let roots = Roots { project: Some(common.to_owned()), ..Roots::default() };
+    let text = Disk::new(&roots, ID_BYTES).text(&SourceId::new(Root::Project, ID_FILE).ok()?).ok()??;
+    let is_link = common.join(ID_FILE).symlink_metadata().is_ok_and(|found| found.is_symlink());
+    Id::parse(text.trim_end_matches('\n')).filter(|_| !is_link)
+}
+
+fn write_id(common: &Path, id: &Id) {
+    let write = || {
+        let folder = Folder::open(common).ok()?;
+        folder.update(ID_FILE, ID_BYTES, |_| (format!("{id}\n"), ())).ok()
+    };
+    // Without the file, the project is known by its path alone.
+    let _ = write();
+}
+
+/// Held while places are looked up and written.
+fn lock() -> Result<File, Failure> {
+    let folder = state_dir()?.join("places");
+    private_folder(&folder)?;
+    hold(&folder.join("lock"))
+}
+
+/// What the git directory says, and how sure that is.
+enum GitSays {
+    Nothing,
+    /// Kept at this place, or moved here.
+    Kept(Id),
+    /// Written there, and known nowhere.
+    Written(Id),
+    /// The same id belongs to a directory that is still there.
+    CopyOf(String),
+}
+
+fn git_says(common: &Path) -> Result<GitSays, Failure> {
+    let written = written_id(common);
+    let moved = match &written {
+        // The place where it was does not hold it any more.
+        Some(id) => by_id(id)?.filter(|place| {
+            Path::new(&place.path) != common
+                && (inode(common) == place.inode || !Path::new(&place.path).exists())
+                && inode(Path::new(&place.path)) != place.inode
+        }),
+        None => None,
+    };
+    if let Some(kept) = by_path(common)? {
+        let is_same = kept.inode == inode(common);
+        return Ok(match moved {
+            Some(moved) if !is_same && moved.inode == inode(common) => GitSays::Kept(moved.id),
+            _ => GitSays::Kept(kept.id),
+        });
+    }
+    Ok(match (written, moved) {
+        (Some(_), Some(moved)) => GitSays::Kept(moved.id),
+        (Some(id), None) => match by_id(&id)? {
+            Some(place) if Path::new(&place.path) == common => GitSays::Kept(id),
+            Some(place) => GitSays::CopyOf(place.path),
+            None => GitSays::Written(id),
+        },
+        (None, _) => GitSays::Nothing,
+    })
+}
+
+impl ProjectHome {
+    /// Finds the project that `project`, a real path, belongs to. One that has no id gets one if `create` says so.
+    pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Failure> {
+        let project = &project.canonicalize().unwrap_or_else(|_| project.to_owned());
+        let found = Git::with_common(project).ok().flatten();
+        let below = found.as_ref().and_then(|found| project.strip_prefix(found.git.top()).ok());
+        let below = below.map(Path::to_owned).unwrap_or_default();
+        // A `.git` that leads to a repository which does not name this worktree says nothing about the project, unless
+        // it is the only one that leads there.
+        let common = match &found {
+            Some(found) if found.leads_back => Some(found.common.clone()),
+            Some(found) => {
+                let known = by_path(&found.common).unwrap_or_default();
+                let own = by_path(project).unwrap_or_default().map(|place| place.id);
+                let is_others = known.is_some_and(|known| own != Some(known.id));
+                (!is_others).then(|| found.common.clone())
+            }
+            None => None,
+        };
+        let git = found.map(|found| found.git);
+        let mut home = Self { id: None, git, common, below, talk: Vec::new() };
+        if !create && state_dir().is_err() {
+            return Ok(home);
+        }
+        let held = if create { Some(lock()?) } else { None };
+        home.look(project, create)?;
+        drop(held);
+        Ok(home)
+    }
+
+    fn look(&mut self, project: &Path, create: bool) -> Result<(), Failure> {
+        let common = self.common.clone();
+        let common = common.as_deref();
+        let says = common.map_or(Ok(GitSays::Nothing), git_says)?;
+        // The directory itself: a `.git` that was removed, or that leads to another repository now, changes nothing.
+        let kept = by_path(project)?;
+        let is_same = kept.as_ref().is_some_and(|kept| kept.inode == inode(project));
+        let warn = |message: String| {
+            let hint = "its ledger stays the same; `callsheet ledger path` shows it";
+            Diag::warning(Code::LedgerProject, message).hint(hint)
+        };
+        let id = match (kept.map(|kept| kept.id), says) {
+            (Some(kept), GitSays::Kept(id)) if kept == id => Some(kept),
+            // Another directory lies there now, and the state directory knows which.
+            (Some(_), GitSays::Kept(id)) if !is_same => Some(id),
+            (Some(kept), GitSays::Kept(_) | GitSays::Written(_)) => {
+                self.talk.push(warn("the git directory of this project holds the id of another one".into()));
+                Some(kept)
+            }
+            (Some(kept), GitSays::CopyOf(_) | GitSays::Nothing) => Some(kept),
+            (None, GitSays::Kept(id) | GitSays::Written(id)) => Some(id),
+            (None, GitSays::CopyOf(path)) => {
+                let message = format!("this is a copy of the project at {path}: it has a ledger of its own");
+                self.talk.extend(create.then(|| Diag::note(Code::LedgerProject, message)));
+                None
+            }
+            (None, GitSays::Nothing) => None,
+        };
+        let id = match id {
+            Some(id) => Some(id),
+            None if create => {
+                Some(new_id().ok_or_else(|| Diag::error(Code::LedgerFailed, "an id could not be made"))?)
+            }
+            None => None,
+        };
+        if let (Some(id), Some(common)) = (&id, common) {
+            let written = written_id(common);
+            if written.as_ref() != Some(id) {
+                let was_kept = by_path(common)?.is_some_and(|place| place.id == *id);
+                if was_kept && self.talk.is_empty() {
+                    let how = if written.is_some() { "changed" } else { "removed" };
+                    self.talk.push(warn(format!("the id of this project was {how} in its git directory")));
+                }
+                if create || was_kept {
+                    write_id(common, id);
+                }
+            }
+        }
+        if let Some(id) = &id {
+            let is_kept = folder_of(id)?.join("place").exists();
+            if create || is_kept {
+                remember(id, common.unwrap_or(project), true)?;
+                remember(id, project, false)?;
+            }
+        }
+        self.id = id;
+        Ok(())
+    }
+
+    /// Where the project's own ledger is. A project below the top of its worktree has a ledger of its own.
+    pub(crate) fn ledger(&self) -> Result<Option<PathBuf>, Failure> {
+        let Some(id) = &self.id else { return Ok(None) };
+        let mut folder = folder_of(id)?;
+        if !self.below.as_os_str().is_empty() {
+            folder.push(name_of(&self.below));
+        }
+        Ok(Some(folder.join("ledger.db")))
+    }
+
+    /// What the project is called: by its configuration, else by where it is fetched from, else by its folder.
+    pub(crate) fn name(&self, app: &App<'_>) -> String {
+        if let Some(name) = &app.config.project {
+            return name.clone();
+        }
+        let origin = self.git.as_ref().and_then(|git| project_of_url(&git.origin()?));
+        let folder = || {
+            // A worktree is called as the checkout that it belongs to.
+            let is_git = |common: &&PathBuf| common.file_name().is_some_and(|name| name == ".git");
+            let main = self.common.as_ref().filter(is_git).and_then(|common| common.parent());
+            let top = self.git.as_ref().map(Git::top);
+            let dir = main.or(top).unwrap_or(&app.project);
+            dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let mut name = origin.unwrap_or_else(folder);
+        if !self.below.as_os_str().is_empty() {
+            name = format!("{name}/{}", self.below.display());
+        }
+        if is_project_name(&name) { name } else { "unnamed".into() }
+    }
+}
+
+/// Keeps the pair of an id and a directory, and the other way around if it is the id's own.
+fn remember(id: &Id, path: &Path, own: bool) -> Result<(), Failure> {
+    let place = KnownPlace { id: id.clone(), path: path.to_string_lossy().into_owned(), inode: inode(path) };
+    let text = serde_json::to_string(&place).unwrap_or_default();
+    let places = state_dir()?.join("places");
+    if by_path(path)?.as_ref() != Some(&place) {
+        private_folder(&places)?;
+        replace_private(&places.join(name_of(path)), &text)?;
+    }
+    if own && by_id(id)?.as_ref() != Some(&place) {
+        private_folder(&folder_of(id)?)?;
+        replace_private(&folder_of(id)?.join("place"), &text)?;
+    }
+    Ok(())
+}
