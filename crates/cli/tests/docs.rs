@@ -153,6 +153,7 @@ fn the_command_line_reference_is_generated() {
         "init",
         "compose",
         "explain",
+        "ledger",
         "log",
         "show",
         "diff",
@@ -180,6 +181,9 @@ fn the_command_line_reference_is_generated() {
     }
     for name in ["list", "add", "remove"] {
         commands.push(vec!["prefs", name]);
+    }
+    for name in ["path", "list", "adopt", "forget"] {
+        commands.push(vec!["ledger", name]);
     }
     commands.push(vec!["mcp", "install"]);
     commands.push(vec!["config", "show"]);
@@ -217,7 +221,7 @@ fn the_list_of_diagnostics_is_generated() {
         (4, "a file, directory, ledger or run that was named is not there"),
         (8, "the ledger is locked, damaged, or cannot be read or written"),
         (9, "refused: a secret was found"),
-        (10, "something that a cloned repository asks for needs a person's trust"),
+        (10, "something that a cloned repository or a foreign ledger asks for needs a person's trust"),
         (11, "`verify`: a prompt was made by another version of the engine"),
         (12, "`verify`: a value that is marked as secret is needed"),
         (70, "our own fault, or the output could not be written"),

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::world::{Said, World, said};
 
-pub(crate) const FILE: &str = ".callsheet/ledger.db";
+/// Where earlier versions kept a project's ledger.
+const OLD: &str = ".callsheet/ledger.db";
 
 /// Records a prompt of `task` with the file `docs/plan.md`, and answers with the run's id.
 pub(crate) fn record(world: &World, task: &str) -> String {
@@ -83,7 +84,7 @@ fn c1_what_was_recorded_is_the_same_in_another_place_and_locale() {
     }
     // Elsewhere there is the ledger, and nothing of the project.
     let elsewhere = World::new();
-    fs::copy(world.project.join(FILE), elsewhere.project.join("copy.db")).unwrap();
+    fs::copy(world.ledger(), elsewhere.project.join("copy.db")).unwrap();
     drop(world);
     let run = |args: &[&str]| {
         let mut command = elsewhere.command();
@@ -112,11 +113,9 @@ fn without_record_nothing_is_kept() {
     assert_eq!(world.run(["compose", "-p", "plan", "x"]).code, 0);
     assert!(!world.project.join(".callsheet").exists());
     let nothing = world.run(["log"]);
-    let expected = format!(
-        "error[ledger/not-there]: there is no ledger at {}\n  = hint: `callsheet compose --record` makes one\n",
-        world.project.join(FILE).display()
-    );
-    assert_eq!((nothing.code, nothing.err), (4, expected));
+    let expected = "error[ledger/not-there]: this project has no ledger yet\n  = hint: `callsheet compose --record` makes one\n";
+    assert_eq!((nothing.code, nothing.err.as_str()), (4, expected));
+    assert!(!world.home().exists());
 }
 
 #[test]
@@ -128,6 +127,7 @@ fn only_the_owner_can_read_a_ledger_whatever_the_umask_is() {
             let mut command = Command::new("bash");
             command.args(["-c", &format!("umask {umask}; {line}")]).current_dir(&world.project);
             command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("PROGRAM", program);
+            command.env("HOME", world.home());
             command
         };
         // Somebody reads all the time, so that the files beside the database stay.
@@ -136,13 +136,15 @@ fn only_the_owner_can_read_a_ledger_whatever_the_umask_is() {
         assert_eq!((recorded.code, recorded.err.as_str()), (0, ""));
         let mut line = String::new();
         BufReader::new(watch.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let mode = |path: &str| fs::metadata(world.project.join(path)).unwrap().permissions().mode() & 0o777;
-        let modes = [".callsheet", FILE, ".callsheet/ledger.db-wal", ".callsheet/ledger.db-shm"].map(mode);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (file, state) = (world.ledger(), world.home().join(".local/state/callsheet"));
+        let folder = file.parent().unwrap();
+        let modes = [&state, folder, &file, &world.beside("-wal"), &world.beside("-shm")].map(mode);
         watch.kill().unwrap();
         watch.wait().unwrap();
-        assert_eq!(modes, [0o700, 0o600, 0o600, 0o600], "umask {umask}");
+        assert_eq!(modes, [0o700, 0o700, 0o600, 0o600, 0o600], "umask {umask}");
         let exported = said(&mut in_shell("\"$PROGRAM\" export --all --out e"), b"");
-        assert_eq!((exported.code, mode("e")), (0, 0o600), "{}", exported.err);
+        assert_eq!((exported.code, mode(&world.project.join("e"))), (0, 0o600), "{}", exported.err);
     }
 }
 
@@ -152,8 +154,8 @@ fn links_of_a_cloned_repository_are_not_followed() {
     let outside = world.project.parent().unwrap().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::create_dir(world.project.join(".callsheet")).unwrap();
-    symlink(outside.join("x.db"), world.project.join(FILE)).unwrap();
-    let refused = world.run(["compose", "-p", "plan", "--record", "x"]);
+    symlink(outside.join("x.db"), world.project.join(OLD)).unwrap();
+    let refused = world.run(["--ledger", OLD, "compose", "-p", "plan", "--record", "x"]);
     assert_eq!((refused.code, refused.out.as_str()), (8, ""));
     fs::remove_dir_all(world.project.join(".callsheet")).unwrap();
     symlink(&outside, world.project.join(".callsheet")).unwrap();
@@ -223,7 +225,7 @@ fn again(ledger: &mut Ledger, change: impl FnOnce(&mut Kept)) -> String {
 fn verify_says_what_is_wrong_by_its_exit_code() {
     let world = world();
     let good = record(&world, "T-1");
-    let place = Place::Sqlite(world.project.join(FILE));
+    let place = Place::Sqlite(world.ledger());
     let mut ledger = Ledger::open(&place).unwrap();
     let head = ledger.head().unwrap();
     let told = world.run(["verify", &good]);
@@ -246,9 +248,8 @@ fn verify_says_what_is_wrong_by_its_exit_code() {
     let head_of = |head: &callsheet_store::Head| format!("{}:{}", head.seq, head.chain);
     assert_eq!(world.run(["verify", "--head", &head_of(&head)]).code, 0);
     let now = ledger.head().unwrap();
-    let raw = Connection::open(world.project.join(FILE)).unwrap();
+    let raw = Connection::open(world.ledger()).unwrap();
     raw.execute_batch("DELETE FROM records WHERE seq = 3; DELETE FROM runs WHERE seq = 3; UPDATE head SET seq = 2, chain = (SELECT chain FROM records WHERE seq = 2)").unwrap();
-    assert_eq!(world.run(["verify", "--all"]).code, 11, "nobody can tell without the head");
     let told = world.run(["verify", "--head", &head_of(&now)]);
     let expected =
         format!("error[ledger/damaged]: head {}: it does not lead to this head any more\n", head_of(&now));
@@ -296,6 +297,11 @@ fn eight_writers_and_a_watcher(world: &World, ledger: &[&str]) {
     assert!(lines.iter().all(|line| line["event"] == "record.composed"));
     let verified = world.run([ledger, &["--json", "verify", "--all"]].concat());
     assert_eq!((verified.code, &verified.json()["records"]), (0, &json!(8 * EACH)));
+    // The last head is kept, whoever appended it.
+    let known = world.run(["--json", "ledger", "list"]).json();
+    let heads: Vec<&Value> =
+        known["ledgers"].as_array().unwrap().iter().map(|known| &known["head"]).collect();
+    assert!(heads.contains(&&verified.json()["head"]), "{heads:?}");
 }
 
 #[test]
@@ -364,5 +370,5 @@ fn a_recorder_that_is_killed_leaves_a_whole_ledger() {
     let verified: Said = world.run(["--json", "verify", "--all", "--read-data"]);
     assert_eq!(verified.code, 0, "{}", verified.out);
     assert!(verified.json()["runs"].as_u64().unwrap() > told);
-    assert!(Path::new(&world.project).join(FILE).is_file());
+    assert!(world.ledger().is_file());
 }

@@ -5,7 +5,7 @@ use callsheet_core::record::{Event, Exit, Id, Output, Replied, Stream};
 use callsheet_store::{Ledger, Place};
 use serde_json::{Value, json};
 
-use crate::ledger::{FILE, record, world};
+use crate::ledger::{record, world};
 use crate::world::World;
 
 /// A project with two runs; the second one has the changed plan, printed something, and passed.
@@ -14,7 +14,7 @@ fn two_runs() -> (World, String, String) {
     let first = record(&world, "T-1");
     world.write("docs/plan.md", "Plan with more care.\n");
     let second = record(&world, "T-2");
-    let mut ledger = Ledger::open(&Place::Sqlite(world.project.join(FILE))).unwrap();
+    let mut ledger = Ledger::open(&Place::Sqlite(world.ledger())).unwrap();
     let id = Id::parse(&second).unwrap();
     let events = [
         Event::Output(Output {
@@ -48,6 +48,7 @@ fn log_lists_the_newest_first() {
         json!({
             "id": second, "seq": 2, "parent": null, "task": "T-2", "agent": "claude", "phase": "plan", "role": null,
             "recipe": "unified", "started": all["runs"][0]["started"], "ended": "exited", "verdict": "PASS",
+            "project": "project",
         })
     );
     let ids = |args: &[&str]| -> Vec<Value> {

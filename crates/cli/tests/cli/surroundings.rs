@@ -70,7 +70,8 @@ fn config_shows_where_each_setting_comes_from() {
     let said = crate::world::said(&mut command, b"");
     assert_eq!(
         said.out,
-        "recipe = \"run\"  # environment\n\
+        "project = (not set)  # default\n\
+         recipe = \"run\"  # environment\n\
          agent = \"claude\"  # project:.callsheet/config.toml\n\
          role = \"supervisor\"  # user:config.toml\n\
          ledger = (not set)  # default\n\

@@ -50,6 +50,18 @@ impl World {
         command
     }
 
+    /// Where the project's ledger is.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        PathBuf::from(self.run(["-q", "ledger", "path"]).out.trim_end())
+    }
+
+    /// A file that SQLite puts beside the ledger.
+    pub(crate) fn beside(&self, end: &str) -> PathBuf {
+        let mut path = self.ledger().into_os_string();
+        path.push(end);
+        PathBuf::from(path)
+    }
+
     pub(crate) fn home(&self) -> PathBuf {
         self.project.parent().unwrap().join("home")
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -13,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct World {
     dir: tempfile::TempDir,
     agent: PathBuf,
+    ledger: OnceLock<PathBuf>,
 }
 
 pub(crate) struct Said {
@@ -42,7 +44,7 @@ impl World {
         let program = dir.path().join("agent");
         fs::copy(from, &program).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let world = Self { agent: program, dir };
+        let world = Self { agent: program, dir, ledger: OnceLock::new() };
         fs::write(world.project().join("src/lib.txt"), "lib\n").unwrap();
         for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
             world.git(args);
@@ -114,9 +116,18 @@ impl World {
         events
     }
 
+    /// Where the project's ledger is.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        let path = self.ledger.get_or_init(|| {
+            let said = self.command(&["-q", "ledger", "path"]).output().unwrap();
+            PathBuf::from(String::from_utf8(said.stdout).unwrap().trim_end())
+        });
+        path.clone()
+    }
+
     /// The number of the last record.
     pub(crate) fn head(&self) -> u64 {
-        let file = self.project().join(".callsheet/ledger.db");
+        let file = self.ledger();
         let Ok(db) = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
         else {
             return 0;

@@ -10,6 +10,7 @@ use std::io::Write as _;
 mod bombs;
 mod corpus;
 mod determinism;
+mod ledgers;
 mod measure;
 mod paths;
 mod requests;

@@ -380,7 +380,7 @@ fn commands_with_secrets_are_refused() {
         let flow = world.run(&[&["--json", "-q", "flow", "start", "sdd"], &words[..]].concat());
         assert_eq!(flow.error(), (Some(9), "secret/found".into()));
     }
-    assert!(!world.project.join(".callsheet/ledger.db").exists());
+    assert!(!world.ledger().exists());
     let allowed = runs(&["--secrets", "allow"], &["say", "it is", "say-part", secret]);
     assert_eq!(came_to(&world, &allowed), format!("0 completed: exited 0{SPAWNED}"));
 }
@@ -412,7 +412,7 @@ fn a_ledger_that_somebody_holds_ends_the_agent() {
     let world = World::new();
     let go = world.at("go").display().to_string();
     let running = world.start(&[], &["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"]);
-    let path = world.project.join(".callsheet/ledger.db");
+    let path = world.ledger();
     until("it runs", || path.exists() && world.run(&["show", "last", "--stream", "stdout"]).out == "one\n");
     let holder = rusqlite::Connection::open(&path).unwrap();
     holder.execute_batch("begin immediate").unwrap();

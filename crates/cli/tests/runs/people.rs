@@ -134,9 +134,7 @@ fn trust_is_asked_at_a_terminal() {
         let refused = "error[trust/required]: this project's files ask for what only you can allow: run the check \
                        `build`: touch built\n  = hint: look at them, then say `callsheet trust`\nit exits with 10\n";
         assert_eq!(terminal.end(), format!("{question}{answer}\n{refused}"));
-        assert!(
-            !world.project.join("built").exists() && !world.project.join(".callsheet/ledger.db").exists()
-        );
+        assert!(!world.project.join("built").exists() && !world.ledger().exists());
     }
     for asked in [true, false] {
         let terminal = Terminal::open(&world, 200, &args);

@@ -61,7 +61,7 @@ fn nothing_happens_before_trust() {
             run(harmless);
         }
         assert!(!world.at("pwned").exists() && !world.at("started").exists(), "{name}");
-        assert!(!world.project.join(".callsheet/ledger.db").exists(), "{name}");
+        assert!(!world.ledger().exists(), "{name}");
         assert!(!world.at("home/.local/state/callsheet/worktrees").exists(), "{name}");
 
         let show = run(&["trust", "--show"]).expect(0).json();

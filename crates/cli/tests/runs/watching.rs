@@ -41,7 +41,7 @@ impl Watcher {
 }
 
 fn head(world: &World) -> u64 {
-    let ledger = rusqlite::Connection::open(world.project.join(".callsheet/ledger.db")).unwrap();
+    let ledger = rusqlite::Connection::open(world.ledger()).unwrap();
     let head: i64 = ledger.query_row("select max(seq) from records", [], |row| row.get(0)).unwrap();
     u64::try_from(head).unwrap()
 }
@@ -184,5 +184,5 @@ fn c7_a_ledger_on_postgresql_tells_the_same() {
             "run.finished",
         ]
     );
-    assert!(!world.project.join(".callsheet/ledger.db").exists());
+    assert!(!world.ledger().exists());
 }

@@ -170,6 +170,11 @@ impl World {
         child
     }
 
+    /// Where the project's ledger is.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        PathBuf::from(self.run(&["-q", "ledger", "path"]).out.trim_end())
+    }
+
     /// The records of the ledger, as they are exported.
     pub(crate) fn show(&self, run: &str) -> Value {
         self.run(&["--json", "show", run]).expect(0).json()
@@ -198,7 +203,7 @@ impl World {
 
     /// The kinds of a run's records, in order.
     pub(crate) fn kinds(&self, run: &str) -> Vec<String> {
-        let ledger = rusqlite::Connection::open(self.project.join(".callsheet/ledger.db")).unwrap();
+        let ledger = rusqlite::Connection::open(self.ledger()).unwrap();
         let mut rows = ledger.prepare("select kind from records where run = ?1 order by seq").unwrap();
         let kinds = rows.query_map([run], |row| row.get(0)).unwrap();
         kinds.map(Result::unwrap).collect()

@@ -3,15 +3,14 @@
 use std::fs;
 
 use super::planted::{Dice, Planted, plant};
-use crate::ledger::FILE;
 use crate::world::World;
 
 /// Everything that is kept, as it could be read: the database and what lies beside it, and an export, in which no
 /// text is packed.
 fn kept(world: &World) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for name in [FILE, ".callsheet/ledger.db-wal", ".callsheet/ledger.db-shm"] {
-        bytes.extend(fs::read(world.project.join(name)).unwrap_or_default());
+    for path in [world.ledger(), world.beside("-wal"), world.beside("-shm")] {
+        bytes.extend(fs::read(path).unwrap_or_default());
     }
     let export = world.run(["export", "--all"]);
     assert_eq!((export.code, export.err.as_str()), (0, ""));
@@ -68,7 +67,7 @@ fn a_secret_is_refused_and_nothing_is_written() {
     world.write("notes.md", &secret.text);
     let refused = world.run(["compose", "-p", "plan", "-f", "notes.md", "--record", "Add login"]);
     assert_eq!((refused.code, refused.out.as_str()), (9, ""));
-    assert!(!world.project.join(FILE).exists());
+    assert!(!world.ledger().exists());
     let warned = ["compose", "-p", "plan", "-f", "notes.md", "--record", "--secrets", "warn", "Add login"];
     let said = world.run(warned);
     let told = "error[usage/bad]: a secret is not recorded with a warning\n  = hint: `--secrets redact`, or `allow`\n";

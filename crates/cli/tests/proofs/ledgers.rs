@@ -1,0 +1,662 @@
+//! Ledgers that came from elsewhere start nothing, and a ledger that is lost, replaced or rolled back is found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::world::{Said, World, said};
+
+/// What a hostile ledger starts leaves this file.
+const STARTED: &str = "STARTED";
+
+fn git_in(dir: &Path, home: &Path, args: &[&str]) {
+    let mut git = Command::new("git");
+    git.current_dir(dir).env("HOME", home).args(["-c", "user.name=t", "-c", "user.email=t@example.org"]);
+    let said = git.args(args).output().unwrap();
+    assert!(said.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&said.stderr));
+}
+
+impl World {
+    /// A project that is a repository with one commit.
+    fn repository() -> Self {
+        let world = Self::new();
+        world.write("a.txt", "a\n");
+        world.git(&["init", "-q"]);
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-q", "-m", "first"]);
+        world
+    }
+
+    fn git(&self, args: &[&str]) {
+        git_in(&self.project, &self.at("home"), args);
+    }
+
+    /// The command in a directory of this world, as its user.
+    fn there(&self, dir: &Path, args: &[&str]) -> Said {
+        said(self.command().current_dir(dir).args(args))
+    }
+
+    fn json(&self, dir: &Path, args: &[&str]) -> Value {
+        let said = self.there(dir, &[&["--json"], args].concat());
+        assert!(!said.out.is_empty(), "{args:?}: {}", said.err());
+        serde_json::from_slice(&said.out).unwrap()
+    }
+
+    fn ledger(&self) -> PathBuf {
+        self.ledger_of(&self.project)
+    }
+
+    fn ledger_of(&self, dir: &Path) -> PathBuf {
+        PathBuf::from(self.json(dir, &["ledger", "path"])["place"].as_str().unwrap())
+    }
+
+    /// How many runs `log` lists.
+    fn runs(&self, dir: &Path, more: &[&str]) -> usize {
+        self.json(dir, &[more, &["log"]].concat())["runs"].as_array().unwrap().len()
+    }
+
+    /// Makes a ledger that starts a program whichever way one goes on with it.
+    fn hostile(&self, file: &Path) {
+        let (file, started) = (file.display().to_string(), self.at(STARTED).display().to_string());
+        let program = format!("touch {started}; exit 1");
+        let run = ["-q", "--ledger", &file, "run", "--task-id", "T-1", "x", "--", "sh", "-c", &program];
+        assert_eq!(self.run(&run).code, Some(6));
+        let check = format!("c=touch {started}");
+        let run = ["-q", "--ledger", &file, "run", "--check", &check, "x", "--", "true"];
+        assert_eq!(self.run(&run).code, Some(0));
+        let flow = ["-q", "--ledger", &file, "flow", "start", "sdd", "Add", "--", "sh", "-c", &program];
+        assert_eq!(self.run(&flow).code, Some(1));
+        // Whoever gets it is another user with a state of their own.
+        fs::remove_dir_all(self.at("home")).unwrap();
+        fs::create_dir(self.at("home")).unwrap();
+        fs::remove_file(self.at(STARTED)).unwrap();
+        let _ = fs::remove_dir_all(self.project.join(".callsheet/changes"));
+    }
+
+    fn has_started(&self) -> bool {
+        self.at(STARTED).exists()
+    }
+}
+
+/// Everything that goes on with what a ledger says, or appends to it.
+const ACTS: &[&[&str]] = &[
+    &["retry", "last", "--force"],
+    &["retry", "last~1", "--force"],
+    &["retry", "last", "--force", "--dry-run"],
+    &["retry", "last", "--force", "-a", "claude"],
+    &["continue", "last", "more"],
+    &["flow", "resume"],
+    &["flow", "decide", "approve"],
+    &["flow", "decide", "reject"],
+    &["flow", "decide", "changes", "more"],
+    &["flow", "stop"],
+    &["flow", "start", "sdd", "Add", "--", "true"],
+    &["decide", "last", "a.txt", "--approve"],
+    &["recover"],
+    &["recover", "last"],
+    &["stop", "last"],
+    &["gc", "--keep-last", "0"],
+    &["run", "x", "--", "true"],
+    &["compose", "--record", "x"],
+];
+
+/// What only reads.
+const READS: &[&[&str]] = &[
+    &["log"],
+    &["status"],
+    &["show", "last"],
+    &["show", "last", "--prompt"],
+    &["diff", "last~1", "last"],
+    &["verify", "--all"],
+    &["export", "--all"],
+    &["flow", "list"],
+    &["flow", "status"],
+    &["gc", "--keep-last", "0", "--dry-run"],
+];
+
+/// The same with a ledger that is named.
+fn with<'a>(ledger: &[&'a str], args: &[&'a str]) -> Vec<&'a str> {
+    [&["-q"], ledger, args].concat()
+}
+
+#[test]
+fn a_ledger_that_came_from_elsewhere_starts_nothing_before_a_person_agreed() {
+    // Where it lies, how it is named, and whether git tracks it.
+    let cases: &[(&str, &[&str], bool)] = &[
+        (".callsheet/ledger.db", &[], true),
+        (".callsheet/ledger.db", &[], false),
+        (".callsheet/ledger.db", &["--ledger", ".callsheet/ledger.db"], true),
+        (".callsheet/ledger.db", &["--ledger", ".callsheet/ledger.db"], false),
+        ("data/x.db", &["--ledger", "sqlite:data/x.db"], true),
+        ("data/x.db", &["--ledger", "data/../data/x.db"], false),
+        ("../x.db", &["--ledger", "../x.db"], false),
+    ];
+    let mut tried = 0;
+    for (file, ledger, tracked) in cases {
+        let world = World::repository();
+        let path = world.project.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        world.hostile(&path);
+        if *tracked {
+            world.git(&["add", "-f", file]);
+            world.git(&["commit", "-q", "-m", "x"]);
+        }
+        let starts_anew =
+            |act: &[&str]| ["run", "compose"].contains(&act[0]) || act.starts_with(&["flow", "start"]);
+        for act in ACTS {
+            // A project without a ledger of its own can get one, beside the file that is not opened.
+            if *tracked && ledger.is_empty() && starts_anew(act) {
+                continue;
+            }
+            let said = world.run(&with(ledger, act));
+            assert_eq!(said.code, Some(10), "{file} {ledger:?} {act:?}: {}", said.err());
+            assert!(!world.has_started(), "{file} {ledger:?} {act:?}");
+            tried += 1;
+        }
+        for read in READS {
+            let said = world.run(&with(ledger, read));
+            let expected = if *tracked { Some(10) } else { Some(0) };
+            assert_eq!(said.code, expected, "{file} {ledger:?} {read:?}: {}", said.err());
+            tried += 1;
+        }
+        let adopt = |more: &[&str]| world.run(&with(ledger, &[&["ledger", "adopt"], more].concat()));
+        let shown = adopt(&[]);
+        assert_eq!(shown.code, Some(10), "{}", shown.err());
+        if *tracked {
+            continue;
+        }
+        let page = shown.out();
+        assert!(page.contains("runs      ") && page.contains("flows     1\n"), "{page}");
+        assert!(page.contains(&format!("starts    sh -c touch {}", world.at(STARTED).display())), "{page}");
+        assert_eq!(adopt(&["--yes", "01a1e229-4e4c-75ef-8317-abb696d4e943"]).code, Some(2));
+        let id = page.lines().find_map(|line| line.strip_prefix("id        ")).unwrap().to_owned();
+        let by_agent = said(
+            world.command().env("CALLSHEET_RUN", "x").args(with(ledger, &["ledger", "adopt", "--yes", &id])),
+        );
+        assert_eq!(by_agent.code, Some(9));
+        assert_eq!(world.run(&with(ledger, &["retry", "last~1", "--force"])).code, Some(10));
+        assert_eq!(adopt(&["--yes", &id]).code, Some(0));
+        world.run(&with(ledger, &["retry", "last~1", "--force"]));
+        assert!(world.has_started(), "it is known now");
+        // A copy of it elsewhere has the same id, and is foreign.
+        let known = if ledger.is_empty() { world.ledger() } else { path };
+        fs::copy(known, world.at("copy.db")).unwrap();
+        assert_eq!(world.run(&["-q", "--ledger", "../copy.db", "retry", "last", "--force"]).code, Some(10));
+    }
+    assert!(tried > 150, "{tried}");
+}
+
+#[test]
+fn a_ledger_in_the_place_of_a_known_one_is_found() {
+    type Change = fn(&World, &Path, &Path);
+    let changes: &[(&str, Change)] = &[
+        ("removed", |_, ledger, _| fs::remove_file(ledger).unwrap()),
+        ("emptied", |_, ledger, _| fs::write(ledger, "").unwrap()),
+        ("half of it", |_, ledger, _| {
+            let bytes = fs::read(ledger).unwrap();
+            fs::write(ledger, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("rolled back in place", |world, ledger, _| {
+            fs::write(ledger, fs::read(world.at("older.db")).unwrap()).unwrap();
+        }),
+        ("another one in place", |_, ledger, other| fs::write(ledger, fs::read(other).unwrap()).unwrap()),
+        ("another one moved there", |_, ledger, other| fs::rename(other, ledger).unwrap()),
+        ("another one with its id", |world, ledger, other| {
+            let id: String = rusqlite::Connection::open(world.at("older.db"))
+                .unwrap()
+                .query_row("SELECT id FROM identity", [], |row| row.get(0))
+                .unwrap();
+            let db = rusqlite::Connection::open(other).unwrap();
+            db.execute("UPDATE identity SET id = ?1", [id]).unwrap();
+            drop(db);
+            fs::write(ledger, fs::read(other).unwrap()).unwrap();
+        }),
+        ("the last record taken out", |_, ledger, _| {
+            let db = rusqlite::Connection::open(ledger).unwrap();
+            db.execute_batch(
+                "DELETE FROM runs WHERE seq = (SELECT MAX(seq) FROM records);
+                 DELETE FROM records WHERE seq = (SELECT MAX(seq) FROM records);
+                 UPDATE head SET seq = (SELECT MAX(seq) FROM records), chain = (SELECT chain FROM records ORDER BY seq DESC LIMIT 1)",
+            )
+            .unwrap();
+        }),
+        ("all records taken out", |_, ledger, _| {
+            let db = rusqlite::Connection::open(ledger).unwrap();
+            db.execute_batch(
+                "DELETE FROM runs; DELETE FROM records; UPDATE head SET seq = 0, chain = zeroblob(32)",
+            )
+            .unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        let world = World::repository();
+        let ledger = world.ledger();
+        for text in ["one", "two", "three"] {
+            assert_eq!(world.run(&["-q", "compose", "--record", text]).code, Some(0));
+            if text == "two" {
+                fs::copy(&ledger, world.at("older.db")).unwrap();
+            }
+        }
+        assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+        let other = world.at("other.db");
+        for _ in 0..5 {
+            world.run(&["-q", "--ledger", other.to_str().unwrap(), "compose", "--record", "evil"]);
+        }
+        change(&world, &ledger, &other);
+        let verified = world.run(&["verify", "--all"]);
+        assert_eq!(verified.code, Some(8), "{name}: {}{}", verified.out(), verified.err());
+        for act in [
+            &["-q", "compose", "--record", "four"][..],
+            &["-q", "run", "x", "--", "true"],
+            &["-q", "retry", "last"],
+        ] {
+            let said = world.run(act);
+            assert_eq!(said.code, Some(8), "{name} {act:?}: {}", said.err());
+        }
+        // No new ledger took its place, and none does before a person wants it.
+        assert_eq!(world.run(&["verify", "--all"]).code, Some(8), "{name}");
+        assert_eq!(world.run(&["ledger", "forget"]).code, Some(10));
+        let id = world.json(&world.project, &["ledger", "list"])["ledgers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|known| known["place"] == ledger.display().to_string())
+            .unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(world.run(&["-q", "ledger", "forget", "--yes", &id]).code, Some(0), "{name}");
+        let _ = fs::remove_file(&ledger);
+        assert_eq!(world.run(&["-q", "compose", "--record", "four"]).code, Some(0), "{name}");
+        assert_eq!(world.run(&["verify", "--all"]).code, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_was_put_in_the_place_of_a_known_one_is_foreign() {
+    let world = World::repository();
+    let ledger = world.ledger();
+    assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
+    // The same records, and one more that starts something.
+    let copy = world.at("copy.db");
+    fs::copy(&ledger, &copy).unwrap();
+    let program = format!("touch {}; exit 1", world.at(STARTED).display());
+    let copied = copy.to_str().unwrap();
+    let id = world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(world.run(&["-q", "--ledger", copied, "ledger", "adopt", "--yes", &id]).code, Some(0));
+    world.run(&["-q", "--ledger", copied, "run", "x", "--", "sh", "-c", &program]);
+    fs::remove_file(world.at(STARTED)).unwrap();
+    fs::rename(&copy, &ledger).unwrap();
+    for act in ACTS {
+        let said = world.run(&with(&[], act));
+        assert_eq!(said.code, Some(10), "{act:?}: {}", said.err());
+        assert!(!world.has_started(), "{act:?}");
+    }
+}
+
+#[test]
+fn whatever_an_agent_does_to_the_project_its_ledger_stays() {
+    let agents = [
+        "git clean -fdxq",
+        "git -c user.name=t -c user.email=t@t stash -u -q",
+        "rm -rf .callsheet",
+        "echo b > b; git add -Af; git -c user.name=t -c user.email=t@t commit -qm w",
+        "rm -f .git/callsheet-id",
+        "echo 01a1e229-4e4c-75ef-8317-abb696d4e943 > .git/callsheet-id",
+        "printf x > .git/callsheet-id",
+        "rm .git/callsheet-id; ln -s /dev/zero .git/callsheet-id",
+        "rm .git/callsheet-id; mkdir .git/callsheet-id",
+        "cp ../other/.git/callsheet-id .git/callsheet-id",
+        "rm -rf .git",
+        "rm -rf .git; git init -q",
+        "rm -rf .git; cp -r ../other/.git .git",
+        "rm -rf .git; ln -s ../other/.git .git",
+        "rm -rf .git; echo gitdir: ../other/.git > .git",
+        "git config core.worktree ../other",
+    ];
+    for agent in agents {
+        let world = World::repository();
+        let other = world.at("other");
+        fs::create_dir(&other).unwrap();
+        git_in(&other, &world.at("home"), &["init", "-q"]);
+        assert_eq!(world.there(&other, &["-q", "run", "x", "--", "true"]).code, Some(0));
+        let others = world.ledger_of(&other);
+        assert_eq!(world.run(&["-q", "run", "first", "--", "true"]).code, Some(0));
+        let ledger = world.ledger();
+        world.run(&["-q", "run", "--write", "**", "x", "--", "sh", "-c", agent]);
+        assert_eq!(world.ledger(), ledger, "{agent}");
+        assert_ne!(others, ledger);
+        assert_eq!((world.runs(&world.project, &[]), world.runs(&other, &[])), (2, 1), "{agent}");
+        let verified = world.run(&["verify", "--all"]);
+        assert_eq!(verified.code, Some(0), "{agent}: {}", verified.out());
+        // Nothing of the ledger went into the repository.
+        assert!(!world.project.join(".callsheet/ledger.db").exists(), "{agent}");
+        assert_eq!(world.ledger_of(&other), others, "{agent}");
+    }
+}
+
+#[test]
+fn an_id_that_was_changed_is_told_once_and_put_right() {
+    let world = World::repository();
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+    let id = fs::read_to_string(world.project.join(".git/callsheet-id")).unwrap();
+    fs::remove_file(world.project.join(".git/callsheet-id")).unwrap();
+    let told = world.run(&["log"]);
+    let expected = "warning[ledger/project]: the id of this project was removed in its git directory\n  \
+                    = hint: its ledger stays the same; `callsheet ledger path` shows it\n";
+    assert_eq!((told.code, told.err().as_str()), (Some(0), expected));
+    assert_eq!(fs::read_to_string(world.project.join(".git/callsheet-id")).unwrap(), id);
+    assert_eq!(world.run(&["log"]).err(), "");
+}
+
+#[test]
+fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
+    let world = World::repository();
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+    let ledger = world.ledger();
+    world.git(&["worktree", "add", "-q", "../tree"]);
+    assert_eq!(world.ledger_of(&world.at("tree")), ledger);
+    let copy = world.at("copied");
+    assert!(Command::new("cp").arg("-r").arg(&world.project).arg(&copy).status().unwrap().success());
+    let own = world.ledger_of(&copy);
+    assert_ne!(own, ledger);
+    assert_eq!((world.ledger_of(&copy), world.ledger()), (own.clone(), ledger.clone()));
+    // It moves, and another one comes to where it was.
+    let moved = world.at("moved");
+    fs::rename(&world.project, &moved).unwrap();
+    assert_eq!(world.ledger_of(&moved), ledger);
+    fs::rename(&copy, &world.project).unwrap();
+    assert_eq!(world.ledger(), own);
+    assert_eq!(world.ledger_of(&moved), ledger);
+    assert_eq!((world.runs(&moved, &[]), world.ledger_of(&moved)), (1, ledger));
+    // Without git, by the path; and git that comes later changes nothing.
+    let plain = world.at("plain");
+    fs::create_dir(&plain).unwrap();
+    let before = world.ledger_of(&plain);
+    git_in(&plain, &world.at("home"), &["init", "-q"]);
+    assert_eq!(world.ledger_of(&plain), before);
+    // A folder of a repository that is a project of its own has its own ledger.
+    fs::create_dir_all(moved.join("sub/.callsheet")).unwrap();
+    let sub = world.ledger_of(&moved.join("sub"));
+    assert_ne!(sub, world.ledger_of(&moved));
+    // A directory that pretends to be a worktree of a project that is there.
+    let liar = world.at("liar");
+    fs::create_dir(&liar).unwrap();
+    fs::write(liar.join(".git"), format!("gitdir: {}\n", moved.join(".git").display())).unwrap();
+    assert_ne!(world.ledger_of(&liar), world.ledger_of(&moved));
+}
+
+#[test]
+fn a_ledger_inside_the_project_is_watched_while_it_is_in_use() {
+    let agents = [
+        "git clean -fdxq",
+        "git -c user.name=t -c user.email=t@t stash -u -q",
+        "rm inside.db",
+        "mv inside.db away.db",
+        "cp inside.db b; mv b inside.db",
+        ": > inside.db",
+        "rm inside.db-wal",
+        "rm inside.db*; touch inside.db",
+        "ln -sf /dev/null inside.db",
+        "rm inside.db; mkdir inside.db",
+    ];
+    for agent in agents {
+        let world = World::repository();
+        world.put("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
+        assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
+        let mark = world.at("went-on");
+        let script = format!("{agent}; echo said; sleep 30; touch {}", mark.display());
+        let ended = world.run(&["--json", "-q", "run", "x", "--", "sh", "-c", &script]);
+        assert_eq!(ended.code, Some(8), "{agent}: {}", ended.err());
+        assert!(ended.err().contains("ledger/damaged"), "{agent}: {}", ended.err());
+        assert!(!mark.exists(), "{agent}: the agent was ended");
+    }
+}
+
+#[test]
+fn projects_that_share_a_ledger_see_their_own_runs() {
+    let world = World::repository();
+    let shared = world.at("shared.db");
+    world.put("home/.config/callsheet/config.toml", format!("ledger = \"{}\"\n", shared.display()));
+    share_one_ledger(&world, false);
+}
+
+#[test]
+fn projects_that_share_a_server_see_their_own_runs() {
+    let server = match callsheet_mock::Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return callsheet_mock::not_tested(&format!("projects on PostgreSQL: {why}")),
+    };
+    let world = World::repository();
+    let url = server.database("shared").unwrap();
+    world.put("home/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
+    share_one_ledger(&world, true);
+    // Another machine does not know it.
+    world.put("else/.config/callsheet/config.toml", format!("ledger = \"{url}\"\n"));
+    let elsewhere = |args: &[&str]| said(world.command().env("HOME", world.at("else")).args(args));
+    assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(10));
+    assert_eq!(elsewhere(&["log"]).code, Some(0));
+    let id = world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(elsewhere(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+    assert_eq!(elsewhere(&["-q", "compose", "--record", "x"]).code, Some(0));
+    // What the other one appended is no damage here, and a server that was brought back from a backup is.
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    client
+        .batch_execute(
+            "SET search_path = callsheet; DELETE FROM runs WHERE seq = (SELECT MAX(seq) FROM records);
+             DELETE FROM records WHERE seq = (SELECT MAX(seq) FROM records);
+             UPDATE head SET seq = (SELECT MAX(seq) FROM records),
+                             chain = (SELECT chain FROM records ORDER BY seq DESC LIMIT 1)",
+        )
+        .unwrap();
+    assert_eq!(world.run(&["verify", "--all"]).code, Some(8));
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(8));
+    assert_eq!(elsewhere(&["verify", "--all"]).code, Some(0), "it kept an older head");
+    assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+}
+
+/// Two projects with tasks of the same name, and the same flow.
+fn share_one_ledger(world: &World, is_server: bool) {
+    let other = world.at("other");
+    fs::create_dir(&other).unwrap();
+    git_in(&other, &world.at("home"), &["init", "-q"]);
+    git_in(
+        &other,
+        &world.at("home"),
+        &["remote", "add", "origin", "https://me:hunter2@example.org/team/shop.git"],
+    );
+    let started = world.at(STARTED).display().to_string();
+    let evil = format!("touch {started}; exit 1");
+    assert_eq!(world.run(&["-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", "exit 1"]).code, Some(6));
+    let theirs =
+        world.there(&other, &["--json", "-q", "run", "--task-id", "T-1", "x", "--", "sh", "-c", &evil]);
+    assert_eq!(theirs.code, Some(6));
+    let theirs: Value = serde_json::from_slice(&theirs.out).unwrap();
+    let theirs = theirs["run"].as_str().unwrap().to_owned();
+    world.there(&other, &["-q", "flow", "start", "sdd", "Add", "--id", "add", "--", "sh", "-c", &evil]);
+    fs::remove_file(world.at(STARTED)).unwrap();
+    let shown = world.json(&world.project, &["show", &theirs]);
+    assert_eq!(shown["project"], "example.org/team/shop");
+    assert!(shown["host"].is_string() && shown["user"].is_string());
+    assert_eq!(world.runs(&world.project, &[]), 1);
+    assert!(world.runs(&world.project, &["--all-projects"]) > 1);
+    assert_eq!(world.json(&world.project, &["show", "last"])["project"], "project");
+    let status = world.json(&world.project, &["status", "T-1"]);
+    assert_eq!(status["tasks"][0]["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(world.json(&world.project, &["flow", "list"])["flows"], serde_json::json!([]));
+    for (act, code) in [
+        (&["retry", "last", "--force"][..], 6),
+        (&["retry", &theirs, "--force"], 9),
+        (&["continue", &theirs, "more"], 9),
+        (&["decide", &theirs, "a.txt", "--approve"], 9),
+        (&["stop", &theirs], 9),
+        (&["recover", &theirs], 9),
+        (&["flow", "resume"], 4),
+        (&["flow", "resume", "add"], 4),
+        (&["flow", "decide", "approve"], 4),
+        (&["recover"], 0),
+        (&["gc", "--keep-last", "0"], 0),
+    ] {
+        let said = world.run(&with(&[], act));
+        assert_eq!(said.code, Some(code), "{act:?}: {}", said.err());
+        assert!(!world.has_started(), "{act:?}");
+    }
+    assert_eq!(world.runs(&world.project, &[]), 0, "retention took its own runs");
+    assert!(world.runs(&other, &[]) > 1);
+    let secrets = world.run(&["export", "--all"]).out();
+    assert!(!secrets.contains("hunter2"), "a password of `origin` is in no record");
+    assert_eq!(world.run(&["-q", "retry", &theirs, "--force", "--all-projects"]).code, Some(6));
+    assert!(world.has_started());
+    // Runs of versions that did not record a project.
+    if !is_server {
+        let db = rusqlite::Connection::open(world.at("shared.db")).unwrap();
+        db.execute("UPDATE runs SET project = NULL", []).unwrap();
+        drop(db);
+        assert!(world.runs(&world.project, &[]) > 1);
+    }
+}
+
+#[test]
+fn what_was_imported_starts_nothing() {
+    let world = World::repository();
+    let evil = world.at("evil.db");
+    world.hostile(&evil);
+    let file = evil.display().to_string();
+    let list = world.json(&world.project, &["--ledger", &file, "log"]);
+    let runs: Vec<String> =
+        list["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
+    let flows = world.json(&world.project, &["--ledger", &file, "flow", "list"]);
+    let flow = flows["flows"][0]["flow"].as_str().unwrap().to_owned();
+    assert_eq!(world.run(&["--ledger", &file, "export", "--all", "--out", "all"]).code, Some(0));
+    assert_eq!(world.run(&["--ledger", &file, "export", &runs[0], "--out", "one"]).code, Some(0));
+    let acts = |name: &str| {
+        let mut acts: Vec<Vec<String>> = Vec::new();
+        for run in &runs {
+            let words = |args: &[&str]| args.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+            acts.push(words(&["retry", run, "--force"]));
+            acts.push(words(&["retry", run, "--force", "--all-projects"]));
+            acts.push(words(&["continue", run, "more"]));
+            acts.push(words(&["decide", run, "a.txt", "--approve"]));
+            acts.push(words(&["recover", run]));
+        }
+        for args in [["resume", &flow].to_vec(), ["decide", "approve", "--flow", &flow].to_vec()] {
+            acts.push([vec!["flow"], args].concat().into_iter().map(str::to_owned).collect());
+        }
+        for act in acts {
+            let args: Vec<&str> = act.iter().map(String::as_str).collect();
+            let said = world.run(&with(&[], &args));
+            assert!(matches!(said.code, Some(10 | 4)), "{name} {args:?}: {:?} {}", said.code, said.err());
+            assert!(!world.has_started(), "{name} {args:?}");
+        }
+    };
+    // Into an empty ledger: all of it is foreign.
+    let whole = world.run(&["import", "all"]);
+    assert!(whole.out().contains("with the same chain"), "{}", whole.out());
+    acts("whole");
+    assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(10));
+    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+    // Beside runs of its own.
+    fs::remove_dir_all(world.at("home")).unwrap();
+    fs::create_dir(world.at("home")).unwrap();
+    assert_eq!(world.run(&["-q", "run", "--task-id", "T-1", "x", "--", "false"]).code, Some(6));
+    assert_eq!(world.run(&["-q", "import", "one"]).code, Some(0));
+    assert_eq!(world.run(&["-q", "import", "all"]).code, Some(0));
+    acts("beside");
+    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+    // The last run, the task and the flow are the ledger's own.
+    assert_eq!(
+        world.json(&world.project, &["status", "T-1"])["tasks"][0]["runs"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(world.run(&["-q", "retry", "last", "--force"]).code, Some(6));
+    assert_eq!(world.run(&["-q", "flow", "resume"]).code, Some(4));
+    assert!(!world.has_started());
+}
+
+#[test]
+fn a_ledger_of_an_earlier_version_is_copied_and_set_aside() {
+    let world = World::repository();
+    let old = world.project.join(".callsheet/ledger.db");
+    for text in ["one", "two"] {
+        world.run(&["-q", "--ledger", ".callsheet/ledger.db", "compose", "--record", text]);
+    }
+    fs::remove_dir_all(world.at("home")).unwrap();
+    let log = world.run(&["log"]);
+    let new = world.ledger();
+    let expected = format!(
+        "the ledger was copied from {} to {}; the old file is {}.moved now; type `callsheet ledger adopt` to go on with it\n",
+        old.display(),
+        new.display(),
+        old.display()
+    );
+    assert_eq!((log.code, log.err()), (Some(0), expected));
+    assert_eq!(log.out().lines().count(), 3);
+    assert!(!old.exists() && world.project.join(".callsheet/ledger.db.moved").exists());
+    assert_eq!(world.run(&["log"]).err(), "");
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(10));
+    let id = world.run(&["-q", "ledger", "adopt"]).out();
+    let id = id.lines().find_map(|line| line.strip_prefix("id        ")).unwrap().to_owned();
+    assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+    assert_eq!(world.run(&["-q", "compose", "--record", "x"]).code, Some(0));
+    assert_eq!(world.runs(&world.project, &[]), 3);
+    assert_eq!(world.run(&["verify", "--all"]).code, Some(0));
+}
+
+#[test]
+fn a_home_that_cannot_be_written_names_another_place() {
+    let world = World::repository();
+    let run = |args: &[&str]| said(world.command().env("HOME", "/proc/none").args(args));
+    let refused = run(&["compose", "--record", "x"]);
+    assert_eq!(refused.code, Some(8), "{}", refused.err());
+    assert!(refused.err().contains("--ledger"), "{}", refused.err());
+    let named = run(&["-q", "--ledger", "named.db", "compose", "--record", "x"]);
+    assert_eq!(named.code, Some(0), "{}", named.err());
+    // No home at all.
+    let none = said(world.command().env_remove("HOME").args(["compose", "--record", "x"]));
+    assert_eq!(none.code, Some(8), "{}", none.err());
+    assert!(none.err().contains("--ledger"), "{}", none.err());
+}
+
+#[test]
+fn earlier_runs_have_a_name() {
+    let world = World::repository();
+    for text in ["one", "two", "three"] {
+        world.run(&["-q", "compose", "--record", text]);
+    }
+    let prompt = |run: &str| world.run(&["show", run, "--prompt"]).out();
+    for (run, text) in [("last", "three"), ("last~0", "three"), ("last~1", "two"), ("last~2", "one")] {
+        assert!(prompt(run).contains(text), "{run}");
+    }
+    for run in [
+        "last~3",
+        "last~",
+        "last~-1",
+        "last~+1",
+        "last~x",
+        "last~99999999999999999999",
+        "last~18446744073709551615",
+    ] {
+        assert_eq!(world.run(&["show", run]).code, Some(4), "{run}");
+    }
+}
+
+#[test]
+fn a_place_that_does_not_stay_is_told_when_a_ledger_is_made() {
+    let world = World::repository();
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return crate::not_tested("a state directory in memory: there is no /dev/shm");
+    };
+    let run = |args: &[&str]| said(world.command().env("XDG_STATE_HOME", memory.path()).args(args));
+    let warning = "warning[ledger/short-lived]: ";
+    let first = run(&["compose", "--record", "x"]);
+    assert_eq!(first.code, Some(0));
+    assert!(first.err().contains(warning) && first.err().contains("tmpfs"), "{}", first.err());
+    assert!(!run(&["compose", "--record", "x"]).err().contains(warning), "it is told once");
+    assert!(run(&["ledger", "path"]).err().contains(warning));
+    assert!(run(&["doctor"]).out().contains("tmpfs"));
+    assert!(!world.run(&["compose", "--record", "x"]).err().contains("tmpfs"));
+}
