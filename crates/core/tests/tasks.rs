@@ -59,6 +59,7 @@ fn run(words: &str) -> Account {
         secrets: None,
         sealed: None,
         launch: (!has("composed")).then_some(launch),
+        made_by: None,
     })];
     if !has("composed") && !has("running") {
         let (ended, code) = match words {
