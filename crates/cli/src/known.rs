@@ -2,9 +2,9 @@
 //! each and the last head that was seen, so that a ledger that was replaced, rolled back or emptied is found.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use callsheet_store::{Head, Ledger, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::failure;
-use crate::state::{failed, name_of, private_folder, replace_private, state_dir};
+use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
 
 /// What is kept of a known ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,13 +98,7 @@ impl KnownLedger {
 
     fn locked(&self, name: &str) -> Result<File, Failure> {
         private_folder(&self.folder)?;
-        let path = self.folder.join(name);
-        let hold = || {
-            let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-            lock.lock()?;
-            Ok(lock)
-        };
-        hold().map_err(|error| failed(&path, &error))
+        hold(&self.folder.join(name))
     }
 
     /// Makes the ledger that lies there now known, with the head that it has now.

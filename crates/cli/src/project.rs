@@ -1,8 +1,8 @@
 //! Which project a directory belongs to: an id that the user's state directory keeps, so that nothing in the project can
 //! lead to another project's ledger.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
@@ -13,7 +13,7 @@ use callsheet_store::new_id;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::state::{failed, name_of, private_folder, replace_private, state_dir};
+use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
 
 /// The file in git's common directory that holds the project's id.
 const ID_FILE: &str = "callsheet-id";
@@ -83,13 +83,7 @@ fn write_id(common: &Path, id: &Id) {
 fn lock() -> Result<File, Failure> {
     let folder = state_dir()?.join("places");
     private_folder(&folder)?;
-    let path = folder.join("lock");
-    let hold = || {
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        lock.lock()?;
-        Ok(lock)
-    };
-    hold().map_err(|error| failed(&path, &error))
+    hold(&folder.join("lock"))
 }
 
 /// What the git directory says, and how sure that is.

@@ -1,8 +1,8 @@
 //! The user's state directory: what is neither configuration nor part of a project. Only its owner can look into it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
@@ -22,13 +22,36 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
 }
 
 pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        private_folder(parent)?;
+    }
+    let made = match DirBuilder::new().mode(0o700).create(path) {
+        // The umask may have taken even the owner's rights.
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o700)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    };
     made.map_err(|error| failed(path, &error))
+}
+
+/// Holds a file as a lock until the answer is dropped.
+pub(crate) fn hold(path: &Path) -> Result<File, Failure> {
+    let hold = || {
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        lock.set_permissions(Permissions::from_mode(0o600))?;
+        lock.lock()?;
+        Ok(lock)
+    };
+    hold().map_err(|error| failed(path, &error))
 }
 
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
     write().map_err(|error| failed(path, &error))
@@ -55,12 +78,7 @@ pub(crate) fn hold_task(project: &str, task: &str) -> Result<File, Failure> {
     let folder = state_dir()?.join("tasks");
     private_folder(&folder)?;
     let path = folder.join(name_of(Path::new(&format!("{project}\n{task}"))));
-    let hold = || {
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        lock.lock()?;
-        Ok(lock)
-    };
-    hold().map_err(|error| failed(&path, &error))
+    hold(&path)
 }
 
 /// The runs of this machine that are not recorded to their end, of whatever project.

@@ -41,7 +41,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let Imported { runs, records, known, .. } = done;
     app.print.line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
     if done.same_chain {
-        app.print.say("type `callsheet ledger adopt` to go on with it");
+        app.print.note("type `callsheet ledger adopt` to go on with it");
     }
     Ok(0)
 }

@@ -40,7 +40,8 @@ impl World {
 
     fn json(&self, dir: &Path, args: &[&str]) -> Value {
         let said = self.there(dir, &[&["--json"], args].concat());
-        serde_json::from_slice(&said.out).unwrap_or_else(|_| panic!("{args:?}: {}", said.err()))
+        assert!(!said.out.is_empty(), "{args:?}: {}", said.err());
+        serde_json::from_slice(&said.out).unwrap()
     }
 
     fn ledger(&self) -> PathBuf {
@@ -641,4 +642,21 @@ fn earlier_runs_have_a_name() {
     ] {
         assert_eq!(world.run(&["show", run]).code, Some(4), "{run}");
     }
+}
+
+#[test]
+fn a_place_that_does_not_stay_is_told_when_a_ledger_is_made() {
+    let world = World::repository();
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return crate::not_tested("a state directory in memory: there is no /dev/shm");
+    };
+    let run = |args: &[&str]| said(world.command().env("XDG_STATE_HOME", memory.path()).args(args));
+    let warning = "warning[ledger/short-lived]: ";
+    let first = run(&["compose", "--record", "x"]);
+    assert_eq!(first.code, Some(0));
+    assert!(first.err().contains(warning) && first.err().contains("tmpfs"), "{}", first.err());
+    assert!(!run(&["compose", "--record", "x"]).err().contains(warning), "it is told once");
+    assert!(run(&["ledger", "path"]).err().contains(warning));
+    assert!(run(&["doctor"]).out().contains("tmpfs"));
+    assert!(!world.run(&["compose", "--record", "x"]).err().contains("tmpfs"));
 }

@@ -202,7 +202,10 @@ impl State {
             }
             let print = match kind {
                 // What is ignored can be much: when it was written says enough.
-                Kind::Ignored => self.folder_print(top, &path),
+                Kind::Ignored => match self.folder_print(top, &path) {
+                    Some(print) => print,
+                    None => continue,
+                },
                 _ => self.prints.of(&top.join(&path)).unwrap_or_default(),
             };
             self.files.insert(path, File { kind: kind.clone(), from: None, print });
@@ -239,7 +242,9 @@ impl State {
         }
     }
 
-    fn folder_print(&mut self, top: &Path, shown: &str) -> Print {
+    /// `None` if there is nothing in it but what callsheet wrote.
+    fn folder_print(&mut self, top: &Path, shown: &str) -> Option<Print> {
+        let mut is_ours = self.own.iter().any(|own| own.starts_with(shown));
         let mut hash = Sha256::new();
         let mut open = vec![top.join(shown)];
         let mut count = 0;
@@ -260,6 +265,7 @@ impl State {
                 inside.sort();
                 open.extend(inside);
             } else {
+                is_ours = false;
                 hash.update(path.as_os_str().as_bytes());
                 hash.update(format!(
                     "\0{} {} {} {}\0",
@@ -270,7 +276,7 @@ impl State {
                 ));
             }
         }
-        Print::of_folder(Digest(hash.finalize().into()))
+        (!is_ours).then(|| Print::of_folder(Digest(hash.finalize().into())))
     }
 }
 
