@@ -70,7 +70,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
             receipts.extend(watch.output(&text, goes_on))
         }
         Event::Output { text, .. } => said.push_str(&format!("{text}\n")),
-        Event::LeftOut { .. } => {}
+        Event::LeftOut { .. } | Event::Submitted(_) => {}
     });
     drop(fs::remove_dir_all(folder));
     let session = watch.told.session.clone();
