@@ -24,6 +24,7 @@ use callsheet_core::receipt::{Receipt, Told, Watch};
 use callsheet_core::record::{Account, Exit, Id, Launch, Run, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
 use callsheet_core::scope::Scope;
+use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
     AcceptedSubmission, Before, Event, Folder, Git, Limits, Performed, Performing, Prints, Server, Stream,
@@ -403,7 +404,10 @@ pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &AcceptedSubmis
         let event = submission_event(accepted.clone());
         app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(failure)
     };
-    record().map_err(|failure: Failure| failure.to_string())
+    // The agent reads the error.
+    record().map_err(|failure: Failure| {
+        mask_address_in(&mask_addresses(&failure.to_string()), &text("ledger").unwrap_or_default())
+    })
 }
 
 fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Stopper, told: Told) -> Exit {

@@ -77,7 +77,7 @@ fn git(world: &World, args: &[&str]) {
 }
 
 fn json(said: &Said) -> Value {
-    serde_json::from_slice(&said.out).unwrap_or_else(|_| panic!("{} {}", said.out(), said.err()))
+    serde_json::from_slice(&said.out).unwrap_or_else(|_| unreachable!("{} {}", said.out(), said.err()))
 }
 
 fn code(said: &Said) -> (Option<i32>, String) {

@@ -1,6 +1,7 @@
 //! The server that a run's agent is attached to: what is handed in counts once, and only while the run goes on.
 
 use std::fs;
+use std::io::Write as _;
 use std::process::Stdio;
 
 use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
@@ -58,7 +59,9 @@ fn m14_what_is_handed_in_counts_once_and_in_time() {
     world.write("agent.sh", agent);
     let mut command = world.going_with(&["--role", "reviewer"], &["sh", "agent.sh"]);
     command.env("BIN", env!("CARGO_BIN_EXE_callsheet")).env("W", world.at(""));
-    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    running.stdin.take().unwrap().write_all(b"Do it.").unwrap();
     until("it runs", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     let run = world.show("last")["id"].as_str().unwrap().to_owned();
     let read = |name: &str| fs::read_to_string(world.at(name)).unwrap();

@@ -2,7 +2,6 @@
 //!
 //! Rather too much is hidden than too little: a password may hold any character that somebody forgot to encode.
 
-use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -186,11 +185,13 @@ fn decoded(text: &str) -> String {
             }
         }
     }
-    String::from_utf8(plain).unwrap_or_else(|_| format!("{text}"))
+    String::from_utf8(plain).unwrap_or_else(|_| text.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
