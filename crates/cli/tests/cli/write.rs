@@ -102,7 +102,7 @@ fn a_link_out_of_the_project_is_not_written_through() {
     fs::remove_file(world.project.join(".callsheet")).unwrap();
     fs::create_dir(world.project.join(".callsheet")).unwrap();
     symlink(&outside, world.project.join(".callsheet/templates")).unwrap();
-    let path = ".callsheet/templates/identity/supervisor.md";
+    let path = ".callsheet/templates/identity";
     assert_eq!(
         world.run(["templates", "eject", "identity/supervisor"]),
         refused(
