@@ -58,7 +58,6 @@ fn run(words: &str) -> Account {
         warnings: Vec::new(),
         secrets: None,
         sealed: None,
-        made_by: None,
         launch: (!has("composed")).then_some(launch),
         made_by: None,
     })];

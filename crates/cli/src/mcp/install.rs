@@ -1,6 +1,7 @@
 //! Attaching a client: the one entry that its configuration needs, shown as a change, written on demand.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
@@ -14,6 +15,7 @@ use crate::app::App;
 use crate::failure::Outcome;
 use crate::inputs::from_to;
 use crate::session::{Session, failed, open};
+use crate::state;
 use crate::write::write_out;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,7 +65,13 @@ pub(crate) fn change(
                 return Err(bad(&shown, &"it was changed meanwhile"));
             }
         }
-        None if written => write_out(&app.project, &file, new.as_bytes())?,
+        None if written => {
+            if let Some(folder) = file.parent() {
+                let made = fs::create_dir_all(folder);
+                made.map_err(|error| state::failed(folder, &error))?;
+            }
+            write_out(&app.project, &file, new.as_bytes())?;
+        }
         None => {}
     }
     if app.print.json {

@@ -100,7 +100,8 @@ fn t1_verbose_tells_of_the_fallback() {
     let said = world.run(["-v", "compose", "-p", "plan", "-a", "claude", "x"]);
     assert_eq!(
         said.err,
-        "note[template/fallback]: no `templates/system/CLAUDE-plan.md`; \
+        "note: `templates/system/BASE-plan.md` is this project's own, project:.callsheet/templates/system/BASE-plan.md\n\
+         note[template/fallback]: no `templates/system/CLAUDE-plan.md`; \
          `project:.callsheet/templates/system/BASE-plan.md` is used\n"
     );
 }

@@ -40,19 +40,20 @@ const PATTERNS: [&str; 14] = [
     "((a{0,9}){0,9}){0,2}b",
 ];
 
-/// Texts in which the literal is everywhere, nowhere else, or at the end of each word.
+/// Texts in which the literal is everywhere, or at the beginning of each word.
 fn texts(bytes: usize) -> Vec<String> {
-    ["a", "aa ", "aa\n", "aaaa,", "aa aaaaaaaaaaaaaaaa "].map(|unit| unit.repeat(bytes / unit.len())).into()
+    ["a", "aa aaaaaaaaaaaaaaaa "].map(|unit| unit.repeat(bytes / unit.len())).into()
 }
 
 #[test]
 fn what_a_pattern_would_find_is_never_passed_over() {
     let world = World::new();
-    let bytes = if crate::long() { 3 << 20 } else { 1 << 18 };
+    let bytes = if crate::long() { 3 << 20 } else { 1 << 16 };
     let (mut tried, mut given_up) = (0, 0);
     let begun = Instant::now();
     for (number, pattern) in PATTERNS.iter().enumerate() {
-        for more in ["inside = true\nwindow = 65536", "inside = true\nbefore = 8\nwindow = 4096"] {
+        let ways = ["inside = true\nwindow = 65536", "inside = true\nbefore = 8\nwindow = 4096"];
+        for more in &ways[..if crate::long() { 2 } else { 1 }] {
             let rules = match load(&world, &rule("r", "\"aa\"", more, pattern)) {
                 Ok(rules) => rules,
                 // Refused before the first text: that is a limit, too.
@@ -73,7 +74,7 @@ fn what_a_pattern_would_find_is_never_passed_over() {
             }
         }
     }
-    assert!(tried > 80, "{tried}");
+    assert!(tried > 20, "{tried}");
     crate::figure(&format!(
         "{tried} texts of {bytes} bytes with patterns that are made to take long in {:?}; {given_up} of them were given up",
         begun.elapsed()
@@ -114,9 +115,7 @@ fn what_exceeds_a_limit_is_refused_when_it_is_read() {
 fn a_text_that_takes_too_long_is_refused() {
     let world = World::new();
     world.write(".callsheet/secrets/x.toml", rule("slow", "\"aa\"", "window = 65536", "[a ]*b"));
-    world.write("big.txt", "aaaaaaaa ".repeat(350_000));
-    let said = world.run(&["run", "-q", "-f", "big.txt", "x", "--", "true"]);
+    let said = world.run(&["run", "-q", &"aaaaaaaa ".repeat(12_000), "--", "true"]);
     assert_eq!(said.code, Some(9), "{}", said.err());
     assert!(said.err().contains("slow"), "{}", said.err());
-    crate::figure(&format!("3 MB with a pattern that is made to take long: refused after {:?}", said.took));
 }

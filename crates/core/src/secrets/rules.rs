@@ -243,9 +243,9 @@ impl Set {
         }
         wrong.extend(twice(&read));
         for root in [Root::Project, Root::User] {
-            let own = read.iter().filter(|(id, _)| id.root() == root);
+            let mut own = read.iter().filter(|(id, _)| id.root() == root);
             let count: usize = own.clone().map(|(_, file)| file.rule.len()).sum();
-            if let Some((id, _)) = own.last().filter(|_| count > MOST_RULES) {
+            if let Some((id, _)) = own.next_back().filter(|_| count > MOST_RULES) {
                 let message = format!("{id}: there are {count} rules, and at most {MOST_RULES} are read");
                 wrong.push(
                     Diag::error(Code::SecretsBad, message).hint(

@@ -144,14 +144,16 @@ fn a_name_of_a_file_cannot_be_replaced() {
 #[test]
 fn a_project_can_be_strict_but_not_lax() {
     let world = world();
+    let usual = run(&world, &["compose"]);
     for lax in ["allow", "warn"] {
         world.write(".callsheet/config.toml", format!("secrets = \"{lax}\"\n"));
-        let err = format!(
-            "error[trust/required]: this project's files ask for what only you can allow: let secrets into prompts: \
-             `secrets = \"{lax}\"`\n  = hint: look at them, then say `callsheet trust`\n"
-        );
-        assert_eq!(run(&world, &["compose"]), Said { code: 10, out: String::new(), err });
+        assert_eq!(run(&world, &["compose"]), usual, "{lax}");
     }
+    let user = world.home().join(".config/callsheet");
+    fs::create_dir_all(&user).unwrap();
+    fs::write(user.join("config.toml"), "secrets = \"refuse\"\n").unwrap();
+    assert_eq!(run(&world, &["compose"]).code, 9);
+    fs::remove_file(user.join("config.toml")).unwrap();
     world.write(".callsheet/config.toml", "secrets = \"refuse\"\n");
     assert_eq!(run(&world, &["compose"]).code, 9);
     assert_eq!(run(&world, &["compose", "-q", "--secrets", "allow"]).out, prompt(&token()));
@@ -162,8 +164,6 @@ fn a_project_can_be_strict_but_not_lax() {
     let err = "error[config/bad]: CALLSHEET_SECRETS is `never`, not warn, refuse, redact or allow\n";
     assert_eq!(wrong, Said { code: 3, out: String::new(), err: err.into() });
     fs::remove_file(world.project.join(".callsheet/config.toml")).unwrap();
-    let user = world.home().join(".config/callsheet");
-    fs::create_dir_all(&user).unwrap();
     fs::write(user.join("config.toml"), "secrets = \"allow\"\n").unwrap();
     assert_eq!(run(&world, &["compose", "--out", "prompt.xml"]).err, told("warning", ": let through", ""));
 }
