@@ -105,16 +105,19 @@ fn read_and_run_agree_on_the_same_bytes() {
     let mut outcomes = std::collections::BTreeSet::new();
     for round in 0..rounds {
         let mut output = Vec::new();
-        if round % 3 == 0 {
-            output.extend(claude(&["First.", PASS]).bytes());
-            let at = below(output.len());
-            match below(3) {
-                0 => output[at] = b"{}\"\\\n\0"[below(6)],
-                1 => output.truncate(at),
-                _ => {}
+        match round % 4 {
+            0 => {
+                output.extend(claude(&["First.", PASS]).bytes());
+                let at = below(output.len());
+                match below(3) {
+                    0 => output[at] = b"{}\"\\\n\0"[below(6)],
+                    1 => output.truncate(at),
+                    _ => {}
+                }
             }
-        } else {
-            (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())]));
+            1 => output.extend(claude(&["First.", [PASS, MAJOR][below(2)]]).bytes()),
+            2 => output.extend(format!("Seen.\n\n{}\n", [PASS, MAJOR][round / 4 % 2]).bytes()),
+            _ => (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())])),
         }
         let file = world.put("output", &output);
         for agent in ["base", "claude"] {
@@ -132,9 +135,10 @@ fn read_and_run_agree_on_the_same_bytes() {
 #[test]
 fn no_cut_and_no_gap_makes_a_line() {
     let world = World::new();
-    let filler = "xxxxxxx\n".repeat(66_000_000 / 8);
+    let line = "x".repeat(3_999) + "\n";
+    let filler = line.repeat(66_000_000 / line.len());
     let cut = format!("I cannot say {}{PASS}\n", "x".repeat((4 << 20) - 13));
-    let middle = format!("{filler}{MAJOR}\n{}{PASS}\n", "x\n".repeat(1_500_000));
+    let middle = format!("{filler}{MAJOR}\n{}{PASS}\n", line.repeat(750));
     for (name, output, outcome, problem) in [
         ("a long line", cut, "no_verdict", "inline_marker"),
         ("the middle of much", middle, "no_verdict", "too_long"),
@@ -199,7 +203,7 @@ fn rules_for_secrets_change_no_verdict_and_hide_what_is_kept() {
 fn the_text_that_is_judged_is_in_no_file_with_a_name() {
     let world = World::new();
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    let file = world.put("output", format!("{secret}\n{}\n", "x\n".repeat(5_000_000)));
+    let file = world.put("output", format!("{secret}\n{}\n", (("x".repeat(3_999)) + "\n").repeat(2_500)));
     // It prints, looks for its own words in everything that the run wrote, and says how often they are there.
     let script = format!(
         "cat '{}'; sleep 1; test -z \"$(find '{}' -type f -size +3000k ! -name 'ledger.db*')\" && echo none",
