@@ -13,7 +13,7 @@ use callsheet_core::reply::{
 use callsheet_core::{Builtin, Library, find_agent, find_contract};
 use serde_json::{Value, json};
 
-use crate::long;
+use crate::{figure, long};
 
 const AGENTS: [&str; 5] = ["claude", "codex", "copilot", "gemini", "opencode"];
 const PASS: &str = "<review>PASS</review>";
@@ -379,7 +379,7 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
             }
         }
     }
-    println!("MEASURED: changed streams: {tried}, of which damaged: {damaged}; 0 became good");
+    figure(&format!("changed streams: {tried}, of which damaged: {damaged}; 0 became good"));
     assert!(damaged > tried / 3, "{damaged} of {tried}");
 }
 
