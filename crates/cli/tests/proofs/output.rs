@@ -105,16 +105,19 @@ fn read_and_run_agree_on_the_same_bytes() {
     let mut outcomes = std::collections::BTreeSet::new();
     for round in 0..rounds {
         let mut output = Vec::new();
-        if round % 3 == 0 {
-            output.extend(claude(&["First.", PASS]).bytes());
-            let at = below(output.len());
-            match below(3) {
-                0 => output[at] = b"{}\"\\\n\0"[below(6)],
-                1 => output.truncate(at),
-                _ => {}
+        match round % 4 {
+            0 => {
+                output.extend(claude(&["First.", PASS]).bytes());
+                let at = below(output.len());
+                match below(3) {
+                    0 => output[at] = b"{}\"\\\n\0"[below(6)],
+                    1 => output.truncate(at),
+                    _ => {}
+                }
             }
-        } else {
-            (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())]));
+            1 => output.extend(claude(&["First.", [PASS, MAJOR][below(2)]]).bytes()),
+            2 => output.extend(format!("Seen.\n\n{}\n", [PASS, MAJOR][round / 4 % 2]).bytes()),
+            _ => (0..1 + below(8)).for_each(|_| output.extend(pieces[below(pieces.len())])),
         }
         let file = world.put("output", &output);
         for agent in ["base", "claude"] {
@@ -132,12 +135,13 @@ fn read_and_run_agree_on_the_same_bytes() {
 #[test]
 fn no_cut_and_no_gap_makes_a_line() {
     let world = World::new();
-    let filler = "xxxxxxx\n".repeat(66_000_000 / 8);
+    let line = "x".repeat(3_999) + "\n";
+    let filler = line.repeat(66_000_000 / line.len());
     let cut = format!("I cannot say {}{PASS}\n", "x".repeat((4 << 20) - 13));
-    let middle = format!("{filler}{MAJOR}\n{}{PASS}\n", "x\n".repeat(1_500_000));
+    let middle = format!("{filler}{MAJOR}\n{}{PASS}\n", line.repeat(750));
     for (name, output, outcome, problem) in [
         ("a long line", cut, "no_verdict", "inline_marker"),
-        ("the middle of much", middle, "no_verdict", "too_long"),
+        ("the middle of much", middle, "major_issues", "too_long"),
     ] {
         let file = world.put("output", output);
         for reply in [by_read(&world, "base", &file), by_run(&world, "base", &file)] {
@@ -148,14 +152,11 @@ fn no_cut_and_no_gap_makes_a_line() {
     // In a stream only the agent's text counts, so that what is said in the middle is judged.
     let tool = json!({"role":"user","content":[{"type":"tool_result","content":"y".repeat(1 << 20)}]});
     let tool = json!({"type":"user","message":tool}).to_string() + "\n";
-    let [before, after] = [MAJOR, "Good."].map(|text| {
-        claude(&[text, PASS]).replacen("{\"type\":\"user\"", &(tool.repeat(35) + "{\"type\":\"user\""), 2)
-    });
-    for (stream, outcome) in [(before, "major_issues"), (after, "pass")] {
-        let file = world.put("output", stream);
-        for reply in [by_read(&world, "claude", &file), by_run(&world, "claude", &file)] {
-            assert_eq!(reply["outcome"], outcome, "{:?}", codes(&reply));
-        }
+    let stream =
+        claude(&[MAJOR, PASS]).replacen("{\"type\":\"user\"", &(tool.repeat(35) + "{\"type\":\"user\""), 2);
+    let file = world.put("output", stream);
+    for reply in [by_read(&world, "claude", &file), by_run(&world, "claude", &file)] {
+        assert_eq!(reply["outcome"], "major_issues", "{:?}", codes(&reply));
     }
 }
 
@@ -199,7 +200,7 @@ fn rules_for_secrets_change_no_verdict_and_hide_what_is_kept() {
 fn the_text_that_is_judged_is_in_no_file_with_a_name() {
     let world = World::new();
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
-    let file = world.put("output", format!("{secret}\n{}\n", "x\n".repeat(5_000_000)));
+    let file = world.put("output", format!("{secret}\n{}\n", (("x".repeat(3_999)) + "\n").repeat(2_500)));
     // It prints, looks for its own words in everything that the run wrote, and says how often they are there.
     let script = format!(
         "cat '{}'; sleep 1; test -z \"$(find '{}' -type f -size +3000k ! -name 'ledger.db*')\" && echo none",
@@ -256,29 +257,37 @@ fn within(name: &str, found: &Measured, code: i32) {
 }
 
 fn shell(world: &World, script: &str) -> Measured {
-    let mut command = command(world);
-    let path = command.get_envs().find(|(key, _)| *key == "PATH").unwrap().1.unwrap().to_owned();
+    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
     shell.args(["-c", script, env!("CARGO_BIN_EXE_callsheet")]).current_dir(&world.project);
     shell.env("HOME", world.at("home")).env("XDG_STATE_HOME", world.at("state")).env("PATH", path);
-    command.env_clear();
     measured(&shell)
 }
 
+/// Where the bytes come from, and what they are.
+const SOURCES: [(&str, &str); 3] = [
+    ("zeroes", "head -c SIZE /dev/zero"),
+    ("bytes that are not UTF-8", "head -c SIZE /dev/zero | tr '\\0' '\\377'"),
+    ("lines", "yes 'a line of some length, so that there are not too many of them' | head -c SIZE"),
+];
+
 #[test]
-fn output_of_any_kind_takes_bounded_memory() {
+fn runs_that_print_anything_take_bounded_memory() {
     let world = World::new();
-    let size = if crate::long() { 300_000_000 } else { 100_000_000 };
-    for (name, source) in [
-        ("zeroes", "head -c SIZE /dev/zero".to_owned()),
-        ("bytes that are not UTF-8", "head -c SIZE /dev/zero | tr '\\0' '\\377'".to_owned()),
-        ("lines", "head -c SIZE /dev/zero | fold -w 4000 | tr '\\0' x".to_owned()),
-    ] {
-        let source = source.replace("SIZE", &size.to_string());
-        let run = format!("exec \"$0\" -q run look -- sh -c \"{}\"", source.replace('\\', "\\\\"));
+    let (size, sources) = if crate::long() { ("300000000", 3) } else { ("100000000", 2) };
+    for (name, source) in &SOURCES[..sources] {
+        let source = source.replace("SIZE", size).replace('\\', "\\\\");
+        let run = format!("exec \"$0\" -q run look -- sh -c \"{source}\"");
         within(&format!("run of {size} bytes, {name}"), &shell(&world, &run), 0);
-        let read =
-            format!("{} | \"$0\" read -p review >/dev/null", source.replace(&size.to_string(), "300000000"));
+    }
+}
+
+#[test]
+fn replies_of_anything_take_bounded_memory() {
+    let world = World::new();
+    for (name, source) in SOURCES {
+        let source = source.replace("SIZE", "300000000");
+        let read = format!("{source} | \"$0\" read -p review >/dev/null");
         within(&format!("read of 300000000 bytes, {name}"), &shell(&world, &read), 1);
     }
     let file = world.at("output");
@@ -294,15 +303,13 @@ fn output_of_any_kind_takes_bounded_memory() {
 fn streams_of_any_size_take_bounded_memory() {
     let world = World::new();
     let file = world.at("output");
-    let mut number = 0;
-    let mut check = |name: &str, parts: &[(&str, usize)], code: i32| {
+    let check = |name: &str, parts: &[(&str, usize)], code: i32| {
         let mut out = std::io::BufWriter::new(File::create(&file).unwrap());
         for (part, times) in parts {
             (0..*times).for_each(|_| out.write_all(part.as_bytes()).unwrap());
         }
         out.flush().unwrap();
         agent(&world, "claude", &file);
-        number += 1;
         let run = "exec \"$0\" -q run -a claude -p review --missing empty look >/dev/null";
         within(&format!("run, {name}"), &shell(&world, run), code);
         let read = format!("\"$0\" --json read -a claude -p review < '{}' >/dev/null", file.display());
@@ -320,7 +327,9 @@ fn streams_of_any_size_take_bounded_memory() {
         0,
     );
     let results = format!("{tool}{}\"}}]}}}}\n", kilobyte.repeat(1000));
-    check("a hundred results of a tool of 1 MB", &[(begin, 1), (&results, 100), (&end, 1)], 0);
+    if crate::long() {
+        check("a hundred results of a tool of 1 MB", &[(begin, 1), (&results, 100), (&end, 1)], 0);
+    }
     let escaped = format!("{}\\u00e9\\n", &kilobyte[..990]);
     check(
         "a text of 60 MB with escapes",

@@ -96,7 +96,7 @@ impl World {
 }
 
 /// Nothing here may wait for anything: who takes longer hangs. Far above what a busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs to the end, or fails where there is none.
 pub(crate) fn said(command: &mut Command) -> Said {

@@ -2,8 +2,15 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::io::Write as _;
+
 mod streams;
 mod verdicts;
+
+/// Not by `eprintln`: the test runner would keep it to itself.
+fn figure(what: &str) {
+    std::io::stderr().write_all(format!("\nMEASURED: {what}\n").as_bytes()).unwrap();
+}
 
 fn long() -> bool {
     std::env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1")

@@ -13,7 +13,7 @@ use callsheet_core::reply::{
 use callsheet_core::{Builtin, Library, find_agent, find_contract};
 use serde_json::{Value, json};
 
-use crate::long;
+use crate::{figure, long};
 
 const AGENTS: [&str; 5] = ["claude", "codex", "copilot", "gemini", "opencode"];
 const PASS: &str = "<review>PASS</review>";
@@ -61,6 +61,8 @@ fn recorded(agent: &str) -> Vec<(PathBuf, Vec<String>)> {
 struct Changed {
     lines: Vec<Vec<u8>>,
     is_damaged: bool,
+    /// The event that ends the stream.
+    last: Vec<u8>,
     /// Bytes of the whole that are left.
     end: Option<usize>,
     how: Vec<String>,
@@ -68,8 +70,9 @@ struct Changed {
 
 impl Changed {
     fn new(lines: &[String]) -> Self {
-        let lines = lines.iter().map(|line| line.clone().into_bytes()).collect();
-        Self { lines, is_damaged: false, end: None, how: Vec::new() }
+        let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.clone().into_bytes()).collect();
+        let last = lines[lines.len() - 1].clone();
+        Self { lines, last, is_damaged: false, end: None, how: Vec::new() }
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -113,19 +116,22 @@ fn errors(agent: &str) -> Vec<Value> {
 
 /// Changes that must be seen.
 fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
-    let at = dice.below(changed.lines.len());
+    let events: Vec<usize> = (0..changed.lines.len()).filter(|at| is_event(&changed.lines[*at])).collect();
+    let at = events[dice.below(events.len())];
     let last = changed.lines.len() - 1;
     changed.is_damaged = true;
     let how = match dice.below(12) {
         0 => {
-            // Anywhere but at the end of the last event.
-            let whole = changed.bytes().len();
-            changed.end = Some(dice.below(whole - 1));
+            let whole = changed.bytes();
+            let end = dice.below(whole.len() - 1);
+            changed.is_damaged = whole[..end].trim_ascii_end() != whole.trim_ascii_end();
+            changed.end = Some(end);
             "truncate the stream"
         }
         1 => {
             let line = &mut changed.lines[at];
             line.truncate(1 + dice.below(line.len() - 1));
+            changed.is_damaged = !is_event(line);
             "truncate a line"
         }
         2 => {
@@ -144,16 +150,17 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
         4 if at < last => {
             let next = changed.lines.remove(at + 1);
             changed.lines[at].extend(next);
+            changed.is_damaged = !is_event(&changed.lines[at]);
             "join two lines"
         }
-        5 => {
+        4 | 5 => {
             let line = &mut changed.lines[at];
-            let strings: Vec<usize> = (1..line.len() - 1)
+            let words: Vec<usize> = (1..line.len() - 1)
                 .filter(|place| {
                     line[place - 1].is_ascii_alphanumeric() && line[*place].is_ascii_alphanumeric()
                 })
                 .collect();
-            let place = strings[dice.below(strings.len())];
+            let place = words[dice.below(words.len())];
             let text =
                 dice.pick(&["\\ud800", "\\udfff", "\\ud83d\\u0041", "\\u12", "\\x", "\t", "\u{7f}\u{0}"]);
             line.splice(place..place, text.bytes());
@@ -168,7 +175,7 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
                 b"[]",
                 b"null",
                 b"{}",
-                b"\xEF\xBB\xBF{\"type\":\"x\"}",
+                b"\xEF\xBB\xBF{}",
                 b"{\"type\":1}",
                 PASS.as_bytes(),
             ]);
@@ -187,16 +194,18 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
             "insert an error"
         }
         9 => {
-            changed.lines.pop();
+            let last = changed.last.clone();
+            changed.lines.retain(|line| !line.starts_with(&last));
             "drop the end"
         }
         10 => {
-            let end = changed.lines[last].clone();
-            changed.lines.insert(dice.below(last + 2), end);
+            changed.lines.insert(dice.below(last + 2), changed.last.clone());
+            let ends = changed.lines.iter().filter(|line| line.starts_with(&changed.last)).count();
+            changed.is_damaged = ends > 1;
             "repeat the end"
         }
         _ => {
-            let before = changed.lines[dice.below(last)].clone();
+            let before = changed.lines[at].clone();
             changed.lines.push(before);
             "repeat an event after the end"
         }
@@ -280,7 +289,7 @@ fn split_texts(dice: &mut Dice, agent: &str, lines: &[String]) -> Vec<String> {
 
 #[test]
 fn streams_that_are_damaged_or_changed_are_never_good() {
-    let rounds = if long() { 70_000 } else { 1_400 };
+    let rounds = if long() { 20_000 } else { 400 };
     let contract = contract();
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
     let (mut tried, mut damaged) = (0, 0);
@@ -370,7 +379,7 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
             }
         }
     }
-    println!("MEASURED: changed streams: {tried}, of which damaged: {damaged}; 0 became good");
+    figure(&format!("changed streams: {tried}, of which damaged: {damaged}; 0 became good"));
     assert!(damaged > tried / 3, "{damaged} of {tried}");
 }
 
@@ -423,7 +432,7 @@ fn other_checked(
 /// A line is an event for us if, and only if, it is one for serde_json.
 #[test]
 fn lines_are_read_as_serde_json_reads_them() {
-    let rounds = if long() { 1_000_000 } else { 40_000 };
+    let rounds = if long() { 1_000_000 } else { 20_000 };
     let contract = contract();
     let text = |text: &str| json!({"type":"assistant","message":{"id":text,"content":[{"type":"text","text":text}]}});
     let seeds = [

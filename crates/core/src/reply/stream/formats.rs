@@ -250,7 +250,8 @@ impl Events {
         self.text
             .each(last.end.saturating_sub(MOST_TAG).max(last.start)..last.end, |piece| end.extend(piece));
         event.json.texts.each(next.start..next.end.min(next.start + MOST_TAG), |piece| start.extend(piece));
-        (end.make_ascii_lowercase(), start.make_ascii_lowercase());
+        end.make_ascii_lowercase();
+        start.make_ascii_lowercase();
         TAGS.into_iter().any(|tag| {
             (1..tag.len()).any(|at| {
                 let (before, after) = tag.as_bytes().split_at(at);

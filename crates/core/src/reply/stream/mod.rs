@@ -236,7 +236,13 @@ impl StreamReader {
         let is_stream = self.events.is_begun()
             || (self.events.known > 0 && (!noise.is_first_line || self.events.known > noise.count));
         match self.plain {
-            Some(plain) if !is_stream => plain.finish(),
+            Some(plain) if !is_stream => {
+                let mut text = plain.finish();
+                if self.events.known > 0 {
+                    text.doubts.incomplete = Some("the output is neither a text alone nor a stream");
+                }
+                text
+            }
             _ => {
                 let mixed = noise.first.map(|(line, why)| (noise.count, line, why));
                 let is_lost = self.json.texts.is_lost;
