@@ -215,6 +215,7 @@ fn without_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<Found>) {
         }
         let at = found.at - cut_away;
         let inside: usize = cuts.clone().take_while(|cut| cut.end <= found.end).map(Range::len).sum();
-        !echo.holds(&kept, &(at..found.end - cut_away - inside))
+        let end = (found.end - cut_away).saturating_sub(inside).clamp(at, kept.len());
+        !echo.holds(&kept, &(at..end))
     });
 }

@@ -443,10 +443,12 @@ impl Scanner<'_> {
         if !unit.decorated.iter().all(is_cut) {
             return None;
         }
-        // Whatever is before it on its line begins an entry of a list. A carriage return by itself begins no line.
-        let line = line_start(text, unit.range.start);
-        let lead = |byte: &u8| matches!(byte, b' ' | b'\t' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9');
-        if !text[line.max(bom(text))..unit.range.start].iter().all(lead) {
+        // Whatever is before it on its line begins an entry of a list. A carriage return by itself begins no line, and how
+        // far a tab indents is read in more than one way.
+        let line = line_start(text, unit.range.start).max(bom(text));
+        let lead = |byte: &u8| matches!(byte, b' ' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9');
+        let indent = &text[unit.range.start..skip_blanks(text, unit.range.start)];
+        if !text[line..unit.range.start].iter().all(lead) || indent.contains(&b'\t') {
             return None;
         }
         if text.get(unit.range.end) == Some(&b'\r')
@@ -536,6 +538,16 @@ impl Scanner<'_> {
             }
         }
         let Some(tag) = AnyTag::at(text, hit.at) else { return };
+        // An address in angle brackets is no tag.
+        let after = &text[tag.name.end..];
+        let is_tag = match after.first() {
+            Some(b'/') => after.get(1) == Some(&b'>'),
+            Some(byte) => byte.is_ascii_whitespace() || *byte == b'>',
+            None => true,
+        };
+        if !is_tag {
+            return;
+        }
         let name = &text[tag.name.clone()];
         if self.thoughts.is_named(name) {
             if let Some(end) = tag.end(text).filter(|_| !in_html) {
@@ -544,13 +556,14 @@ impl Scanner<'_> {
             return;
         }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        const EMPTY: [&str; 15] = [
-            "response", "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
-            "source", "track", "wbr",
+        const EMPTY: [&str; 14] = [
+            "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
+            "track", "wbr",
         ];
         let end = tag.end(text).unwrap_or(tag.name.end);
-        if EMPTY.contains(&name.as_str()) || (!tag.closing && text[end - 1] == b'>' && text[end - 2] == b'/')
-        {
+        let bare = text.get(skip_blanks(text, tag.name.end)) == Some(&b'>');
+        let is_empty = !tag.closing && text[end - 1] == b'>' && text[end - 2] == b'/';
+        if EMPTY.contains(&name.as_str()) || is_empty || (name == "response" && bare && !tag.closing) {
             return;
         }
         let own_line = is_blank_before(text, hit.at)
