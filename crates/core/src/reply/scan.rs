@@ -310,16 +310,13 @@ impl Scanner<'_> {
             if tag.name.start != hit.at + 1 + usize::from(tag.closing) {
                 continue;
             }
-            match &mut scope {
-                Some((_, began)) => {
-                    match (tag.closing, text[end - 2] == b'/') {
-                        (true, _) => drop(began.pop()),
-                        (false, false) => began.push(hit.at),
-                        (false, true) => {}
-                    }
-                    continue;
+            if let Some((_, began)) = &mut scope {
+                match (tag.closing, text[end - 2] == b'/') {
+                    (true, _) => drop(began.pop()),
+                    (false, false) => began.push(hit.at),
+                    (false, true) => {}
                 }
-                None => {}
+                continue;
             }
             self.thought(hit.at, end, tag.closing);
         }
@@ -449,6 +446,12 @@ impl Scanner<'_> {
         let lead = |byte: &u8| matches!(byte, b' ' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9');
         let indent = &text[unit.range.start..skip_blanks(text, unit.range.start)];
         if !text[line..unit.range.start].iter().all(lead) || indent.contains(&b'\t') {
+            return None;
+        }
+        // Whether a quote goes on without its sign is read in more than one way if HTML ends it.
+        let before = &text[line_start(text, line.saturating_sub(1))..line];
+        let sign = before.iter().position(|byte| !lead(byte)).filter(|at| before[*at] == b'>');
+        if sign.is_some_and(|at| at == 0 || before[at - 1] == b' ') {
             return None;
         }
         if text.get(unit.range.end) == Some(&b'\r')
