@@ -17,7 +17,7 @@ fn file(name: &str) -> PathBuf {
 /// The runs and flows of a ledger, without their ids and times.
 fn shown(world: &World, ledger: &str) -> String {
     let ask = |args: &[&str]| {
-        let said = world.run([&["--ledger", ledger], args].concat());
+        let said = world.run([&["--ledger", ledger, "--all-projects"], args].concat());
         assert_eq!((said.code, said.err.as_str()), (0, ""), "{args:?}");
         said
     };
