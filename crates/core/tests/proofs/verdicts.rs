@@ -243,10 +243,8 @@ impl Judge {
         let (start, end) = place.unwrap_or((0, 0));
         match node {
             Node::Blockquote(_) | Node::Code(_) | Node::InlineCode(_) => return,
-            Node::Paragraph(paragraph) => {
-                if paragraph.children.iter().all(is_plain) {
-                    self.units.push(reply[start..end].to_owned());
-                }
+            Node::Paragraph(paragraph) if paragraph.children.iter().all(is_plain) => {
+                self.units.push(reply[start..end].to_owned());
             }
             // HTML inside of a paragraph is no block, and is judged with its paragraph.
             Node::Html(_) if said => self.units.push(reply[start..end].to_owned()),
@@ -321,7 +319,7 @@ fn what_passes_is_a_pass_to_a_second_parser() {
     let contract = contract("review");
     let passed = tried(cases(), |reply| outcome(&contract, reply) == Outcome::Pass)
         .unwrap_or_else(|wrong| panic!("{wrong}"));
-    eprintln!("MEASURED: of {} generated replies {passed} pass", cases());
+    crate::figure(&format!("of {} generated replies {passed} pass", cases()));
     assert!(passed > cases() / 50, "only {passed} of {} pass", cases());
 }
 
