@@ -176,13 +176,15 @@ fn agent_decides_nothing() {
     for (name, way) in &ways {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
     }
-    // The same ledger from another home, or without one.
+    // The same ledger from another home, where it is adopted first, or without a home.
+    agent +=
+        "HOME=$T/someone $BIN -C $P --ledger \"$LEDGER\" ledger adopt --yes \"$ID\" > $T/adopt.out 2>&1\n";
     for (name, home) in
         [("other-home", "env -u CALLSHEET_RUN HOME=$T/someone"), ("no-home", "env -u CALLSHEET_RUN -u HOME")]
     {
         for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
             agent += &format!(
-                "{home} $BIN -C $P --json --ledger $P/.callsheet/ledger.db {decision} 2> $T/err.{name}.{number}; \
+                "{home} $BIN -C $P --json --ledger \"$LEDGER\" {decision} 2> $T/err.{name}.{number}; \
                  echo $? > $T/rc.{name}.{number}\n"
             );
         }
@@ -191,15 +193,24 @@ fn agent_decides_nothing() {
     agent += "HOME=$T/someone $BIN -C $P trust --yes > $T/someone.out 2>&1; echo $? > $T/someone.rc\n";
     fs::write(world.at("t/agent.sh"), agent).unwrap();
     let script = world.at("t/agent.sh").display().to_string();
-    let ran = said(command(&world, &run).args(["--json", "-q", "run", "x", "--", "sh", &script]));
+    let ledger = json(&world.run(&["--json", "ledger", "path"]));
+    let mut started = command(&world, &run);
+    started.env("LEDGER", ledger["place"].as_str().unwrap()).env("ID", ledger["id"].as_str().unwrap());
+    started.args(["--json", "-q", "run", "x", "--", "sh", &script]);
+    let ran = said(&mut started);
     assert_eq!(ran.code, Some(0), "{} {}", ran.out(), ran.err());
     for (name, _) in &ways {
         assert_refused(&world, name);
     }
-    for name in ["other-home", "no-home"] {
-        for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
-            assert_decision_refused(&world, name, number, decision);
-        }
+    let adopted = fs::read_to_string(world.at("t/adopt.out")).unwrap();
+    assert!(adopted.contains("person/below-guard"), "{adopted}");
+    for (number, decision) in LEDGER_DECISIONS.iter().enumerate() {
+        let read = |name: &str| fs::read_to_string(world.at(&format!("t/{name}.{number}"))).unwrap();
+        let (rc, err) = (read("rc.other-home"), read("err.other-home"));
+        assert!(rc == "10\n" && err.contains("\"ledger/foreign\""), "other-home: {decision}: {rc}{err}");
+        // Without a state directory, no ledger is known.
+        let rc = read("rc.no-home");
+        assert!(["8\n", "9\n", "10\n"].contains(&rc.as_str()), "no-home: {decision}: {rc}");
     }
     assert_undecided(&world, &run);
     assert_eq!(fs::read_to_string(world.at("t/someone.rc")).unwrap(), "0\n");

@@ -421,19 +421,20 @@ fn filters_of_the_user_work() {
     assert_eq!(result["changed"], serde_json::json!([]));
 }
 
-/// Only one place starts git.
+/// Only one place starts git, and one place makes every command.
 #[test]
 fn one_place_starts_git() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
     for (file, line) in crate::links::source_lines(crates, &["cli", "run", "store", "core"]) {
-        if line.contains("Command::new(\"") {
+        if line.contains("Command::new(") || line.contains("= program(\"") {
             found.push(format!("{file}: {}", line.trim()));
         }
     }
     let wanted = [
-        "run/src/git.rs: let mut command = Command::new(\"git\");",
-        "run/src/tmux.rs: let mut command = Command::new(\"tmux\");",
+        "run/src/environment.rs: let mut command = Command::new(name);",
+        "run/src/git.rs: let mut command = program(\"git\");",
+        "run/src/tmux.rs: let mut command = program(\"tmux\");",
     ];
     assert_eq!(found, wanted);
 }

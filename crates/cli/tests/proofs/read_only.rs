@@ -180,7 +180,9 @@ fn a_ledger_that_cannot_be_written_is_read() {
                 // Whoever owns a file can make it writable again, and needs the folder for a log.
                 for args in WRITES.iter().filter(|_| of_files != 0o600 && of_folder != 0o700) {
                     let refused = bound.run(ledger, args);
-                    assert_eq!(refused.code, Some(8), "{args:?} of {what}: {}", refused.err());
+                    // A copy of a ledger is foreign, which is found if it can be opened at all.
+                    let is_refused = [Some(8), Some(10)].contains(&refused.code);
+                    assert!(is_refused, "{args:?} of {what}: {:?} {}", refused.code, refused.err());
                 }
                 assert_eq!(files(&folder).len(), before.len(), "{what}");
             }

@@ -304,6 +304,11 @@ fn ledger_commands(hostile: &str) -> Vec<Vec<String>> {
         &["flow", "stop", hostile],
         &["watch", "--since", hostile],
         &["--ledger", hostile, "log"],
+        &["ledger", "path"],
+        &["ledger", "list"],
+        &["ledger", "adopt"],
+        &["ledger", "adopt", "--yes", hostile],
+        &["ledger", "forget", "--yes", hostile],
     ];
     lines.iter().map(|line| line.iter().map(ToString::to_string).collect()).collect()
 }

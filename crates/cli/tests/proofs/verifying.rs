@@ -111,8 +111,6 @@ const KINDS: [&str; 5] = ["damaged", "differs", "sealed", "older", "newer"];
 
 #[test]
 fn the_worst_of_all_findings_is_the_exit_code() {
-    let world = world();
-    let path = world.project.join(LEDGER);
     let some = |subset: &u32| crate::long() || subset.count_ones() <= 2 || subset.count_ones() == 5;
     for subset in (0..1_u32 << KINDS.len()).filter(some) {
         let kinds: BTreeSet<&str> = KINDS
@@ -121,9 +119,8 @@ fn the_worst_of_all_findings_is_the_exit_code() {
             .filter(|(at, _)| subset & (1 << at) != 0)
             .map(|(_, kind)| *kind)
             .collect();
-        for file in [LEDGER, "l.db-wal", "l.db-shm"] {
-            let _ = std::fs::remove_file(world.project.join(file));
-        }
+        let world = world();
+        let path = world.project.join(LEDGER);
         let first = recorded(&world, &NONE);
         let mut ledger = Ledger::open(&Place::Sqlite(path.clone())).unwrap();
         let mut of = |kind: &str, change: &dyn Fn(&mut Kept)| {
