@@ -200,8 +200,8 @@ fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
                 assert_eq!(read.outcome == Outcome::Complete, completed);
                 assert_eq!(completed, choice.name == "COMPLETED");
             }
-            // Somebody pipes the prompt back, with nothing to recognise it by.
-            let own = reply(contract, asked, None, &prompt);
+            // The prompt itself, as a reply.
+            let own = reply(contract, asked, Some(&prompt), &prompt);
             assert_eq!((own.verdict, own.tasks.len()), (None, 0));
             let nothing = match (contract.verdict.is_empty(), contract.task_status.is_empty()) {
                 (false, _) => Outcome::NoVerdict,
@@ -209,6 +209,9 @@ fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
                 (true, true) => Outcome::None,
             };
             assert_eq!(own.outcome, nothing, "{phase}: {:?}", own.problems);
+            // The same without a prompt to recognise it by: a word in it that is not good counts.
+            let unrecognised = reply(contract, asked, None, &prompt).outcome;
+            assert!(!matches!(unrecognised, Outcome::Pass | Outcome::Complete), "{phase}: {unrecognised:?}");
         }
     }
 }

@@ -10,28 +10,20 @@ use callsheet_core::{
     compose,
 };
 
-/// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.
-struct Foreign;
-
-impl Sources for Foreign {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        let own = id.root() == Root::User;
-        Ok(FILES.iter().find(|(path, _)| own && *path == id.path()).map(|(_, text)| Text::fixed(text)))
-    }
-
-    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
-        if (dir.root(), dir.path()) != (Root::User, "secrets") {
-            return Ok(None);
-        }
-        let paths = FILES.iter().filter_map(|(path, _)| path.strip_prefix("secrets/"));
-        let entries = paths.map(|path| Entry { path: path.into(), dir: false }).collect();
-        Ok(Some(Listing { entries, ..Listing::default() }))
-    }
-}
-
+/// Shipped patterns are compiled when a text needs them, so that a mistake in one shows here first.
 #[test]
-fn every_shipped_pattern_is_one() {
-    Rules::load(&Foreign, &Layout::default()).unwrap();
+fn every_shipped_pattern_compiles() {
+    let mut count = 0;
+    for (path, text) in FILES.iter().filter(|(path, _)| path.starts_with("secrets/")) {
+        let file: toml::Table = toml::from_str(text).unwrap();
+        for rule in file.get("rule").and_then(toml::Value::as_array).into_iter().flatten() {
+            let Some(pattern) = rule.get("pattern").and_then(toml::Value::as_str) else { continue };
+            let compiled = regex_automata::meta::Regex::new(pattern);
+            assert!(compiled.is_ok(), "{path}: {pattern}: {:?}", compiled.err());
+            count += 1;
+        }
+    }
+    assert!(count > 40, "{count}");
 }
 
 #[test]

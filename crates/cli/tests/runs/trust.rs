@@ -12,8 +12,6 @@ fn wishes(world: &World) -> Vec<(&'static str, &'static str, String)> {
         ("check", config, format!("[checks]\nbuild = \"touch {pwned}\"\n")),
         ("environment", config, format!("[env]\nPATH = \"{pwned}\"\n")),
         ("ledger", config, format!("ledger = \"{pwned}\"\n")),
-        ("secrets", config, "secrets = \"allow\"\n".into()),
-        ("permission", config, "permit = \"all\"\n".into()),
         (
             "agent",
             ".callsheet/agents/claude.toml",

@@ -37,6 +37,9 @@ const SHOWN_OPTIONS: [&str; 24] = [
     "krbsrvname",
 ];
 
+/// The options of PostgreSQL whose values are hidden.
+const HIDDEN_OPTIONS: [&str; 4] = ["password", "passfile", "sslpassword", "sslkey"];
+
 /// What the name of an option with a secret value contains.
 const SECRET_NAMES: [&str; 5] = ["pass", "pwd", "secret", "token", "sslkey"];
 
@@ -160,8 +163,7 @@ fn value_end(address: &str, start: usize) -> usize {
         let rest = rest.trim_start_matches([' ', '\t', '\n', '&']);
         rest.split_once('=').is_some_and(|(name, _)| {
             let name = name.trim_end().to_lowercase();
-            SHOWN_OPTIONS.contains(&name.as_str())
-                || SECRET_NAMES.iter().any(|secret| name.starts_with(secret))
+            SHOWN_OPTIONS.contains(&name.as_str()) || HIDDEN_OPTIONS.contains(&name.as_str())
         })
     };
     ends.map(|(at, _)| at).find(|at| is_option(&value[*at..])).map_or(address.len(), |at| start + at)

