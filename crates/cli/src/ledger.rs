@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure, Severity};
 use callsheet_core::record::Run;
-use callsheet_run::{Git, short_lived};
+use callsheet_run::{Folder, Git, short_lived};
 use callsheet_store::{Engine, Error, Filter, Head, Ledger, Place, ProjectFilter, RunRow};
 
 use crate::app::App;
@@ -117,7 +117,11 @@ impl App<'_> {
     /// The place, after an old ledger of the project was taken over.
     pub(crate) fn prepared_place(&self, create: bool) -> Result<Option<Place>, Failure> {
         let old = self.project.join(FILE);
-        let has_old = self.is_own_ledger() && old.symlink_metadata().is_ok_and(|found| found.is_file());
+        // A folder that is a link leads to another project's ledger.
+        let is_folder = |dir: &Path| dir.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let has_old = self.is_own_ledger()
+            && old.parent().is_some_and(is_folder)
+            && old.symlink_metadata().is_ok_and(|found| found.is_file());
         let place = self.place_for(create)?;
         if !has_old {
             if let Some(Place::Sqlite(path)) = &place
@@ -145,9 +149,11 @@ impl App<'_> {
     fn open_for(&self, wanted: OpenFor) -> Result<Ledger, Failure> {
         let create = wanted == OpenFor::Create;
         let Some(place) = self.prepared_place(create)? else {
-            let message = "this project has no ledger yet";
-            let error = Diag::error(Code::LedgerNotThere, message);
-            return Err(error.hint("`callsheet compose --record` makes one").into());
+            let error = Diag::error(Code::LedgerNotThere, "this project has no ledger yet");
+            let error = error.hint("`callsheet compose --record` makes one");
+            let moved = "if the project was moved here: `callsheet ledger list` shows the ledgers that you know, and --ledger FILE opens one";
+            let has_others = KnownLedger::all().is_ok_and(|all| !all.is_empty());
+            return Err(if has_others { error.hint(moved) } else { error }.into());
         };
         let known = match KnownLedger::of(&place) {
             Ok(known) => known,
@@ -251,19 +257,12 @@ impl App<'_> {
         let fresh = new.with_extension(format!("{}.copy", std::process::id()));
         // One that a process left behind which had the same number.
         let _ = fs::remove_file(&fresh);
-        let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(failure);
-        let mut source = Ledger::read(&Place::Sqlite(old.to_owned())).map_err(failure)?;
-        let before = checked(&mut source)?;
-        source.copy_into(&fresh).map_err(failure)?;
-        let mut copy = Ledger::open(&Place::Sqlite(fresh.clone())).map_err(failure)?;
-        let after = checked(&mut copy)?;
-        drop((source, copy));
-        if before != after {
-            let message = format!("`{}` could not be copied: the copy is not the same", old.display());
-            return Err(Diag::error(Code::LedgerFailed, message).into());
+        let copied = copy_verified(old, &fresh).and_then(|()| fs::rename(&fresh, new).map_err(io));
+        if copied.is_err() {
+            let _ = fs::remove_file(&fresh);
         }
-        fs::rename(&fresh, new).map_err(io)?;
-        let aside = set_aside(old);
+        copied?;
+        let aside = set_aside(&self.project);
         drop(held);
         let aside = match &aside {
             Some(aside) => format!("the old file is {} now", aside.display()),
@@ -338,26 +337,34 @@ pub(crate) fn short_lived_diag(path: &Path) -> Option<Diag> {
     Some(Diag::warning(Code::LedgerShortLived, message).hint(hint))
 }
 
-/// Sets the files of an old ledger aside; answers with the new name.
-fn set_aside(old: &Path) -> Option<PathBuf> {
+/// Copies a ledger, and verifies that the copy is the same.
+fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Failure> {
+    let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(failure);
+    let mut source = Ledger::read(&Place::Sqlite(old.to_owned())).map_err(failure)?;
+    let before = checked(&mut source)?;
+    source.copy_into(fresh).map_err(failure)?;
+    let mut copy = Ledger::open(&Place::Sqlite(fresh.to_owned())).map_err(failure)?;
+    if before == checked(&mut copy)? {
+        return Ok(());
+    }
+    let message = format!("`{}` could not be copied: the copy is not the same", old.display());
+    Err(Diag::error(Code::LedgerFailed, message).into())
+}
+
+/// Sets the files of an old ledger of the project aside; answers with the new name.
+fn set_aside(project: &Path) -> Option<PathBuf> {
+    let folder = Folder::open(project).ok()?;
     let named = |number: u32| {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
-        let mut name = old.as_os_str().to_owned();
-        name.push(format!(".moved{number}"));
-        PathBuf::from(name)
+        format!("{FILE}.moved{number}")
     };
-    let aside = (1..1000).map(named).find(|path| path.symlink_metadata().is_err())?;
-    fs::rename(old, &aside).ok()?;
+    let aside = (1..1000).map(named).find(|name| project.join(name).symlink_metadata().is_err())?;
+    folder.rename(FILE, &aside).ok()?;
     for end in ["-wal", "-shm"] {
-        let with = |path: &Path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            PathBuf::from(name)
-        };
         // There is none after the last one who used the ledger has closed it.
-        let _ = fs::rename(with(old), with(&aside));
+        let _ = folder.rename(&format!("{FILE}{end}"), &format!("{aside}{end}"));
     }
-    Some(aside)
+    Some(project.join(aside))
 }
 
 /// A file that git tracks came with the repository, whoever made it.
@@ -412,7 +419,7 @@ pub(crate) fn standing(known: &KnownLedger, ledger: &mut Ledger) -> Result<Stand
         }
         Some(entry) if entry.inode != known.inode() => Standing::Foreign("its file was replaced"),
         Some(_) => Standing::Known,
-        None if ledger.head().map_err(failure)?.seq == 0 => Standing::Empty,
+        None if ledger.is_empty().map_err(failure)? => Standing::Empty,
         None => Standing::Foreign("it was made elsewhere"),
     })
 }

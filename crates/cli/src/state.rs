@@ -18,7 +18,8 @@ pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
 }
 
 pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
-    Diag::error(Code::OutputFailed, format!("`{}`: {error}", path.display())).into()
+    let diag = Diag::error(Code::OutputFailed, format!("`{}`: {error}", path.display()));
+    diag.hint("set XDG_STATE_HOME to a directory that you can write").into()
 }
 
 pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {

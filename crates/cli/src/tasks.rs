@@ -64,28 +64,34 @@ pub(crate) fn newest(app: &App<'_>, ledger: &mut Ledger, limit: usize) -> Result
     let rows = ledger.runs(&filter).map_err(failure)?;
     let parents: BTreeMap<&Id, &Id> =
         rows.iter().filter_map(|row| Some((&row.run.id, row.run.parent.as_ref()?))).collect();
-    let root = |run: &Id| {
-        let mut root = run.clone();
-        while let Some(parent) = parents.get(&root) {
-            root = (*parent).clone();
-        }
-        root.to_string()
-    };
-    let mut order: Vec<String> = Vec::new();
-    let mut groups: BTreeMap<String, Vec<&RunRow>> = BTreeMap::new();
+    let root = |run: &Id| root_of(run, |id| parents.get(id).copied()).to_string();
+    // Tasks of two projects can have the same name.
+    let mut order: Vec<(Option<&str>, String)> = Vec::new();
+    let mut groups: BTreeMap<(Option<&str>, String), Vec<&RunRow>> = BTreeMap::new();
     for row in &rows {
         let name = row.run.task.clone().unwrap_or_else(|| root(&row.run.id));
-        if !groups.contains_key(&name) {
-            order.push(name.clone());
+        let key = (row.run.project.as_deref(), name);
+        if !groups.contains_key(&key) {
+            order.push(key.clone());
         }
-        groups.entry(name).or_default().insert(0, row);
+        groups.entry(key).or_default().insert(0, row);
     }
     let mut tasks = Vec::new();
-    for name in order.into_iter().take(limit) {
-        let rows: Vec<RunRow> = groups.remove(&name).unwrap_or_default().into_iter().cloned().collect();
-        tasks.push(Task { runs: accounts(ledger, &rows)?, name });
+    for key in order.into_iter().take(limit) {
+        let rows: Vec<RunRow> = groups.remove(&key).unwrap_or_default().into_iter().cloned().collect();
+        tasks.push(Task { runs: accounts(ledger, &rows)?, name: key.1 });
     }
     Ok(tasks)
+}
+
+/// The first of the runs that `run` was made from. A ledger from elsewhere can have runs that are made from each other.
+fn root_of<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id {
+    let mut seen = BTreeSet::from([run]);
+    let mut root = run;
+    while let Some(next) = parent(root).filter(|next| seen.insert(*next)) {
+        root = next;
+    }
+    root
 }
 
 fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<Account>, Failure> {
@@ -94,12 +100,8 @@ fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<Account>, Failur
 
 /// The runs that `run` was made from, and all that were made from them.
 fn family(rows: &[RunRow], run: &Id) -> BTreeSet<Id> {
-    let parent = |id: &Id| rows.iter().find(|row| row.run.id == *id).and_then(|row| row.run.parent.clone());
-    let mut root = run.clone();
-    while let Some(parent) = parent(&root) {
-        root = parent;
-    }
-    let mut family = BTreeSet::from([root]);
+    let parent = |id: &Id| rows.iter().find(|row| row.run.id == *id).and_then(|row| row.run.parent.as_ref());
+    let mut family = BTreeSet::from([root_of(run, parent).clone()]);
     // A parent is older than its children, so one pass finds all.
     for row in rows {
         if row.run.parent.as_ref().is_some_and(|parent| family.contains(parent)) {

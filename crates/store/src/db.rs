@@ -339,6 +339,8 @@ impl Db {
     pub(crate) fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
         let odd = || Error::Failed(format!("`{}` is not UTF-8", path.display()));
         let path = path.to_str().ok_or_else(odd)?;
+        // SQLite counts the copy as a change of what is only read.
+        self.batch("PRAGMA query_only = OFF")?;
         self.batch(&format!("VACUUM INTO '{}'", path.replace('\'', "''")))
     }
 

@@ -136,8 +136,9 @@ impl Ledger {
         Id::parse(&text).map(Some).ok_or_else(|| Error::damaged("identity.id is not an id"))
     }
 
-    /// Writes a whole copy of a ledger on SQLite into a file that is not there yet; only its owner can read it.
-    pub fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
+    /// Writes a whole copy of a ledger on SQLite into a file that is not there yet; only its owner can read it. Closes the
+    /// ledger.
+    pub fn copy_into(mut self, path: &Path) -> Result<(), Error> {
         self.db.copy_into(path)?;
         private_file(path, false).map(drop)
     }
@@ -249,6 +250,12 @@ impl Ledger {
 
     pub fn head(&mut self) -> Result<Head, Error> {
         head(&mut self.db)
+    }
+
+    /// Whether nothing was ever recorded in it. Its head alone does not say so: a file can hold records that its head hides.
+    pub fn is_empty(&mut self) -> Result<bool, Error> {
+        let found = self.db.query("SELECT seq FROM records UNION ALL SELECT seq FROM runs LIMIT 1", &[])?;
+        Ok(found.is_empty() && self.head()? == Head { seq: 0, chain: Digest::ZERO })
     }
 
     /// Checks that a record could be written now; nothing is.

@@ -172,10 +172,11 @@ fn a_ledger_that_came_from_elsewhere_starts_nothing_before_a_person_agreed() {
         assert!(page.contains(&format!("starts    sh -c touch {}", world.at(STARTED).display())), "{page}");
         assert_eq!(adopt(&["--yes", "01a1e229-4e4c-75ef-8317-abb696d4e943"]).code, Some(2));
         let id = page.lines().find_map(|line| line.strip_prefix("id        ")).unwrap().to_owned();
-        let by_agent = said(
-            world.command().env("CALLSHEET_RUN", "x").args(with(ledger, &["ledger", "adopt", "--yes", &id])),
-        );
-        assert_eq!(by_agent.code, Some(9));
+        // An agent of another ledger's run does not adopt it.
+        let adopting =
+            format!("{} -q {} ledger adopt --yes {id}", env!("CARGO_BIN_EXE_callsheet"), ledger.join(" "));
+        let by_agent = ["-q", "--ledger", "../agents.db", "run", "x", "--", "sh", "-c", &adopting];
+        assert_eq!(world.run(&by_agent).code, Some(6));
         assert_eq!(world.run(&with(ledger, &["retry", "last~1", "--force"])).code, Some(10));
         assert_eq!(adopt(&["--yes", &id]).code, Some(0));
         world.run(&with(ledger, &["retry", "last~1", "--force"]));
@@ -186,6 +187,67 @@ fn a_ledger_that_came_from_elsewhere_starts_nothing_before_a_person_agreed() {
         assert_eq!(world.run(&["-q", "--ledger", "../copy.db", "retry", "last", "--force"]).code, Some(10));
     }
     assert!(tried > 150, "{tried}");
+}
+
+/// A ledger without records is as good as a new one. What it says of itself is no proof that it has none.
+#[test]
+fn a_ledger_that_pretends_to_be_empty_is_foreign() {
+    let pretences = [
+        "UPDATE head SET seq = 0",
+        "UPDATE head SET seq = 0, chain = zeroblob(32)",
+        "UPDATE head SET seq = 0, chain = zeroblob(32); UPDATE records SET seq = -seq; UPDATE runs SET seq = -seq",
+        "UPDATE head SET seq = 0, chain = zeroblob(32); DELETE FROM records WHERE kind <> 'composed'",
+        "UPDATE head SET seq = 0, chain = zeroblob(32); UPDATE records SET seq = seq + 1000000; UPDATE runs SET seq = seq + 1000000",
+        "UPDATE head SET seq = 0, chain = zeroblob(32); DELETE FROM runs",
+        "UPDATE head SET seq = 0, chain = zeroblob(32); DELETE FROM records",
+    ];
+    for pretence in pretences {
+        for (file, ledger) in [(".callsheet/ledger.db", &[][..]), ("../x.db", &["--ledger", "../x.db"])] {
+            let world = World::repository();
+            let path = world.project.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            world.hostile(&path);
+            rusqlite::Connection::open(&path).unwrap().execute_batch(pretence).unwrap();
+            for act in ACTS {
+                let said = world.run(&with(ledger, act));
+                assert!(!world.has_started(), "{pretence} {file} {act:?}");
+                assert!(matches!(said.code, Some(8 | 10)), "{pretence} {file} {act:?}: {}", said.err());
+            }
+        }
+    }
+}
+
+/// Whatever its runs say that they were made from, a foreign ledger is read to its end.
+#[test]
+fn runs_that_are_made_from_each_other_are_read() {
+    for cycle in [
+        "UPDATE runs SET parent = id, task = NULL",
+        "UPDATE runs SET task = NULL, parent = (SELECT id FROM runs AS other WHERE other.seq <> runs.seq ORDER BY seq DESC LIMIT 1)",
+    ] {
+        let world = World::repository();
+        world.hostile(&world.at("x.db"));
+        rusqlite::Connection::open(world.at("x.db")).unwrap().execute_batch(cycle).unwrap();
+        for read in READS.iter().chain(&[&["status", "last"][..], &["--all-projects", "status"]]) {
+            let said = world.run(&with(&["--ledger", "../x.db"], read));
+            assert!(matches!(said.code, Some(0 | 8)), "{cycle} {read:?}: {:?} {}", said.code, said.err());
+        }
+    }
+}
+
+#[test]
+fn tasks_of_two_projects_with_one_name_are_two() {
+    let world = World::repository();
+    let other = world.at("other");
+    fs::create_dir(&other).unwrap();
+    let run = ["-q", "--ledger", "../both.db", "run", "--task-id", "T-1", "x", "--", "true"];
+    assert_eq!(world.run(&run).code, Some(0));
+    assert_eq!(world.there(&other, &run).code, Some(0));
+    let tasks = |all: &[&str]| {
+        let status = world.json(&world.project, &[&["--ledger", "../both.db"], all, &["status"]].concat());
+        let tasks = status["tasks"].as_array().unwrap();
+        tasks.iter().map(|task| task["runs"].as_array().unwrap().len()).collect::<Vec<_>>()
+    };
+    assert_eq!((tasks(&[]), tasks(&["--all-projects"])), (vec![1], vec![1, 1]));
 }
 
 #[test]
@@ -374,6 +436,9 @@ fn worktrees_and_a_moved_checkout_share_a_ledger_and_a_copy_has_its_own() {
     // Without git, by the path; and git that comes later changes nothing.
     let plain = world.at("plain");
     fs::create_dir(&plain).unwrap();
+    let lost = world.there(&plain, &["log"]);
+    assert_eq!(lost.code, Some(4));
+    assert!(lost.err().contains("`callsheet ledger list`"), "who moved it is told: {}", lost.err());
     let before = world.ledger_of(&plain);
     git_in(&plain, &world.at("home"), &["init", "-q"]);
     assert_eq!(world.ledger_of(&plain), before);
@@ -615,6 +680,9 @@ fn a_home_that_cannot_be_written_names_another_place() {
     assert!(refused.err().contains("--ledger"), "{}", refused.err());
     let named = run(&["-q", "--ledger", "named.db", "compose", "--record", "x"]);
     assert_eq!(named.code, Some(0), "{}", named.err());
+    // A run needs the state directory besides, and the error says which variable names another one.
+    let started = run(&["-q", "--ledger", "other.db", "run", "x", "--", "true"]);
+    assert!(started.code != Some(0) && started.err().contains("XDG_STATE_HOME"), "{}", started.err());
     // No home at all.
     let none = said(world.command().env_remove("HOME").args(["compose", "--record", "x"]));
     assert_eq!(none.code, Some(8), "{}", none.err());

@@ -10,7 +10,7 @@ use std::thread;
 
 use callsheet_run::Folder;
 
-use crate::world::{World, said};
+use crate::world::{Said, World, said};
 
 /// What a command writes, and what has to be there before it.
 struct Case {
@@ -25,10 +25,10 @@ const CASES: [Case; 11] = [
         writes: &[".callsheet/templates/identity/supervisor.md"],
     },
     Case { args: &["prefs", "add", "coder", "Be kind"], writes: &[".callsheet/prompts/agents/coder.md"] },
-    Case { args: &["mcp", "install", "claude", "--write"], writes: &[".mcp.json"] },
-    Case { args: &["mcp", "install", "gemini", "--write"], writes: &[".gemini/settings.json"] },
+    Case { args: &["mcp", "install", "--client", "claude", "--write"], writes: &[".mcp.json"] },
+    Case { args: &["mcp", "install", "--client", "gemini", "--write"], writes: &[".gemini/settings.json"] },
     Case {
-        args: &["run", "-q", "-a", "claude", "--write", "src/**", "x"],
+        args: &["run", "-q", "-a", "claude", "--exclude", "secret/**", "x"],
         writes: &[".callsheet/runs/.gitignore", ".callsheet/runs/settings.json"],
     },
     Case {
@@ -108,6 +108,17 @@ fn lead_out(world: &World, path: &Path, way: &str) {
     }
 }
 
+/// The command with an agent to start, and with something to export.
+fn carried_out(world: &World, args: &[&str]) -> Said {
+    if args[0] == "export" {
+        world.run(&["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
+    }
+    let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = world.command();
+    command.env("PATH", path).args(["--ledger", "../home/l.db"]).args(args);
+    said(&mut command)
+}
+
 #[test]
 fn no_write_follows_a_link_out() {
     let mut tried = 0;
@@ -120,20 +131,18 @@ fn no_write_follows_a_link_out() {
         }
         places.sort();
         places.dedup();
+        let plain = world();
+        let before = seen(&plain.project);
+        carried_out(&plain, args);
+        assert_ne!(seen(&plain.project), before, "{args:?} writes nothing where there is no link");
         let cases: Vec<(PathBuf, &str)> =
             places.iter().flat_map(|place| WAYS.map(|way| (place.clone(), way))).collect();
         let done = crate::world::in_parallel(&cases, |part| {
             for (place, way) in part {
                 let world = world();
-                if args[0] == "export" {
-                    world.run(&["compose", "-q", "--record", "--ledger", "../home/l.db", "x"]);
-                }
                 lead_out(&world, &world.project.join(place), way);
                 let before = seen(&world.at("outside"));
-                let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
-                let mut command = world.command();
-                command.env("PATH", path).args(["--ledger", "../home/l.db"]).args(args);
-                let said = said(&mut command);
+                let said = carried_out(&world, args);
                 assert!(said.code.is_some(), "{args:?} {place:?} {way}: {}", said.err());
                 assert_eq!(seen(&world.at("outside")), before, "{args:?} {place:?} {way}: {}", said.err());
             }
@@ -142,6 +151,31 @@ fn no_write_follows_a_link_out() {
         tried += done.into_iter().sum::<usize>();
     }
     crate::figure(&format!("{tried} links that lead out, nothing written there"));
+}
+
+/// A ledger of an older version, in a folder that is a link to another project's, stays where it is.
+#[test]
+fn no_ledger_is_taken_over_through_a_link() {
+    for is_absolute in [false, true] {
+        let world = world();
+        let theirs = world.at("outside/theirs");
+        fs::create_dir_all(&theirs).unwrap();
+        let ledger = theirs.join("ledger.db");
+        assert_eq!(
+            world.run(&["compose", "-q", "--record", "--ledger", ledger.to_str().unwrap(), "x"]).code,
+            Some(0)
+        );
+        let target = if is_absolute { theirs.clone() } else { PathBuf::from("../outside/theirs") };
+        symlink(target, world.project.join(".callsheet")).unwrap();
+        let before = fs::read(&ledger).unwrap();
+        for args in [&["log"][..], &["status"], &["ledger", "adopt"], &["run", "-q", "x", "--", "true"]] {
+            let said = world.run(args);
+            let names: Vec<_> =
+                fs::read_dir(&theirs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(names, ["ledger.db"], "{args:?}: {}", said.err());
+            assert!(fs::read(&ledger).unwrap() == before, "{args:?}");
+        }
+    }
 }
 
 /// While the agent works, the folder of its files becomes a link; it is not followed when they are removed.
@@ -154,7 +188,7 @@ fn nothing_outside_is_removed() {
     world.put("bin/claude", script);
     let path = format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap());
     let mut command = world.command();
-    command.env("PATH", path).args(["run", "-q", "-a", "claude", "--write", "src/**", "x"]);
+    command.env("PATH", path).args(["run", "-q", "-a", "claude", "--exclude", "secret/**", "x"]);
     let said = said(&mut command);
     let kept: Vec<PathBuf> =
         seen(&world.at("outside/dir")).into_keys().filter(|path| path.ends_with("keep")).collect();

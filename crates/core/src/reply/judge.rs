@@ -5,6 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use unicode_normalization::char::decompose_compatible;
+
 use super::loose::{LooseTag, LooseWord, in_attributes};
 use super::problem::{ProblemCode, Problems, shortened};
 use super::scan::{Found, Standing};
@@ -339,7 +341,9 @@ fn tasks_of(
         problems.add(ProblemCode::NoTasks, None, || message.to_string());
     }
     let loose = said.tasks.iter().any(|(at, _, _)| said.loose.binary_search(at).is_ok());
-    let mut complete = !asked.tasks.is_empty() && !doubt.anywhere && !loose;
+    let is_other = |id: &str| !asked.tasks.iter().any(|task| may_mean(id, task));
+    let only_good = said.tasks.iter().all(|(_, id, status)| *status == Ok(Status::Completed) || is_other(id));
+    let mut complete = !asked.tasks.is_empty() && !doubt.anywhere && !loose && only_good;
     for id in asked.tasks {
         match times.get(id.as_str()) {
             Some((count, completed)) => complete &= *count == 1 && *completed,
@@ -351,4 +355,19 @@ fn tasks_of(
         }
     }
     (tasks, complete)
+}
+
+/// Whether an id may be meant for a task, or for a part of it: `Task 1.1`, `1.1-b`, `all`. An id with other numbers is not.
+fn may_mean(id: &str, task: &str) -> bool {
+    let said = numbers(id);
+    said.is_empty() || said.starts_with(&numbers(task))
+}
+
+/// The numbers in an id, in whichever digits.
+fn numbers(id: &str) -> Vec<String> {
+    let mut plain = String::new();
+    for c in id.chars() {
+        decompose_compatible(c, |part| plain.push(if part.is_ascii_digit() { part } else { ' ' }));
+    }
+    plain.split_whitespace().map(ToString::to_string).collect()
 }

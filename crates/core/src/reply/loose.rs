@@ -154,10 +154,14 @@ pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Opti
     if tag.closing {
         let from = tag.start.saturating_sub(64);
         let from = memchr::memrchr(b'>', &text[from..tag.start]).map_or(from, |at| from + at + 1);
-        let before = letters(&text[from..tag.start]);
+        let words = &text[from..tag.start];
+        let before = letters(words);
         let after = letters(&text[tag.end..text.len().min(tag.end + 64)]);
-        let word =
-            bad_word(tag.name, &before, Where::AtEnd).or_else(|| bad_word(tag.name, &after, Where::AtStart));
+        let glued = text[tag.start] == b'<'
+            && words.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
+        let word = bad_word(tag.name, &before, Where::AtEnd)
+            .or_else(|| bad_word(tag.name, &after, Where::AtStart))
+            .or_else(|| (glued && !is_placeholder(tag.name, words)).then_some(LooseWord::Broken));
         return word.map(|word| (word, tag.end));
     }
     let attributes = &text[tag.name_end..tag.end];
@@ -179,14 +183,39 @@ pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Opti
     let is_sign = |(seen, _)| matches!(seen, Seen::Blank | Seen::Other(_));
     let begins = line.is_some_and(|line| Folding::new(&text[..tag.start], line).all(is_sign));
     let glued = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-    (begins || glued).then_some((LooseWord::Broken, tag.end))
+    // What stands in other brackets may be a link or a line of a log.
+    let is_tag = text[tag.start] == b'<';
+    let is_broken = begins || glued || is_tag && (says_more(tag.name, attributes) || has_own_word(after));
+    is_broken.then_some((LooseWord::Broken, tag.end))
+}
+
+/// Whether a tag says more than its name, and for a task more than its id: `<review verdict="NO"/>`, `<review: NO>`.
+fn says_more(name: Name, attributes: &[u8]) -> bool {
+    let attributes =
+        str::from_utf8(attributes).unwrap_or("?").trim_end_matches('>').trim_end_matches('/').trim();
+    let marker = Marker { name, attributes, word: "", end: 0 };
+    match name {
+        Name::Review => !attributes.is_empty(),
+        _ => marker.attributes().any(|(name, _)| !name.eq_ignore_ascii_case("id")),
+    }
+}
+
+/// Whether a word in capitals follows that ends its line or its clause: `<review> BLOCK`.
+fn has_own_word(after: &[u8]) -> bool {
+    let after = after.trim_ascii_start();
+    let length = after.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'_').count();
+    length > 1
+        && after
+            .get(length)
+            .is_none_or(|byte| matches!(byte, b'\n' | b'\r' | b'.' | b',' | b';' | b':' | b'!' | b'?'))
 }
 
 fn closed(text: &[u8], tag: &LooseTag, close: &LooseTag) -> Option<(LooseWord, usize)> {
     let attributes = &text[tag.name_end..tag.end];
     let between = &text[tag.end..close.start];
     let bad = bad_word(tag.name, &letters(attributes), Where::Anywhere)
-        .or_else(|| bad_word(tag.name, &letters(between), Where::Anywhere));
+        .or_else(|| bad_word(tag.name, &letters(between), Where::Anywhere))
+        .or_else(|| bad_word(tag.name, &letters(&untagged(between)), Where::Anywhere));
     if let Some(word) = bad {
         return Some((word, close.end));
     }
@@ -195,11 +224,28 @@ fn closed(text: &[u8], tag: &LooseTag, close: &LooseTag) -> Option<(LooseWord, u
     }
     let exact = Tag::at(text, tag.start).and_then(|tag| Marker::of(text, &tag));
     let good = exact.is_some_and(|marker| is_good(&marker));
-    // Far apart and without a word that anything knows, two tags are spoken of.
-    if !good && between.len() > 200 {
+    // Far apart and without a word that anything knows, two tags are spoken of; also with sentences in two paragraphs.
+    let is_prose = || {
+        let words = between.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
+        words >= 4 && memmem::find(between, b"\n\n").is_some()
+    };
+    if !good && (between.len() > 200 || is_prose()) {
         return None;
     }
     Some((if good { LooseWord::Good } else { LooseWord::Unreadable }, close.end))
+}
+
+/// A text without what stands between angle brackets in it: `MAJOR<wbr>_ISSUES`.
+fn untagged(text: &[u8]) -> Vec<u8> {
+    let mut left = Vec::new();
+    let mut rest = text;
+    while let Some(open) = memchr(b'<', rest) {
+        let Some(close) = memchr(b'>', &rest[open..]) else { break };
+        left.extend_from_slice(&rest[..open]);
+        rest = &rest[open + close + 1..];
+    }
+    left.extend_from_slice(rest);
+    left
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -403,7 +403,14 @@ impl Scanner<'_> {
                     read = from..unit.range.end;
                 }
             }
-            if read.contains(&hit.at) || self.is_cut(hit.at) {
+            if self.is_cut(hit.at) {
+                continue;
+            }
+            if read.contains(&hit.at) {
+                // A tag that is spelled with other brackets stands in the words of a question.
+                if let Some(tag) = hit.tag.filter(|_| self.text[hit.at] != b'<') {
+                    self.loose(tag, false);
+                }
                 continue;
             }
             let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at).map(|(_, hidden)| *hidden);
@@ -512,7 +519,7 @@ impl Scanner<'_> {
         let Some((word, end)) = loose::said(self.text, tag, next) else { return false };
         let standing = match word {
             LooseWord::Good if indented => Standing::Indented,
-            LooseWord::Unreadable | LooseWord::Broken if indented => return false,
+            LooseWord::Broken if indented => return false,
             word => Standing::Loose(word),
         };
         self.scan.found.push(Found { at: tag.start, end, standing });

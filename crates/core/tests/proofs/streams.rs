@@ -94,22 +94,28 @@ fn errors(agent: &str) -> Vec<Value> {
         "claude" => vec![
             json!({"type":"result","subtype":"error_during_execution","is_error":true}),
             json!({"type":"assistant","error":"unknown","message":{"content":[]}}),
+            json!({"type":"error","error":{"message":"overloaded"}}),
         ],
         "codex" => vec![
             json!({"type":"error","message":"stream disconnected"}),
             json!({"type":"turn.failed","error":{"message":"gone"}}),
+            json!({"type":"turn.aborted"}),
+            json!({"type":"stream_error","message":"gone"}),
         ],
         "gemini" => vec![
             json!({"type":"error","severity":"error","message":"too many turns"}),
             json!({"type":"result","status":"error","error":{"message":"gone"}}),
+            json!({"type":"tool_loop.aborted"}),
         ],
         "copilot" => vec![
             json!({"type":"session.error","data":{"message":"gone"}}),
             json!({"type":"result","exitCode":1}),
+            json!({"type":"assistant.turn_error","data":{}}),
         ],
         _ => vec![
             json!({"type":"error","error":{"name":"APIError"}}),
             json!({"type":"step_finish","part":{"reason":"error"}}),
+            json!({"type":"session.error","error":{}}),
         ],
     }
 }
@@ -430,6 +436,114 @@ fn other_checked(
 }
 
 /// A line is an event for us if, and only if, it is one for serde_json.
+/// Where an agent's events say something, and an event that has such a text.
+fn texts_of(agent: &str) -> Vec<(&'static str, Value)> {
+    match agent {
+        "claude" => vec![
+            (
+                "/message/content/0/text",
+                json!({"type":"assistant","message":{"id":"x","content":[{"type":"text","text":"x"}]}}),
+            ),
+            (
+                "/message/content/0/type",
+                json!({"type":"assistant","message":{"id":"x","content":[{"type":"text","text":"x"}]}}),
+            ),
+            ("/message/content/0", json!({"type":"assistant","message":{"id":"x","content":["x"]}})),
+            ("/message/content", json!({"type":"assistant","message":{"id":"x","content":"x"}})),
+            ("/result", json!({"type":"result","subtype":"success","is_error":false,"result":"x"})),
+        ],
+        "codex" => {
+            vec![("/item/text", json!({"type":"item.completed","item":{"type":"agent_message","text":"x"}}))]
+        }
+        "gemini" => vec![
+            ("/content", json!({"type":"message","role":"assistant","content":"x","delta":true})),
+            ("/role", json!({"type":"message","role":"assistant","content":"<review>MAJOR_ISSUES</review>"})),
+        ],
+        "copilot" => vec![
+            ("/data/content", json!({"type":"assistant.message","data":{"messageId":"x","content":"x"}})),
+            (
+                "/data/deltaContent",
+                json!({"type":"assistant.message_delta","data":{"messageId":"x","deltaContent":"x"}}),
+            ),
+        ],
+        _ => vec![("/part/text", json!({"type":"text","part":{"messageID":"x","text":"x"}}))],
+    }
+}
+
+/// A message that cannot be read may say anything, also that it is not a pass.
+#[test]
+fn messages_of_an_unknown_form_are_a_doubt() {
+    let bad = "<review>MAJOR_ISSUES</review>";
+    let forms = [
+        json!([bad]),
+        json!({ "text": bad }),
+        json!([{ "type": "text", "text": [bad] }]),
+        json!([[bad]]),
+        json!(1),
+        json!(true),
+        json!("output_text"),
+        json!("model"),
+    ];
+    let contract = contract();
+    let mut tried = 0;
+    for agent in AGENTS {
+        for (file, lines) in recorded(agent) {
+            for (path, event) in texts_of(agent) {
+                let is_kind = path.ends_with("/type") || path == "/role";
+                for form in forms.iter().filter(|form| !form.is_string() || is_kind) {
+                    let mut event = event.clone();
+                    *event.pointer_mut(path).unwrap() = form.clone();
+                    let mut lines = lines.clone();
+                    let at = lines.len() - 1;
+                    // An end takes the place of the end.
+                    if event["type"] == json!("result") {
+                        lines.pop();
+                    }
+                    lines.insert(at, event.to_string());
+                    let output = lines.join("\n");
+                    let reply = judged(&contract, output.as_bytes(), format_of(agent));
+                    assert!(!reply.outcome.is_good(), "{} {event}", file.display());
+                    tried += 1;
+                }
+            }
+        }
+    }
+    // A message of Codex that was begun, and is not complete or is begun again.
+    for kind in ["item.started", "item.updated"] {
+        for (file, mut lines) in recorded("codex") {
+            let item = json!({ "type": kind, "item": { "id": "x", "type": "agent_message", "text": bad } });
+            lines.insert(lines.len() - 1, item.to_string());
+            let reply = judged(&contract, lines.join("\n").as_bytes(), format_of("codex")).outcome;
+            assert!(!reply.is_good(), "{} {kind}", file.display());
+            let whole = json!({ "type": "item.completed", "item": { "id": "x", "type": "agent_message", "text": "Done." } });
+            lines.insert(lines.len() - 1, whole.to_string());
+            assert!(judged(&contract, lines.join("\n").as_bytes(), format_of("codex")).outcome.is_good());
+            tried += 1;
+        }
+    }
+    figure(&format!("{tried} messages of an unknown form, none is good"));
+    assert!(tried > 150, "{tried}");
+}
+
+#[test]
+fn a_result_that_no_message_says_is_a_doubt() {
+    let contract = contract();
+    let stream = |said: &str, result: &str| {
+        let events = [
+            json!({"type":"system","subtype":"init","session_id":"s"}),
+            json!({"type":"assistant","message":{"id":"m","content":[{"type":"text","text":said}]}}),
+            json!({"type":"result","subtype":"success","is_error":false,"result":result}),
+        ];
+        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+        judged(&contract, lines.as_bytes(), OutputFormat::ClaudeStreamJson).outcome
+    };
+    assert_eq!(stream(PASS, PASS), Outcome::Pass);
+    for said in ["I cannot say.", "It has a hole.", "<review>VERDICT</review>", " "] {
+        assert!(!stream(said, PASS).is_good(), "{said}");
+        assert!(!stream(PASS, said).is_good(), "{said}");
+    }
+}
+
 #[test]
 fn lines_are_read_as_serde_json_reads_them() {
     let rounds = if long() { 1_000_000 } else { 20_000 };

@@ -4,6 +4,9 @@
 //! verdicts/hostile.txt        replies to a review that must not pass, by class, one on a line
 //! verdicts/hostile-tasks.txt  replies about task 1.1 that must not be complete
 //! verdicts/benign.txt         replies that must pass
+//! verdicts/spellings.txt      markers with `{}` for their word
+//! verdicts/places.txt         replies that pass, with `{}` for another marker
+//! verdicts/texts.txt          what agents write around a verdict
 //! ```
 //!
 //! A line that begins with `#: ` names a class. In the others `\n`, `\r`, `\t`, `\\` and `\u{…}` are escapes.
@@ -89,6 +92,66 @@ fn a_word_that_is_not_good_is_a_conflict() {
         }
     }
     assert!(all.len() >= 250 && silent.is_empty(), "{} of {}:\n{}", silent.len(), all.len(), listed(&silent));
+}
+
+/// Words that are not good, and as people and models spell them.
+const WORDS: [&str; 9] = [
+    "MAJOR_ISSUES",
+    "NEEDS_CHANGES",
+    "REJECTED",
+    "NEEDS_REVISION",
+    "Major Issues",
+    "major-issues",
+    "M A J O R _ I S S U E S",
+    "MAJOR<wbr>_ISSUES",
+    "M\u{410}JOR_ISSUES",
+];
+
+/// Every spelling of another verdict in every place beside a pass.
+#[test]
+fn no_spelling_in_any_place_passes() {
+    let contract = contract("review");
+    let (spellings, places) = (corpus("spellings.txt"), corpus("places.txt"));
+    let words = if cases() > 20_000 { &WORDS[..] } else { &WORDS[..3] };
+    let mut tried = 0;
+    let mut good = Vec::new();
+    let passing = |place: &&String| outcome(&contract, &place.replace("{}", "so")) == Outcome::Pass;
+    assert!(places.iter().filter(passing).count() > 30, "without a marker there, they pass");
+    for place in &places {
+        for spelling in &spellings {
+            for word in words {
+                let reply = place.replace("{}", &spelling.replace("{}", word));
+                tried += 1;
+                if outcome(&contract, &reply).is_good() {
+                    good.push(reply);
+                }
+            }
+        }
+    }
+    let shown: Vec<&String> = good.iter().collect();
+    assert!(good.is_empty(), "{} of {tried} pass:\n{}", good.len(), listed(&shown));
+    crate::figure(&format!("{tried} spellings of another verdict beside a pass"));
+    assert!(tried >= 5_000, "{tried}");
+}
+
+/// What agents write around a verdict does not change it.
+#[test]
+fn ordinary_texts_change_no_verdict() {
+    let contract = contract("review");
+    let texts = corpus("texts.txt");
+    let pass = "<review>PASS</review>";
+    let mut bad = Vec::new();
+    for text in &texts {
+        let replies = [
+            format!("{text}\n\n{pass}\n"),
+            format!("{pass}\n\n{text}\n"),
+            format!("{text}\n\n**{pass}**"),
+            format!("{text}\n\n<review>\nPASS\n</review>\n"),
+        ];
+        bad.extend(replies.into_iter().filter(|reply| outcome(&contract, reply) != Outcome::Pass));
+    }
+    let shown: Vec<&String> = bad.iter().collect();
+    assert!(texts.len() >= 100 && bad.is_empty(), "{} do not pass:\n{}", bad.len(), listed(&shown));
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub(super) const fn wanted(format: OutputFormat) -> Wanted {
             ("/error", Want::Inside),
             ("/error/message", Want::Word),
             ("/item", Want::Inside),
+            ("/item/id", Want::Word),
             ("/item/type", Want::Word),
             ("/item/text", Want::Text),
         ],
@@ -107,6 +108,8 @@ const MOST_TAG: usize = 16;
 /// An event of a stream.
 struct Event<'j> {
     json: &'j mut JsonReader,
+    /// A text of the agent is not a string, so that nobody knows what it says.
+    is_unreadable: bool,
 }
 
 impl Event<'_> {
@@ -121,10 +124,15 @@ impl Event<'_> {
         }
     }
 
-    fn text(&self, path: &str) -> Option<Range<usize>> {
+    /// A text that the agent said. One that is there and is not a string makes the event unreadable.
+    fn text(&mut self, path: &str) -> Option<Range<usize>> {
         match self.value(path) {
             Some(FieldValue::Text(range)) => Some(range.clone()),
-            _ => None,
+            None | Some(FieldValue::Null) => None,
+            Some(_) => {
+                self.is_unreadable = true;
+                None
+            }
         }
     }
 
@@ -160,7 +168,7 @@ impl Events {
 
     /// Takes the object that was read as an event; what is wrong with it, if anything.
     pub(super) fn take(&mut self, format: OutputFormat, json: &mut JsonReader) -> Option<&'static str> {
-        let mut event = Event { json };
+        let mut event = Event { json, is_unreadable: false };
         let Some(kind) = event.word("/type").map(ToString::to_string) else {
             return Some("the object has no type");
         };
@@ -174,6 +182,13 @@ impl Events {
             OutputFormat::GeminiStreamJson => self.gemini(&kind, &mut event),
             OutputFormat::CopilotJsonl => self.copilot(&kind, &mut event),
             OutputFormat::OpencodeJson => self.opencode(&kind, &mut event),
+        }
+        if event.is_unreadable {
+            self.doubts.conflict.get_or_insert("a message has a form that cannot be read");
+        }
+        // Codex reports what it tries again as an error as well.
+        if reports_failure(&kind) && (format, kind.as_str()) != (OutputFormat::CodexJsonl, "error") {
+            self.fail(None, &kind);
         }
         None
     }
@@ -214,6 +229,15 @@ impl Events {
 
     fn fail(&mut self, why: Option<&str>, otherwise: &str) {
         self.doubts.failed.get_or_insert_with(|| why.unwrap_or(otherwise).to_string());
+    }
+
+    /// A message begins of which the whole has to come.
+    fn begin_pieces(&mut self, id: String) -> Option<&mut Sha256> {
+        if self.pieces.len() == MOST_PIECES && !self.pieces.contains_key(&id) {
+            self.doubts.incomplete.get_or_insert("too many messages are not complete");
+            return None;
+        }
+        Some(self.pieces.entry(id).or_default())
     }
 
     /// Appends a text of the agent: to the open message if that has this id, else as a new message, a paragraph apart.
@@ -290,24 +314,36 @@ impl Events {
         }
         // Parts of a message without an id belong together as well.
         let id = id.unwrap_or_default();
-        if let Some(text) = event.text("/message/content") {
-            self.say(Some(&id), event, text);
+        match event.value("/message/content") {
+            None | Some(FieldValue::Null | FieldValue::List) => {}
+            Some(_) => {
+                if let Some(text) = event.text("/message/content") {
+                    self.say(Some(&id), event, text);
+                }
+            }
         }
         let count = event.json.fields.len();
         let mut at = 0;
         while at < count {
             let part = event.json.fields[at].part;
             let mut end = at;
-            let (mut is_text, mut text) = (false, None);
+            let (mut is_text, mut text) = (None, None);
             while end < count && event.json.fields[end].part == part {
                 let field = &event.json.fields[end];
                 match (field.path, &field.value) {
-                    ("/message/content/*/type", FieldValue::Word(kind)) => is_text = kind == "text",
+                    ("/message/content/*/type", FieldValue::Word(kind)) => is_text = Some(kind == "text"),
                     ("/message/content/*/text", FieldValue::Text(range)) => text = Some(range.clone()),
+                    ("/message/content/*/text", _) => event.is_unreadable = true,
                     _ => {}
                 }
                 end += 1;
             }
+            // What is said in a part of another kind, or of none, may be anything.
+            let is_text = is_text.unwrap_or_else(|| {
+                event.is_unreadable |= part > 0;
+                false
+            });
+            event.is_unreadable |= text.is_some() && !is_text;
             match text.filter(|_| is_text) {
                 _ if part == 0 => {}
                 Some(text) => self.say(Some(&id), event, text),
@@ -357,8 +393,13 @@ impl Events {
     fn codex(&mut self, kind: &str, event: &mut Event<'_>) {
         match kind {
             "thread.started" => self.begin(),
+            "item.started" | "item.updated" if event.word("/item/type") == Some("agent_message") => {
+                let id = event.word("/item/id").unwrap_or_default().to_string();
+                self.begin_pieces(id);
+            }
             "item.completed" if event.value("/item").is_some() => {
                 self.known += 1;
+                self.pieces.remove(event.word("/item/id").unwrap_or_default());
                 if event.word("/item/type") == Some("agent_message")
                     && let Some(text) = event.text("/item/text")
                 {
@@ -395,6 +436,7 @@ impl Events {
                 }
                 self.say(is_delta.then_some("delta"), event, text);
             }
+            "message" if event.word("/role") != Some("user") => event.is_unreadable = true,
             "message" | "tool_use" | "tool_result" => self.open = None,
             "error" => {
                 let why = event.word("/message").map(ToString::to_string);
@@ -421,12 +463,9 @@ impl Events {
             }
             "assistant.message_delta" if is_own => {
                 let id = event.word("/data/messageId").unwrap_or_default().to_string();
-                if let Some(text) = event.text("/data/deltaContent").filter(|text| !text.is_empty()) {
-                    if self.pieces.len() == MOST_PIECES && !self.pieces.contains_key(&id) {
-                        self.doubts.incomplete.get_or_insert("too many messages are not complete");
-                        return;
-                    }
-                    let hash = self.pieces.entry(id).or_default();
+                if let Some(text) = event.text("/data/deltaContent").filter(|text| !text.is_empty())
+                    && let Some(hash) = self.begin_pieces(id)
+                {
                     event.json.texts.each(text, |piece| hash.update(piece));
                 }
             }
@@ -499,6 +538,13 @@ impl Events {
             _ => {}
         }
     }
+}
+
+/// Whether events of this type say that something failed, whatever the CLI is: `session.error`, `turn.failed`.
+fn reports_failure(kind: &str) -> bool {
+    const WORDS: [&str; 5] = ["error", "errors", "failed", "abort", "aborted"];
+    let last = kind.rsplit(['.', '_', '-', ':', '/']).next().unwrap_or_default();
+    WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))
 }
 
 /// Codex reports a lost connection that it tries again as an error; an error that it gives up on ends the turn as failed.

@@ -46,6 +46,7 @@ pub(super) enum FieldValue {
     Word(String),
     /// A range of [`JsonReader::texts`].
     Text(Range<usize>),
+    List,
     Other,
 }
 
@@ -329,7 +330,7 @@ impl JsonReader {
         }
         let want = self.next.map(|index| self.wanted[index].1);
         let is_wanted = self.levels.is_empty() || matches!(want, Some(Want::Inside | Want::TextOrInside));
-        self.keep(FieldValue::Other);
+        self.keep(if is_array { FieldValue::List } else { FieldValue::Other });
         if self.wrong().is_some() {
             return;
         }
