@@ -57,6 +57,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::LedgerFailed,
     Code::LedgerLocked,
     Code::LedgerNewer,
+    Code::LedgerNoAnswer,
     Code::LedgerNotThere,
     Code::RunRefused,
     Code::RunNotStarted,
