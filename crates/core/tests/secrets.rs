@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use callsheet_core::record::{Composed, Digest, Finding, Id, Run, Sealed, keep, verify_sealed};
 use callsheet_core::render::render;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};
@@ -124,6 +125,45 @@ fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
     assert_eq!(unseal(&sealed, &given("open sesame"), &keyed), Ok(true_request));
     assert_eq!(unseal(&sealed, &given("open barley"), &keyed), Err(vec!["login".to_string()]));
     assert_ne!(seal(&request("open sesame"), &Keyed::new([8; 32])), sealed);
+}
+
+/// One digit of the keyed hash, and the record is not believed.
+#[test]
+fn a_seal_of_another_text_is_found() {
+    let (key, true_request) = ([7; 32], request("open sesame"));
+    let keyed = Keyed::new(key);
+    let sealed = seal(&true_request, &keyed);
+    let recorder = Recorder::new(callsheet_core::Builtin);
+    let composed = compose(&sealed, &recorder).unwrap();
+    let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
+    let run = Run {
+        id: Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap(),
+        parent: None,
+        task: None,
+        agent: None,
+        phase: None,
+        role: None,
+        recipe: composed.prompt.recipe.to_string(),
+        started: "2026-01-31T12:00:00.000000Z".into(),
+        project: None,
+    };
+    let made = (&composed, &rendered, None);
+    let mut kept = keep(run, &sealed, &recorder.finish(), made, &[]).unwrap();
+    let hash = keyed.hash(rendered.text.as_bytes());
+    kept.composed.sealed = Some(Sealed { key: Digest(key), text: hash.clone() });
+    let given = Values::from([("login".into(), "open sesame".into())]);
+    let verified = |record: &Composed| {
+        verify_sealed(record, &given, &mut |digest| kept.blobs.get(&digest).cloned()).unwrap()
+    };
+    assert_eq!(verified(&kept.composed), Finding::Same);
+    for at in 0..hash.len() {
+        let mut text = hash.clone().into_bytes();
+        text[at] = if text[at] == b'0' { b'1' } else { b'0' };
+        let mut other = kept.composed.clone();
+        other.sealed = Some(Sealed { key: Digest(key), text: String::from_utf8(text).unwrap() });
+        let found = verified(&other);
+        assert!(matches!(found, Finding::Differs { .. }), "digit {at}: {found:?}");
+    }
 }
 
 /// What is composed of redacted sources is what a snapshot of them composes again, with no gate.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::folder::Folder;
 use crate::git::{Git, GitError, text};
 use crate::lock::hold_file;
-use crate::read::read_own;
+use crate::read::{open_file, read_own};
 use crate::worktree::{Worktree, worktree_from};
 
 /// How long a lane waits while the worktrees of others are made.
@@ -94,9 +94,12 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
 
 /// A copy of an index, as old as it is: git knows by its age which files it has to look at again.
 fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
-    let modified = from.metadata()?.modified()?;
-    fs::copy(from, to)?;
-    fs::File::options().write(true).open(to)?.set_modified(modified)
+    let mut source = open_file(from)
+        .map_err(|error| io::Error::other(error.to_string()))?
+        .ok_or(io::ErrorKind::NotFound)?;
+    let mut copy = fs::File::create(to)?;
+    io::copy(&mut source, &mut copy)?;
+    copy.set_modified(source.metadata()?.modified()?)
 }
 
 /// Brings what was done in the lane's worktree into the project. Answers with the paths that were changed there as

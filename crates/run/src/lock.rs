@@ -35,7 +35,8 @@ const READER_PATIENCE: Duration = Duration::from_secs(2);
 pub fn open_device(path: &Path) -> io::Result<File> {
     let start = Instant::now();
     loop {
-        let opened = open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
+        let opened =
+            open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
         match opened {
             Err(Errno::NXIO) if start.elapsed() < READER_PATIENCE => thread::sleep(Duration::from_millis(10)),
             Err(Errno::NXIO) => {
@@ -106,6 +107,9 @@ mod tests {
         assert!(hold_file(&pipe, LOCK_PATIENCE).is_err());
         let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         assert_eq!(hold_file(&pipe, LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");
-        assert_eq!(hold_file(Path::new("/dev/null"), LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");
+        assert_eq!(
+            hold_file(Path::new("/dev/null"), LOCK_PATIENCE).unwrap_err().to_string(),
+            "it is not a regular file"
+        );
     }
 }

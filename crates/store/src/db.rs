@@ -88,7 +88,9 @@ impl Db {
         let start = Instant::now();
         loop {
             match db.batch("PRAGMA journal_mode = WAL") {
-                Err(Error::Locked) if start.elapsed() < patience.lock => thread::sleep(Duration::from_millis(5)),
+                Err(Error::Locked) if start.elapsed() < patience.lock => {
+                    thread::sleep(Duration::from_millis(5))
+                }
                 done => break done?,
             }
         }
@@ -429,6 +431,28 @@ fn of_postgres(row: &tokio_postgres::Row) -> Result<Vec<Value>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_on_the_disk_and_nothing_of_a_file_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let Db::Sqlite(connection, _) = Db::sqlite(&path, true, Patience::default()).unwrap() else {
+            panic!("another engine")
+        };
+        let of = |connection: &Connection, name: &str| {
+            connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!(of(&connection, "synchronous"), 2);
+        assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
+        assert_eq!(of(&connection, "busy_timeout"), 20_000);
+        let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(mode, "wal");
+        let Db::Sqlite(connection, _) = Db::sqlite_to_read(&path, Patience::default()).unwrap() else {
+            panic!("another engine")
+        };
+        assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
+        assert_eq!((of(&connection, "query_only"), of(&connection, "busy_timeout")), (1, 20_000));
+    }
 
     #[test]
     fn a_library_that_can_lose_a_log_is_refused() {

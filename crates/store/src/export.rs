@@ -29,12 +29,25 @@ pub enum Scope {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum FileLine {
-    CallsheetExport { version: u32, all: bool, seq: u64, chain: Digest },
+    CallsheetExport {
+        version: u32,
+        all: bool,
+        seq: u64,
+        chain: Digest,
+    },
     /// A piece of the text of the next line that is none.
-    Part { text: String },
-    Blob { sha256: Digest, text: String },
+    Part {
+        text: String,
+    },
+    Blob {
+        sha256: Digest,
+        text: String,
+    },
     Record(Box<RecordLine>),
-    End { lines: u64, sha256: Digest },
+    End {
+        lines: u64,
+        sha256: Digest,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,7 +88,9 @@ impl Writer<'_> {
         let mut text = serde_json::to_string(line).map_err(|error| Error::Failed(error.to_string()))?;
         text.push('\n');
         if text.len() as u64 > MOST_LINE {
-            return Err(Error::Failed(format!("a line of the export would be longer than {MOST_LINE} bytes")));
+            return Err(Error::Failed(format!(
+                "a line of the export would be longer than {MOST_LINE} bytes"
+            )));
         }
         self.hash.update(text.as_bytes());
         self.lines += 1;
@@ -366,7 +381,11 @@ impl Parts {
 
     /// What follows has no text that pieces could belong to.
     fn none(&self) -> Result<(), String> {
-        if self.lengths.is_empty() { Ok(()) } else { Err("pieces stand before it that are of no text".into()) }
+        if self.lengths.is_empty() {
+            Ok(())
+        } else {
+            Err("pieces stand before it that are of no text".into())
+        }
     }
 }
 

@@ -296,7 +296,8 @@ impl Ledger {
     /// The prompt of a run.
     pub fn composed(&mut self, run: &Id) -> Result<Composed, Error> {
         let record = records_of(&mut self.db, run, Some("composed"))?.into_iter().next();
-        let record = record.ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))?;
+        let record =
+            record.ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))?;
         match record.event()? {
             Some(Event::Composed(composed)) => Ok(composed),
             _ => Err(Error::damaged(format!("record {}: its payload is gone", record.seq))),

@@ -114,7 +114,8 @@ pub(crate) fn way(found: &mut Found) -> Result<Way, Error> {
 fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     // Another kind of file may lie there by now.
-    let mut source = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(from)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
     if !source.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

@@ -56,7 +56,8 @@ fn is_number(word: &[u8]) -> bool {
         rest = &fraction[count..];
     }
     if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
-        let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let exponent =
+            exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
         return digits(exponent) > 0 && digits(exponent) == exponent.len();
     }
     rest.is_empty()
@@ -195,13 +196,31 @@ mod tests {
     #[test]
     fn ids_are_told_apart() {
         let of = |text: &str| id(&format!(r#"{{"id":{text},"method":"x"}}"#));
-        for odd in ["1.5", "1.0", "-0", "-0.0", "1e2", "1E-7", "1e400", "9223372036854775808", "-1e+30", "0.1"] {
+        for odd in
+            ["1.5", "1.0", "-0", "-0.0", "1e2", "1E-7", "1e400", "9223372036854775808", "-1e+30", "0.1"]
+        {
             assert_eq!(of(odd), GivenId::Odd(odd.into()), "{odd}");
         }
         for plain in ["0", "-1", "9223372036854775807", "\"\"", "\"a\\u0062\"", "\"1.5\""] {
             assert_eq!(of(plain), GivenId::Plain(plain.into()), "{plain}");
         }
-        for bad in ["null", "true", "{}", "[]", "{\"id\":1}", "[1]", "01", "1.", ".5", "1e", "+1", "NaN", "--1", "1 2", "1. 5"] {
+        for bad in [
+            "null",
+            "true",
+            "{}",
+            "[]",
+            "{\"id\":1}",
+            "[1]",
+            "01",
+            "1.",
+            ".5",
+            "1e",
+            "+1",
+            "NaN",
+            "--1",
+            "1 2",
+            "1. 5",
+        ] {
             assert_eq!(of(bad), GivenId::Bad, "{bad}");
         }
         assert_eq!(of(&format!("\"{}\"", "x".repeat(IdScan::MAX_WORD))), GivenId::Bad);

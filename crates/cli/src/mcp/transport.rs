@@ -173,9 +173,11 @@ fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<Refusa
     match serde_json::from_slice::<Value>(line) {
         // An id whose name is spelled with escapes is one as well.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
-        Ok(_) => {
-            Some(Refusal { id, code: ErrorCode::INVALID_REQUEST, why: format!("this is no request: {error}") })
-        }
+        Ok(_) => Some(Refusal {
+            id,
+            code: ErrorCode::INVALID_REQUEST,
+            why: format!("this is no request: {error}"),
+        }),
         Err(error) => {
             Some(Refusal { id, code: ErrorCode::PARSE_ERROR, why: format!("this is no JSON: {error}") })
         }

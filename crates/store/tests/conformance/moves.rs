@@ -85,6 +85,32 @@ fn exported(ledger: &mut Ledger, scope: &Scope) -> Vec<u8> {
     file
 }
 
+/// Records are read so many at a time.
+pub(crate) fn nothing_ends_with_the_first_page(world: &World) {
+    let mut ledger = world.ledger("pages");
+    let first = kept("T-1", &[("a.md", &"The first needs this.\n".repeat(50))]);
+    ledger.compose(&first).unwrap();
+    for line in 1..=150 {
+        let said = crate::suite::output(callsheet_core::record::Stream::Stdout, line, "a line\n");
+        ledger.append(Some(&first.composed.run.id), None, &said).unwrap();
+    }
+    let files = [("b.md", &*"The last needs this.\n".repeat(50))];
+    let last = kept("T-2", &files);
+    ledger.compose(&last).unwrap();
+    for scope in [Scope::All, Scope::Run(first.composed.run.id.clone())] {
+        let file = exported(&mut ledger, &scope);
+        let lines = file.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{\"record\"")).count();
+        assert_eq!(lines, if scope == Scope::All { 152 } else { 151 });
+        let mut alone = read_export(&mut BufReader::new(&file[..])).unwrap();
+        assert_eq!(problems(&mut alone), Vec::<String>::new());
+        assert_eq!(alone.head().unwrap() == ledger.head().unwrap(), scope == Scope::All);
+    }
+    let swept = ledger.sweep(Retention { days: None, last: Some(1) }).unwrap();
+    assert_eq!((swept.runs, swept.records), (vec![first.composed.run.id], 151));
+    assert_eq!(ledger.prompt(&last.composed.run.id).unwrap(), text("T-2", &files));
+    assert_eq!(problems(&mut ledger), Vec::<String>::new());
+}
+
 pub(crate) fn an_export_is_proved_without_its_ledger(world: &World) {
     let mut ledger = world.ledger("export");
     let (first, second) = filled(&mut ledger);
