@@ -159,7 +159,7 @@ fn whatever_is_no_message_gets_an_answer_and_the_next_one_too() {
         (request("01").into_bytes(), -32700, "null"),
         (request("1. 5").into_bytes(), -32700, "null"),
         (request("NaN").into_bytes(), -32700, "null"),
-        (request("1").replace('}', "").into_bytes(), -32700, "null"),
+        (request("1").replace('}', "").into_bytes(), -32700, "1"),
         (deep.into_bytes(), -32700, "1"),
         (large.into_bytes(), -32600, "2.5"),
     ];

@@ -16,8 +16,9 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
+/// The exit code, and the error without its hints.
 fn first_line(said: &Said) -> (Option<i32>, String) {
-    (said.code, said.err().lines().next().unwrap_or_default().to_owned())
+    (said.code, said.err().lines().find(|line| line.starts_with("error")).unwrap_or_default().to_owned())
 }
 
 /// A project with a recorded prompt.

@@ -155,10 +155,17 @@ fn killed_again_and_again(place: &Place, times: u32, within: u64) {
     let mut ledger = Ledger::create(place).unwrap();
     for time in 0..times {
         let mut child = start(place, None);
-        // From the very start of the process to some way into its work, never twice after the same time.
-        thread::sleep(Duration::from_micros(u64::from(time) * 7919 % within));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let number = |line: String| line.strip_prefix("wrote ")?.parse::<u64>().ok();
+        let mut said: Vec<u64> = Vec::new();
+        match time % 2 {
+            // Some time after the process was started, never twice the same.
+            0 => thread::sleep(Duration::from_micros(u64::from(time) * 7919 % within)),
+            // Some way into its work, however busy the machine is.
+            _ => said.extend(lines.by_ref().filter_map(number).take(1 + time as usize / 2 % 9)),
+        }
         child.kill().unwrap();
-        let said = acknowledged(&mut child);
+        said.extend(lines.filter_map(number));
         child.wait().unwrap();
         proved.go_on(&mut ledger, &said);
     }
@@ -166,7 +173,7 @@ fn killed_again_and_again(place: &Place, times: u32, within: u64) {
     let checked = ledger.verify_all(true).unwrap();
     assert_eq!(checked.problems, []);
     assert!(next > proved.0.seq && checked.head.seq >= next, "{next}, {:?}, {:?}", proved.0, checked.head);
-    assert!(checked.records > u64::from(times), "only {} records: too early", checked.records);
+    assert!(checked.records > u64::from(times) / 2, "only {} records: too early", checked.records);
 }
 
 fn times(few: u32, many: u32) -> u32 {

@@ -197,10 +197,17 @@ pub(crate) fn an_import_adds_nothing_to_what_is_there(world: &World) {
         })
     };
     // Records about a run and a flow at once, one of which is the other ledger's.
-    let mut evil = Ledger::create(&Place::Memory).unwrap();
+    let place = world.place("added_from");
+    let mut evil = Ledger::create(&place).unwrap();
     let own = kept("T-7", &[("a.md", "x")]);
     let (own_run, own_flow) = (own.composed.run.id.clone(), new_id().unwrap());
     evil.compose(&own).unwrap();
+    // Whoever forges a ledger lists the runs in it that its records are about.
+    let mut raw = Raw::open(&place);
+    for (seq, id) in [(1001, &run), (1002, &flow)] {
+        let row = format!("({seq}, '{id}', 'run', '2026-01-01T00:00:00.000000Z')");
+        assert!(raw.run(&format!("INSERT INTO runs (seq, id, recipe, started) VALUES {row}")));
+    }
     for (run, flow) in [
         (Some(&own_run), Some(&flow)),
         (Some(&run), Some(&own_flow)),

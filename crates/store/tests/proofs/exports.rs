@@ -117,7 +117,7 @@ fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
     };
     head("all", json!(!all));
     head("version", json!(0));
-    head("version", json!(2));
+    head("version", json!(3));
     if all {
         head("seq", json!(1));
         head("seq", json!(99));
@@ -237,8 +237,11 @@ fn a_line_that_is_too_long_is_not_read_to_its_end() {
 fn pieces_are_cut_in_one_way_only() {
     const PIECE: usize = 8 << 20;
     let mut ledger = Ledger::create(&Place::Memory).unwrap();
-    let large = kept("T-2", &[("large.md", &format!("{}\n", "x".repeat(PIECE + 10)))]);
-    ledger.compose(&large).unwrap();
+    let run = kept("T-1", &[("a.md", "x")]);
+    ledger.compose(&run).unwrap();
+    let long = "x".repeat(PIECE + 10);
+    let decided = Decided { by: By::Flow, what: "x".into(), decision: "y".into(), detail: json!(long) };
+    ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap();
     let mut file = Vec::new();
     export(&mut ledger, &Scope::All, &mut file).unwrap();
     let lines: Vec<String> =
@@ -254,14 +257,14 @@ fn pieces_are_cut_in_one_way_only() {
     let cut = "a text is cut at another place than an export cuts it";
     // Shorter, with the rest in the next one.
     let mut shorter = lines.clone();
-    shorter[at] = lines[at].replacen('x', "", 1);
-    shorter[at + 1] = lines[at + 1].replacen("\"text\":\"", "\"text\":\"x", 1);
+    shorter[at] = lines[at].replacen("xx", "x", 1);
+    shorter[at + 1] = lines[at + 1].replacen("\"payload\":\"", "\"payload\":\"x", 1);
     refused(&shorter, cut);
     // All of it in one line.
     let mut one = lines.clone();
     let part = one.remove(at);
     let part = part.trim_start_matches("{\"part\":{\"text\":\"").trim_end_matches("\"}}\n").to_owned();
-    one[at] = one[at].replacen("\"text\":\"", &format!("\"text\":\"{part}"), 1);
+    one[at] = one[at].replacen("\"payload\":\"", &format!("\"payload\":\"{part}"), 1);
     refused(&one, cut);
     // An empty end, a piece of nothing, and an older version.
     let mut nothing = lines.clone();
