@@ -93,6 +93,13 @@ impl<'p> App<'p> {
         Ok(app)
     }
 
+    /// The session that a flag names: a directory where the command was started, else one of the project. Whoever
+    /// starts the MCP server may do so from anywhere.
+    pub(crate) fn session_path(&self, dir: &Path) -> PathBuf {
+        let (here, inside) = (self.here.join(dir), self.project.join(dir));
+        if !here.is_dir() && inside.is_dir() { inside } else { here }
+    }
+
     /// How a path of the project is written where the command was started.
     pub(crate) fn shown_here(&self, path: &str) -> String {
         match from_to(&self.here, &self.project).as_str() {

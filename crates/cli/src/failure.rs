@@ -52,7 +52,11 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::RunAmbiguous
         | Code::TaskNotFound
         | Code::ViolationNotFound => 4,
-        Code::LedgerLocked | Code::LedgerDamaged | Code::LedgerNewer | Code::LedgerFailed => 8,
+        Code::LedgerLocked
+        | Code::LedgerNoAnswer
+        | Code::LedgerDamaged
+        | Code::LedgerNewer
+        | Code::LedgerFailed => 8,
         Code::SecretFound
         | Code::RunRefused
         | Code::FlowRefused

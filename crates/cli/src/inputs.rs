@@ -328,12 +328,12 @@ impl Inputs<'_> {
 
     /// Who types `--session` may name any directory; a request file, which others may have written, one of the project.
     fn session(&mut self, ask: &Ask, request: &mut Request) -> Result<Option<PathBuf>, Failure> {
-        let (base, dir) = match (&ask.session, &request.session) {
-            (Some(dir), _) => (&self.app.here, dir.clone()),
-            (None, Some(dir)) => (&self.app.project, PathBuf::from(dir)),
+        let (path, dir) = match (&ask.session, &request.session) {
+            (Some(dir), _) => (self.app.session_path(dir), dir.clone()),
+            (None, Some(dir)) => (self.app.project.join(dir), PathBuf::from(dir)),
             (None, None) => return Ok(None),
         };
-        let session = named_directory(&base.join(&dir), &dir)?;
+        let session = named_directory(&path, &dir)?;
         let project = canonical(&self.app.project);
         if ask.session.is_none() && !session.starts_with(&project) {
             let message = format!("the session `{}` lies outside the project", dir.display());

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Digest, Id};
+use callsheet_run::read_own;
 use callsheet_store::{Head, Ledger, Place};
 use serde::{Deserialize, Serialize};
 
@@ -81,12 +82,12 @@ impl KnownLedger {
     }
 
     pub(crate) fn entry(&self) -> Option<KnownEntry> {
-        serde_json::from_str(&fs::read_to_string(self.folder.join("entry")).ok()?).ok()
+        serde_json::from_str(&read_own(&self.folder.join("entry"))?).ok()
     }
 
     /// The last head that was kept.
     pub(crate) fn head(&self) -> Option<Head> {
-        let text = fs::read_to_string(self.folder.join("head")).ok()?;
+        let text = read_own(&self.folder.join("head"))?;
         let (seq, chain) = text.trim_end().split_once(':')?;
         Some(Head { seq: seq.parse().ok()?, chain: Digest::parse(chain)? })
     }

@@ -7,26 +7,19 @@ use std::path::{Path, PathBuf};
 use callsheet_core::diag::{Code, Diag, Failure, Severity};
 use callsheet_core::record::Run;
 use callsheet_run::{Folder, Git, short_lived};
-use callsheet_store::{Engine, Error, Filter, Head, Ledger, Place, ProjectFilter, RunRow};
+use callsheet_store::{
+    Engine, Error, Filter, Head, Ledger, OpenMode, Patience, Place, ProjectFilter, RunRow,
+};
 
 use crate::app::App;
 use crate::failure::usage;
 use crate::known::KnownLedger;
 use crate::project::ProjectHome;
+use crate::span::Span;
 use crate::state::{private_folder, state_dir};
 
 /// Where earlier versions kept the ledger of a project.
 pub(crate) const FILE: &str = ".callsheet/ledger.db";
-
-/// What a ledger is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OpenFor {
-    Read,
-    /// Records are appended, or something that it names is started.
-    Write,
-    /// The same, and it is made if there is none.
-    Create,
-}
 
 /// How far a ledger can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,17 +94,17 @@ impl App<'_> {
 
     /// A ledger that is there, to read it.
     pub(crate) fn read_ledger(&self) -> Result<Ledger, Failure> {
-        self.open_for(OpenFor::Read)
+        self.open_for(OpenMode::Read)
     }
 
     /// A ledger that is there, to append to it or to start what it names.
     pub(crate) fn write_ledger(&self) -> Result<Ledger, Failure> {
-        self.open_for(OpenFor::Write)
+        self.open_for(OpenMode::Write)
     }
 
     /// A ledger to append to, made if there is none.
     pub(crate) fn create_ledger(&self) -> Result<Ledger, Failure> {
-        self.open_for(OpenFor::Create)
+        self.open_for(OpenMode::Create)
     }
 
     /// The place, after an old ledger of the project was taken over.
@@ -146,8 +139,8 @@ impl App<'_> {
         Ok(Some(place))
     }
 
-    fn open_for(&self, wanted: OpenFor) -> Result<Ledger, Failure> {
-        let create = wanted == OpenFor::Create;
+    fn open_for(&self, wanted: OpenMode) -> Result<Ledger, Failure> {
+        let create = wanted == OpenMode::Create;
         let Some(place) = self.prepared_place(create)? else {
             let error = Diag::error(Code::LedgerNotThere, "this project has no ledger yet");
             let error = error.hint("`callsheet compose --record` makes one");
@@ -155,12 +148,12 @@ impl App<'_> {
             let has_others = KnownLedger::all().is_ok_and(|all| !all.is_empty());
             return Err(if has_others { error.hint(moved) } else { error }.into());
         };
+        let patience = patience()?;
         let known = match KnownLedger::of(&place) {
             Ok(known) => known,
             // Without a state directory nothing is known; a ledger that was named can be used all the same.
-            Err(_) if !self.is_own_ledger() && create => return Ledger::create(&place).map_err(failure),
-            Err(_) if !self.is_own_ledger() && wanted == OpenFor::Read => {
-                return Ledger::read(&place).map_err(failure);
+            Err(_) if !self.is_own_ledger() && wanted != OpenMode::Write => {
+                return Ledger::connect(&place, wanted, patience).map_err(failure);
             }
             Err(error) => return Err(unwritable(error)),
         };
@@ -170,38 +163,33 @@ impl App<'_> {
         if entry.is_some() {
             check_there(&known)?;
         }
-        let opened = match wanted {
-            OpenFor::Read => Ledger::read(&place),
-            OpenFor::Write => Ledger::open(&place),
-            OpenFor::Create => Ledger::create(&place),
-        };
-        let mut ledger = opened.map_err(failure)?;
+        let mut ledger = Ledger::connect(&place, wanted, patience).map_err(failure)?;
         let standing = standing(&known, &mut ledger)?;
         if is_new && create {
             self.warn_short_lived(&place);
         }
         match (standing, wanted) {
-            (Standing::Known, OpenFor::Read) => {
+            (Standing::Known, OpenMode::Read) => {
                 if let Err(error) = check_head(&known, &mut ledger) {
                     let hint = "`callsheet verify --all` tells more";
                     self.print.talk(&[Diag::warning(Code::LedgerDamaged, error.to_string()).hint(hint)]);
                 }
             }
             (Standing::Known, _) => check_head(&known, &mut ledger).map_err(failure)?,
-            (Standing::Empty, OpenFor::Read) => {}
+            (Standing::Empty, OpenMode::Read) => {}
             (Standing::Empty, _) => {
                 if let Err(Failure(diags)) = known.register(&mut ledger) {
                     let warning = |diag: Diag| Diag { severity: Severity::Warning, ..diag };
                     self.print.talk(&diags.into_iter().map(warning).collect::<Vec<_>>());
                 }
             }
-            (Standing::Foreign(why), OpenFor::Read) => {
+            (Standing::Foreign(why), OpenMode::Read) => {
                 self.print.talk(&[Diag::note(Code::LedgerForeign, format!("{}: {why}", known.shown()))]);
             }
             (Standing::Foreign(why), _) => return Err(foreign(&known, why)),
         }
         drop(held);
-        if wanted != OpenFor::Read {
+        if wanted != OpenMode::Read {
             if let Some(head) = known.head() {
                 ledger.expect_head(head);
             }
@@ -442,6 +430,14 @@ fn unwritable(Failure(diags): Failure) -> Failure {
     Failure(diags.into_iter().map(told).collect())
 }
 
+/// How long the ledger is waited for: as long as usual, or as CALLSHEET_LEDGER_TIMEOUT says if that is shorter.
+pub(crate) fn patience() -> Result<Patience, Failure> {
+    let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(Patience::default()) };
+    let parsed: Result<Span, String> = text.parse();
+    let bad = |why| Diag::error(Code::ConfigBad, format!("CALLSHEET_LEDGER_TIMEOUT: {why}"));
+    Ok(Patience::at_most(parsed.map_err(bad)?.0))
+}
+
 fn parse(url: &str, base: &Path) -> Result<Place, Failure> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return Ok(Place::Postgres(url.into()));
@@ -463,7 +459,12 @@ pub(crate) fn failure(error: Error) -> Failure {
         Error::NotThere(_) => {
             diag(Code::LedgerNotThere).hint("`callsheet compose --record` makes one").into()
         }
-        Error::Locked => diag(Code::LedgerLocked).into(),
+        Error::Locked => diag(Code::LedgerLocked)
+            .hint("another process writes to it and does not end: wait for it, or end it")
+            .into(),
+        Error::NoAnswer(_) => diag(Code::LedgerNoAnswer)
+            .hint("look whether the server runs and can be reached; if something was being recorded, `callsheet log` tells whether it was")
+            .into(),
         Error::Damaged(_) => {
             diag(Code::LedgerDamaged).hint("`callsheet verify --all --read-data` finds all damage").into()
         }

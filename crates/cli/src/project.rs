@@ -1,14 +1,14 @@
 //! Which project a directory belongs to: an id that the user's state directory keeps, so that nothing in the project can
 //! lead to another project's ledger.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Id, is_project_name, project_of_url};
 use callsheet_core::{Root, SourceId, Sources as _};
-use callsheet_run::{Disk, Folder, Git, Roots};
+use callsheet_run::{Disk, Folder, Git, Roots, read_own};
 use callsheet_store::new_id;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ fn folder_of(id: &Id) -> Result<PathBuf, Failure> {
 }
 
 fn read_place(path: &Path) -> Option<KnownPlace> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    serde_json::from_str(&read_own(path)?).ok()
 }
 
 /// The id in git's common directory. A link is not followed, and nothing but an id is taken.

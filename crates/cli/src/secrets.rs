@@ -1,6 +1,7 @@
 //! Secrets at the edge: which mode holds, and from where values come that are marked as secret.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -115,10 +116,15 @@ pub(crate) fn given(app: &App<'_>, files: &[String], variables: &[String]) -> Re
     let mut given = Values::default();
     for item in files {
         let (key, path) = pair("set_secret", item)?;
+        let limit = app.config.max_file_bytes.value;
         let mut text = String::new();
         open(app, path)?
+            .take(limit.saturating_add(1))
             .read_to_string(&mut text)
             .map_err(|error| unreadable(path, &SourceError::Unreadable(error.to_string())))?;
+        if text.len() as u64 > limit {
+            return Err(unreadable(path, &SourceError::TooLarge { size: text.len() as u64, limit }));
+        }
         given.insert(key.into(), text.into());
     }
     for item in variables {

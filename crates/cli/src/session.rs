@@ -43,8 +43,9 @@ impl Session {
     pub(crate) fn open(app: &App<'_>, dir: Option<&Path>) -> Result<Self, Failure> {
         let dir = match dir {
             Some(dir) => {
-                let real = named_directory(&app.here.join(dir), dir)?;
-                stays(&app.project, &app.here.join(dir), &real)?;
+                let path = app.session_path(dir);
+                let real = named_directory(&path, dir)?;
+                stays(&app.project, &path, &real)?;
                 real
             }
             None => app.project.clone(),

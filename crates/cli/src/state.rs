@@ -1,13 +1,13 @@
 //! The user's state directory: what is neither configuration nor part of a project. Only its owner can look into it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Digest, Id, sha256};
-use callsheet_run::{Before, state_home};
+use callsheet_run::{Before, LOCK_PATIENCE, hold_file, open_file, open_private, read_own, state_home};
 
 /// `$XDG_STATE_HOME/callsheet`.
 pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
@@ -40,19 +40,20 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {
 
 /// Holds a file as a lock until the answer is dropped.
 pub(crate) fn hold(path: &Path) -> Result<File, Failure> {
-    let hold = || {
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        lock.set_permissions(Permissions::from_mode(0o600))?;
-        lock.lock()?;
-        Ok(lock)
-    };
-    hold().map_err(|error| failed(path, &error))
+    hold_file(path, LOCK_PATIENCE).map_err(|error| {
+        let hint = "another callsheet works on the same thing: wait for it, or end it";
+        let message = format!("`{}`: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::TimedOut => Diag::error(Code::LedgerLocked, message).hint(hint).into(),
+            _ => failed(path, &error),
+        }
+    })
 }
 
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.set_permissions(Permissions::from_mode(0o600))?;
+        let mut file = open_private(path)?;
+        file.set_len(0)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
     write().map_err(|error| failed(path, &error))
@@ -116,8 +117,7 @@ impl Desk {
     pub(crate) fn sit(&self) -> Result<Option<File>, Failure> {
         private_folder(&self.dir)?;
         let path = self.dir.join("lock");
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let lock = lock.map_err(|error| failed(&path, &error))?;
+        let lock = open_private(&path).map_err(|error| failed(&path, &error))?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -127,8 +127,8 @@ impl Desk {
 
     /// Whether a process drives the run.
     pub(crate) fn is_taken(&self) -> bool {
-        let lock = File::open(self.dir.join("lock"));
-        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        let lock = open_file(&self.dir.join("lock")).ok().flatten();
+        lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
     /// Asks whoever drives the run to end it.
@@ -153,7 +153,7 @@ impl Desk {
     }
 
     pub(crate) fn before(&self) -> Option<Before> {
-        serde_json::from_str(&fs::read_to_string(self.dir.join("before.json")).ok()?).ok()
+        serde_json::from_str(&read_own(&self.dir.join("before.json"))?).ok()
     }
 
     /// The pane in which an agent works on after its line was typed: the server's name, and the pane.
@@ -162,7 +162,7 @@ impl Desk {
     }
 
     pub(crate) fn pane(&self) -> Option<(String, String)> {
-        let text = fs::read_to_string(self.dir.join("pane")).ok()?;
+        let text = read_own(&self.dir.join("pane"))?;
         let (server, pane) = text.split_once('\n')?;
         Some((server.into(), pane.into()))
     }

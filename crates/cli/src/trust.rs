@@ -12,6 +12,7 @@ use callsheet_core::record::sha256;
 use callsheet_core::{
     Builtin, FILES, Library, Root, SourceId, Sources as _, candidates, find_contract, names_in,
 };
+use callsheet_run::read_own;
 
 use crate::app::App;
 use crate::state::{name_of, private_folder, state_dir, write_private};
@@ -49,7 +50,7 @@ fn place(project: &Path) -> Result<PathBuf, Failure> {
 }
 
 pub(crate) fn is_trusted(project: &Path, wishes: &[Wish]) -> bool {
-    let kept = place(project).ok().and_then(|place| fs::read_to_string(place).ok());
+    let kept = place(project).ok().and_then(|place| read_own(&place));
     kept.is_some_and(|kept| kept.trim_end() == print_of(wishes))
 }
 

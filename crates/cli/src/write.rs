@@ -1,11 +1,12 @@
 //! Writing files: whole or not at all, and never where nobody asked for it.
 
-use std::fs::{OpenOptions, Permissions};
+use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_run::open_device;
 use tempfile::NamedTempFile;
 
 use crate::session::{failed as unwritten, open};
@@ -25,7 +26,7 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
     let write = || -> io::Result<()> {
         let old = target.metadata().ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
-            return OpenOptions::new().write(true).open(&target)?.write_all(bytes);
+            return open_device(&target)?.write_all(bytes);
         }
         let file = beside(&target, bytes)?;
         if let Some(old) = old {

@@ -111,6 +111,7 @@ codes! {
     UsageBad "usage/bad" "The command line makes no sense.",
     LedgerNotThere "ledger/not-there" "There is no ledger at the place that was asked for.",
     LedgerLocked "ledger/locked" "Somebody else is writing to the ledger, and does not end.",
+    LedgerNoAnswer "ledger/no-answer" "The server of the ledger did not answer in time.",
     LedgerDamaged "ledger/damaged" "Something in a ledger or an export is not what it was when it was written.",
     LedgerNewer "ledger/newer" "A newer version of callsheet has written to the ledger.",
     LedgerFailed "ledger/failed" "The ledger could not be opened, read or written: no room, no connection, no permission.",

@@ -58,6 +58,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::LedgerForeign,
     Code::LedgerLocked,
     Code::LedgerNewer,
+    Code::LedgerNoAnswer,
     Code::LedgerNotThere,
     Code::LedgerProject,
     Code::LedgerShortLived,

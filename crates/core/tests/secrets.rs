@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use callsheet_core::diag::Failure;
+use callsheet_core::record::{Composed, Digest, Finding, Id, Run, Sealed, keep, verify_sealed};
 use callsheet_core::render::render;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};
@@ -10,20 +12,33 @@ use callsheet_core::{
     compose,
 };
 
-/// Shipped patterns are compiled when a text needs them, so that a mistake in one shows here first.
-#[test]
-fn every_shipped_pattern_compiles() {
-    let mut count = 0;
-    for (path, text) in FILES.iter().filter(|(path, _)| path.starts_with("secrets/")) {
-        let file: toml::Table = toml::from_str(text).unwrap();
-        for rule in file.get("rule").and_then(toml::Value::as_array).into_iter().flatten() {
-            let Some(pattern) = rule.get("pattern").and_then(toml::Value::as_str) else { continue };
-            let compiled = regex_automata::meta::Regex::new(pattern);
-            assert!(compiled.is_ok(), "{path}: {pattern}: {:?}", compiled.err());
-            count += 1;
-        }
+/// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.
+struct Foreign;
+
+impl Sources for Foreign {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        let own = id.root() == Root::User;
+        Ok(FILES.iter().find(|(path, _)| own && *path == id.path()).map(|(_, text)| Text::fixed(text)))
     }
-    assert!(count > 40, "{count}");
+
+    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+        if (dir.root(), dir.path()) != (Root::User, "secrets") {
+            return Ok(None);
+        }
+        let paths = FILES.iter().filter_map(|(path, _)| path.strip_prefix("secrets/"));
+        let entries = paths.map(|path| Entry { path: path.into(), dir: false }).collect();
+        Ok(Some(Listing { entries, ..Listing::default() }))
+    }
+}
+
+/// Shipped patterns may be larger than those of others, and are nothing else that is refused.
+#[test]
+fn every_shipped_pattern_is_one() {
+    if let Err(Failure(wrong)) = Rules::load(&Foreign, &Layout::default()) {
+        let wrong: Vec<_> = wrong.iter().filter(|diag| !diag.message.ends_with("it is too large")).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+    Rules::shipped().unwrap();
 }
 
 #[test]
@@ -116,6 +131,45 @@ fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
     assert_eq!(unseal(&sealed, &given("open sesame"), &keyed), Ok(true_request));
     assert_eq!(unseal(&sealed, &given("open barley"), &keyed), Err(vec!["login".to_string()]));
     assert_ne!(seal(&request("open sesame"), &Keyed::new([8; 32])), sealed);
+}
+
+/// One digit of the keyed hash, and the record is not believed.
+#[test]
+fn a_seal_of_another_text_is_found() {
+    let (key, true_request) = ([7; 32], request("open sesame"));
+    let keyed = Keyed::new(key);
+    let sealed = seal(&true_request, &keyed);
+    let recorder = Recorder::new(callsheet_core::Builtin);
+    let composed = compose(&sealed, &recorder).unwrap();
+    let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
+    let run = Run {
+        id: Id::parse("01a1e229-4e4c-75ef-8317-abb696d4e943").unwrap(),
+        parent: None,
+        task: None,
+        agent: None,
+        phase: None,
+        role: None,
+        recipe: composed.prompt.recipe.to_string(),
+        started: "2026-01-31T12:00:00.000000Z".into(),
+        project: None,
+    };
+    let made = (&composed, &rendered, None);
+    let mut kept = keep(run, &sealed, &recorder.finish(), made, &[]).unwrap();
+    let hash = keyed.hash(rendered.text.as_bytes());
+    kept.composed.sealed = Some(Sealed { key: Digest(key), text: hash.clone() });
+    let given = Values::from([("login".into(), "open sesame".into())]);
+    let verified = |record: &Composed| {
+        verify_sealed(record, &given, &mut |digest| kept.blobs.get(&digest).cloned()).unwrap()
+    };
+    assert_eq!(verified(&kept.composed), Finding::Same);
+    for at in 0..hash.len() {
+        let mut text = hash.clone().into_bytes();
+        text[at] = if text[at] == b'0' { b'1' } else { b'0' };
+        let mut other = kept.composed.clone();
+        other.sealed = Some(Sealed { key: Digest(key), text: String::from_utf8(text).unwrap() });
+        let found = verified(&other);
+        assert!(matches!(found, Finding::Differs { .. }), "digit {at}: {found:?}");
+    }
 }
 
 /// What is composed of redacted sources is what a snapshot of them composes again, with no gate.

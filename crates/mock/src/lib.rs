@@ -44,7 +44,7 @@ pub use cli::{Cli, Launch, McpServer, Permit, Via};
 pub use install::npm_package;
 pub use lacking::{missing, not_tested};
 pub use loopback::{is_isolated, on_loopback};
-pub use postgres::Postgres;
+pub use postgres::{Paused, Postgres};
 pub use process::Ran;
 pub use room::Room;
 pub use script::{Call, Failure, Script, Step, Turn};

@@ -82,6 +82,17 @@ impl Postgres {
         self.run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-w", "-m", "immediate", "stop"]))
     }
 
+    /// Stops its processes where they are: sockets stay open, and nothing is answered. They go on when the answer is dropped.
+    pub fn pause(&self) -> Result<Paused, String> {
+        let said = |error: io::Error| error.to_string();
+        let file = fs::read_to_string(self.data().join("postmaster.pid")).map_err(said)?;
+        let first = file.lines().next().unwrap_or_default().trim().to_owned();
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).map_err(said)?;
+        let pids: Vec<String> = children.split_whitespace().map(str::to_owned).chain([first]).collect();
+        signal("-STOP", &pids)?;
+        Ok(Paused(pids))
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -109,6 +120,26 @@ impl Postgres {
                 fs::read_to_string(said).unwrap_or_default()
             )),
         }
+    }
+}
+
+/// The processes of a server that is stopped.
+#[derive(Debug)]
+pub struct Paused(Vec<String>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        // A process that has ended meanwhile needs no signal.
+        drop(signal("-CONT", &self.0));
+    }
+}
+
+fn signal(name: &str, pids: &[String]) -> Result<(), String> {
+    let status = Command::new("kill").arg(name).args(pids).stderr(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("kill {name}: {status}")),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -14,11 +14,12 @@ use callsheet_core::SourceError;
 use callsheet_core::submission::Changes;
 use cap_std::fs::Dir;
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fsync, linkat, mkdirat, openat,
-    readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, linkat, mkdirat, openat, readlinkat, renameat,
+    statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
+use crate::lock;
 use crate::read::{self, Place};
 
 /// What could not be done, and to which file.
@@ -220,7 +221,8 @@ impl Folder {
     fn lock(&self, folder: &str) -> Result<Option<OwnedFd>, WriteError> {
         let holder = self.holder(folder, Some(USUAL))?;
         if let Some(holder) = &holder {
-            flock(holder, FlockOperation::LockExclusive).map_err(|error| failed(folder, error))?;
+            lock::lock(holder)
+                .map_err(|error| WriteError { path: folder.to_owned(), why: error.to_string() })?;
         }
         Ok(holder)
     }

@@ -7,10 +7,16 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::folder::Folder;
 use crate::git::{Git, GitError, text};
+use crate::lock::hold_file;
+use crate::read::{open_file, read_own};
 use crate::worktree::{Worktree, worktree_from};
+
+/// How long a lane waits while the worktrees of others are made.
+const LONGEST_CHECKOUTS: Duration = Duration::from_secs(600);
 
 /// A path that a lane changed, with what git calls the contents before and after.
 struct Moved {
@@ -26,8 +32,7 @@ struct Moved {
 pub fn lane_worktree(git: &Git, home: &Path, name: &str) -> Result<Worktree, GitError> {
     fs::create_dir_all(home).map_err(|error| failed(&error))?;
     // Git stumbles over worktrees that others are just making.
-    let alone = fs::File::create(home.join("lock")).and_then(|lock| lock.lock().map(|()| lock));
-    let _alone = alone.map_err(|error| failed(&error))?;
+    let _alone = hold_file(&home.join("lock"), LONGEST_CHECKOUTS).map_err(|error| failed(&error))?;
     worktree_from(git, home, name, || {
         let start = snapshot(git, home, name)?;
         fs::write(start_of(home, name), &start).map_err(|error| failed(&error))?;
@@ -89,9 +94,12 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
 
 /// A copy of an index, as old as it is: git knows by its age which files it has to look at again.
 fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
-    let modified = from.metadata()?.modified()?;
-    fs::copy(from, to)?;
-    fs::File::options().write(true).open(to)?.set_modified(modified)
+    let mut source = open_file(from)
+        .map_err(|error| io::Error::other(error.to_string()))?
+        .ok_or(io::ErrorKind::NotFound)?;
+    let mut copy = fs::File::create(to)?;
+    io::copy(&mut source, &mut copy)?;
+    copy.set_modified(source.metadata()?.modified()?)
 }
 
 /// Brings what was done in the lane's worktree into the project. Answers with the paths that were changed there as
@@ -99,7 +107,7 @@ fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
 pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec<String>, GitError> {
     let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
     let theirs = Git::at(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
-    let start = fs::read_to_string(start_of(home, name)).map_err(|error| failed(&error))?;
+    let start = read_own(&start_of(home, name)).ok_or_else(gone)?;
     let tree = tree_of(&theirs, &home.join(format!("{name}.index")))?;
     let raw = theirs.done(
         &["diff-tree", "-r", "-z", "--no-renames", "--abbrev=40", "--end-of-options", &start, &tree],

@@ -17,6 +17,7 @@ mod git;
 mod guard;
 mod lanes;
 mod list;
+mod lock;
 mod observe;
 mod pack;
 mod perform;
@@ -41,6 +42,7 @@ pub use git::{CommonDir, Git, GitError};
 pub use guard::{GUARD, RecordSubmission, guard, guard_with};
 pub use lanes::{lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
+pub use lock::{LOCK_PATIENCE, hold_file, open_device, open_private};
 pub use observe::{Before, Prints};
 pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
 pub use perform::{PerformError, Performed, Performing, perform, told_by};
@@ -48,7 +50,7 @@ pub use prefetched::Prefetched;
 pub use process::{
     Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
 };
-pub use read::read_file;
+pub use read::{open_file, read_file, read_own};
 pub use submission::{
     AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
 };

@@ -29,6 +29,20 @@ pub fn read_file(path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {
     text(Place::Anywhere, path, limit)
 }
 
+/// Opens a regular file that a person named outright, to read it piece by piece; `None` if there is none.
+pub fn open_file(path: &Path) -> Result<Option<std::fs::File>, SourceError> {
+    let opened = Place::Anywhere.opened(path, u64::MAX)?;
+    Ok(opened.map(|(file, _)| file.into_std()))
+}
+
+/// The most bytes of a file that callsheet keeps for itself.
+const MOST_OWN: u64 = 64 * 1024 * 1024;
+
+/// The text of a file that callsheet keeps for itself; `None` if it cannot be used, whatever the reason.
+pub fn read_own(path: &Path) -> Option<String> {
+    String::from_utf8(Place::Anywhere.bytes(path, MOST_OWN).ok()??).ok()
+}
+
 pub(crate) fn text(place: Place<'_>, path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {
     let Some(bytes) = place.bytes(path, limit)? else {
         return Ok(None);
@@ -44,6 +58,14 @@ pub(crate) fn text(place: Place<'_>, path: &Path, limit: u64) -> Result<Option<T
 
 impl Place<'_> {
     pub(crate) fn bytes(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, SourceError> {
+        let Some((file, size)) = self.opened(path, limit)? else {
+            return Ok(None);
+        };
+        read(file, size, limit).map(Some)
+    }
+
+    /// A regular file of at most `limit` bytes, and how many it has.
+    fn opened(self, path: &Path, limit: u64) -> Result<Option<(File, u64)>, SourceError> {
         let Some(metadata) = self.found(path, self.metadata(path))? else {
             return Ok(None);
         };
@@ -54,7 +76,7 @@ impl Place<'_> {
         // Somebody may have put something else there between the look and the opening.
         let metadata = file.metadata().map_err(|error| refusal(&error))?;
         check(&metadata, limit)?;
-        read(file, metadata.len(), limit).map(Some)
+        Ok(Some((file, metadata.len())))
     }
 
     /// Tells absence from failure, given what the system said about `path`.

@@ -87,11 +87,17 @@ fn socket_path(dir: &File, path: &Path, name: &str) -> PathBuf {
     }
 }
 
+/// Opens a directory, and waits for nothing else by its name.
+fn open_dir(dir: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, open};
+    Ok(open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
 /// Listens on a socket that only its owner can reach.
 pub(crate) fn listen_in(dir: &Path, name: &str) -> io::Result<UnixListener> {
     fs::create_dir_all(dir)?;
     fs::set_permissions(dir, Permissions::from_mode(0o700))?;
-    let opened = File::open(dir)?;
+    let opened = open_dir(dir)?;
     let path = socket_path(&opened, dir, name);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -101,7 +107,7 @@ pub(crate) fn listen_in(dir: &Path, name: &str) -> io::Result<UnixListener> {
 }
 
 pub(crate) fn connect_in(dir: &Path, name: &str) -> io::Result<UnixStream> {
-    let opened = File::open(dir)?;
+    let opened = open_dir(dir)?;
     UnixStream::connect(socket_path(&opened, dir, name))
 }
 

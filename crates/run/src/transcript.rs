@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use callsheet_core::agent::Transcript;
 use callsheet_core::deliver::at_paths;
 use callsheet_core::receipt::Watch;
+
+use crate::read::open_file;
 
 /// Folders are gone down so far: a year, a month and a day, or a project.
 const LEVELS: usize = 4;
@@ -39,7 +40,7 @@ pub fn transcript_has_prompt(
     let Some(file) = root.and_then(|root| find(&root.join(&transcript.folder), session, LEVELS)) else {
         return false;
     };
-    let Ok(file) = File::open(file) else { return false };
+    let Ok(Some(file)) = open_file(&file) else { return false };
     let mut lines = BufReader::new(file.take(MOST_BYTES)).lines().map_while(Result::ok);
     lines.any(|line| watch.transcript_line(&line))
 }

@@ -1,21 +1,22 @@
-//! Databases: the only file that names a driver.
+//! Databases: with `pg`, the only file that names a driver.
 //!
 //! Both engines take the same statements, with `$1`, `$2` … in order of their first appearance. What differs is here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use callsheet_core::record::Digest;
-use postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
-use postgres::{Client, NoTls, Statement};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
 use crate::error::Error;
 use crate::migrate::Migration;
+use crate::patience::Patience;
+use crate::pg::{Postgres, WRITERS};
 use crate::private::private_file;
 use crate::reading::{Found, Way, find, way};
 use crate::row::{Param, Row, Value};
@@ -33,14 +34,6 @@ pub(crate) enum Db {
     Postgres(Box<Postgres>),
 }
 
-pub(crate) struct Postgres {
-    url: String,
-    to_read: bool,
-    client: Client,
-    prepared: BTreeMap<&'static str, Statement>,
-    in_transaction: bool,
-}
-
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A URL may hold a password.
@@ -50,9 +43,6 @@ impl fmt::Debug for Db {
 
 /// Older ones can lose what was written when a write-ahead log is reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
-
-/// How long a writer waits for another one.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn new_enough(version: i32) -> Result<(), Error> {
     if version >= OLDEST_SQLITE {
@@ -74,15 +64,21 @@ impl Db {
         Ok(Self::Sqlite(Connection::open_in_memory()?, None))
     }
 
+    /// In a file without a name, so that what it holds need not fit into memory.
+    pub(crate) fn temporary() -> Result<Self, Error> {
+        new_enough(rusqlite::version_number())?;
+        Ok(Self::Sqlite(Connection::open("")?, None))
+    }
+
     /// Opens a file, which is made if `create` says so. Nobody but its owner can read it, whatever the umask is.
-    pub(crate) fn sqlite(path: &Path, create: bool) -> Result<Self, Error> {
+    pub(crate) fn sqlite(path: &Path, create: bool, patience: Patience) -> Result<Self, Error> {
         new_enough(rusqlite::version_number())?;
         let path = private_file(path, create)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&path, flags)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, None);
         // A database that came with a cloned repository must not run anything of its own.
         // Records and packed texts take one to three KB each: of smaller pages a quarter would stay empty.
@@ -92,7 +88,9 @@ impl Db {
         let start = Instant::now();
         loop {
             match db.batch("PRAGMA journal_mode = WAL") {
-                Err(Error::Locked) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                Err(Error::Locked) if start.elapsed() < patience.lock => {
+                    thread::sleep(Duration::from_millis(5))
+                }
                 done => break done?,
             }
         }
@@ -101,7 +99,7 @@ impl Db {
 
     /// Opens a file to read it. Nothing is written: neither the file, nor its mode, nor anything beside it, unless SQLite
     /// can have there what it needs to read beside a writer, and takes it away again.
-    pub(crate) fn sqlite_to_read(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn sqlite_to_read(path: &Path, patience: Patience) -> Result<Self, Error> {
         new_enough(rusqlite::version_number())?;
         let mut found = find(path)?;
         let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -113,7 +111,7 @@ impl Db {
             }
             Way::Copied(copy) => Connection::open_with_flags(copy, flags | read_write)?,
         };
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, Some(Box::new(found)));
         db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
         // What is sorted may not find a place on the disk.
@@ -121,19 +119,13 @@ impl Db {
         Ok(db)
     }
 
-    pub(crate) fn postgres(url: &str) -> Result<Self, Error> {
-        Self::connected(url, false)
+    pub(crate) fn postgres(url: &str, patience: Patience) -> Result<Self, Error> {
+        Ok(Self::Postgres(Box::new(Postgres::connect(url, false, patience)?)))
     }
 
     /// Connects without making anything: for users who may only read, and servers that are copies.
-    pub(crate) fn postgres_to_read(url: &str) -> Result<Self, Error> {
-        Self::connected(url, true)
-    }
-
-    fn connected(url: &str, to_read: bool) -> Result<Self, Error> {
-        let client = connect(url, to_read)?;
-        let (url, prepared) = (url.to_owned(), BTreeMap::new());
-        Ok(Self::Postgres(Box::new(Postgres { url, to_read, client, prepared, in_transaction: false })))
+    pub(crate) fn postgres_to_read(url: &str, patience: Patience) -> Result<Self, Error> {
+        Ok(Self::Postgres(Box::new(Postgres::connect(url, true, patience)?)))
     }
 
     /// What people call the place.
@@ -158,10 +150,7 @@ impl Db {
                 let mut statement = connection.prepare_cached(sql)?;
                 Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
             }
-            Self::Postgres(postgres) => {
-                let (client, statement) = postgres.ready(sql)?;
-                Ok(client.execute(&statement, &bound(params))?)
-            }
+            Self::Postgres(postgres) => postgres.execute(sql, &bound(params)),
         }
     }
 
@@ -183,8 +172,7 @@ impl Db {
                 }
             }
             Self::Postgres(postgres) => {
-                let (client, statement) = postgres.ready(sql)?;
-                let rows = client.query(&statement, &bound(params))?;
+                let rows = postgres.query(sql, &bound(params))?;
                 rows.iter().map(|row| Ok(Row(of_postgres(row)?.into_iter()))).collect()
             }
         }
@@ -194,7 +182,7 @@ impl Db {
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Error> {
         match self {
             Self::Sqlite(connection, _) => Ok(connection.execute_batch(sql)?),
-            Self::Postgres(postgres) => Ok(postgres.open()?.batch_execute(sql)?),
+            Self::Postgres(postgres) => postgres.batch(sql),
         }
     }
 
@@ -243,7 +231,7 @@ impl Db {
 
     fn set_in_transaction(&mut self, now: bool) {
         if let Self::Postgres(postgres) = self {
-            postgres.in_transaction = now;
+            postgres.set_in_transaction(now);
         }
     }
 
@@ -307,10 +295,8 @@ impl Db {
             }
             // One question for all of them: each would be a journey over the network.
             Self::Postgres(postgres) => {
-                let (client, statement) =
-                    postgres.ready("SELECT sha256 FROM blobs WHERE sha256 = ANY($1)")?;
                 let all: Vec<&[u8]> = digests.iter().map(|digest| &digest.0[..]).collect();
-                let rows = client.query(&statement, &[&all])?;
+                let rows = postgres.query("SELECT sha256 FROM blobs WHERE sha256 = ANY($1)", &[&all])?;
                 rows.iter()
                     .map(|row| {
                         let bytes: Vec<u8> = row.try_get(0)?;
@@ -354,81 +340,6 @@ impl Db {
     }
 }
 
-/// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
-const WRITERS: u32 = 7_161_947;
-
-/// How long a connection may take if its address says nothing about it.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-
-fn connect(url: &str, to_read: bool) -> Result<Client, Error> {
-    let mut config: postgres::Config = url.parse()?;
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_WITHIN);
-    }
-    let mut client = config.connect(NoTls)?;
-    if to_read {
-        client.batch_execute("SET default_transaction_read_only = on; SET search_path = callsheet")?;
-        return Ok(client);
-    }
-    client.batch_execute(
-        "SET synchronous_commit = on; SET lock_timeout = '20s'; SET search_path = callsheet",
-    )?;
-    // Who may only write to a ledger that others made has no right to make one.
-    if client.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[])?.is_empty() {
-        // Two at once would stumble over each other without the lock.
-        client.batch_execute(&format!(
-            "BEGIN; SELECT pg_advisory_xact_lock({WRITERS}); CREATE SCHEMA IF NOT EXISTS callsheet; COMMIT"
-        ))?;
-    }
-    Ok(client)
-}
-
-/// Which database a URL leads to, without user and password: `postgres://HOST:PORT/DATABASE`.
-pub fn postgres_place(url: &str) -> Result<String, Error> {
-    use postgres::config::Host;
-    let config: postgres::Config = url.parse()?;
-    let mut hosts: Vec<String> = config
-        .get_hosts()
-        .iter()
-        .map(|host| match host {
-            Host::Tcp(name) => name.to_ascii_lowercase(),
-            Host::Unix(path) => path.display().to_string(),
-        })
-        .collect();
-    // An address leads elsewhere than the name that stands beside it.
-    hosts.extend(config.get_hostaddrs().iter().map(ToString::to_string));
-    let ports = match config.get_ports() {
-        [] => vec!["5432".to_owned()],
-        ports => ports.iter().map(ToString::to_string).collect(),
-    };
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    Ok(format!("postgres://{}:{}/{database}", hosts.join(","), ports.join(",")))
-}
-
-impl Postgres {
-    /// A connection that is not closed; in the middle of a transaction there is no second one.
-    fn open(&mut self) -> Result<&mut Client, Error> {
-        if self.client.is_closed() && !self.in_transaction {
-            self.client = connect(&self.url, self.to_read)?;
-            self.prepared.clear();
-        }
-        Ok(&mut self.client)
-    }
-
-    fn ready(&mut self, sql: &'static str) -> Result<(&mut Client, Statement), Error> {
-        self.open()?;
-        let statement = match self.prepared.get(sql) {
-            Some(statement) => statement.clone(),
-            None => {
-                let statement = self.client.prepare(sql)?;
-                self.prepared.insert(sql, statement.clone());
-                statement
-            }
-        };
-        Ok((&mut self.client, statement))
-    }
-}
-
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
@@ -440,9 +351,9 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-impl From<postgres::Error> for Error {
-    fn from(error: postgres::Error) -> Self {
-        use postgres::error::SqlState;
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        use tokio_postgres::error::SqlState;
         match error.code() {
             Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => Self::Locked,
             Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
@@ -503,7 +414,7 @@ fn of_sqlite(value: ValueRef<'_>) -> Value {
     }
 }
 
-fn of_postgres(row: &postgres::Row) -> Result<Vec<Value>, Error> {
+fn of_postgres(row: &tokio_postgres::Row) -> Result<Vec<Value>, Error> {
     let value = |at: usize| -> Result<Value, Error> {
         let ty = row.columns()[at].type_();
         Ok(if *ty == Type::INT8 {
@@ -522,6 +433,28 @@ fn of_postgres(row: &postgres::Row) -> Result<Vec<Value>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_on_the_disk_and_nothing_of_a_file_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let Db::Sqlite(connection, _) = Db::sqlite(&path, true, Patience::default()).unwrap() else {
+            panic!("another engine")
+        };
+        let of = |connection: &Connection, name: &str| {
+            connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!(of(&connection, "synchronous"), 2);
+        assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
+        assert_eq!(of(&connection, "busy_timeout"), 20_000);
+        let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(mode, "wal");
+        let Db::Sqlite(connection, _) = Db::sqlite_to_read(&path, Patience::default()).unwrap() else {
+            panic!("another engine")
+        };
+        assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
+        assert_eq!((of(&connection, "query_only"), of(&connection, "busy_timeout")), (1, 20_000));
+    }
 
     #[test]
     fn a_library_that_can_lose_a_log_is_refused() {

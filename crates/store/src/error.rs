@@ -1,6 +1,7 @@
 //! What can be wrong with a ledger.
 
 use std::fmt;
+use std::time::Duration;
 
 use callsheet_core::record::Id;
 
@@ -10,6 +11,8 @@ pub enum Error {
     NotThere(String),
     /// Somebody else writes, for longer than we wait.
     Locked,
+    /// The server did not answer for this long.
+    NoAnswer(Duration),
     /// Something is not what it was when it was written.
     Damaged(String),
     /// A newer version of callsheet has written to it.
@@ -33,6 +36,7 @@ impl fmt::Display for Error {
         match self {
             Self::NotThere(place) => write!(f, "there is no ledger at {place}"),
             Self::Locked => f.write_str("the ledger is locked: somebody else is writing to it"),
+            Self::NoAnswer(limit) => write!(f, "the server of the ledger did not answer within {limit:?}"),
             Self::Damaged(what) => write!(f, "the ledger is damaged: {what}"),
             Self::Newer { found, known } => write!(
                 f,

@@ -1,12 +1,12 @@
 //! Exports: a file that holds everything that its records need, one JSON object per line, and the way back.
 //!
 //! The first line says what it is, then come texts, then records, each with the link that it is tied to; the last line
-//! has the SHA-256 of all before it. So a file can be proved without the ledger that it came from.
+//! has the SHA-256 of all before it. So a file can be proved without the ledger that it came from. A text that is too long
+//! for a line stands in several: all but the last piece of it in lines of their own before the line that it belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 
-use callsheet_core::Text;
 use callsheet_core::record::{Composed, Digest, Event, Id, blobs_of, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use crate::clock::now;
 use crate::db::Db;
 use crate::error::Error;
-use crate::ledger::{Draft, Head, Ledger, append, head, index, put_blobs};
-use crate::read::Record;
+use crate::ledger::{Draft, Head, Ledger, MOST_TEXT, append, head, index, put_blobs};
+use crate::read::{PAGE, Record, records_after};
 use crate::row::Param;
 
 /// What goes into a file.
@@ -29,10 +29,25 @@ pub enum Scope {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum FileLine {
-    CallsheetExport { version: u32, all: bool, seq: u64, chain: Digest },
-    Blob { sha256: Digest, text: Text },
+    CallsheetExport {
+        version: u32,
+        all: bool,
+        seq: u64,
+        chain: Digest,
+    },
+    /// A piece of the text of the next line that is none.
+    Part {
+        text: String,
+    },
+    Blob {
+        sha256: Digest,
+        text: String,
+    },
     Record(Box<RecordLine>),
-    End { lines: u64, sha256: Digest },
+    End {
+        lines: u64,
+        sha256: Digest,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,10 +65,14 @@ struct RecordLine {
     chain: Digest,
 }
 
-const VERSION: u32 = 1;
+/// Version 1 has no parts.
+const VERSION: u32 = 2;
 
-/// Longer than any line that is written; a text is the longest.
-const MOST_LINE: u64 = 1 << 33;
+/// The most bytes of a line.
+const MOST_LINE: u64 = 64 << 20;
+
+/// The most bytes of a text in one line. JSON writes up to six for each.
+const PIECE: usize = 8 << 20;
 
 /// Longer than any first line.
 const MOST_FIRST: u64 = 1 << 12;
@@ -68,9 +87,25 @@ impl Writer<'_> {
     fn line(&mut self, line: &FileLine) -> Result<(), Error> {
         let mut text = serde_json::to_string(line).map_err(|error| Error::Failed(error.to_string()))?;
         text.push('\n');
+        if text.len() as u64 > MOST_LINE {
+            return Err(Error::Failed(format!(
+                "a line of the export would be longer than {MOST_LINE} bytes"
+            )));
+        }
         self.hash.update(text.as_bytes());
         self.lines += 1;
         self.out.write_all(text.as_bytes()).map_err(|error| unwritten(&error))
+    }
+
+    /// Writes all but the last piece of a text, and answers with that.
+    fn parts<'t>(&mut self, text: &'t str) -> Result<&'t str, Error> {
+        let mut rest = text;
+        while rest.len() > PIECE {
+            let (part, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+            self.line(&FileLine::Part { text: part.to_owned() })?;
+            rest = after;
+        }
+        Ok(rest)
     }
 }
 
@@ -89,22 +124,20 @@ fn export_as_it_is(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> R
     writer.line(&FileLine::CallsheetExport { version: VERSION, all: *scope == Scope::All, seq, chain })?;
     for sha256 in blobs(ledger, scope)? {
         let text = ledger.blob(sha256)?.ok_or_else(|| Error::damaged(format!("blob {sha256} is gone")))?;
+        let text = writer.parts(&text)?.to_owned();
         writer.line(&FileLine::Blob { sha256, text })?;
     }
-    match scope {
-        Scope::Run(run) => {
-            for record in ledger.records_of(run)? {
-                write_record(ledger, record, &mut writer)?;
-            }
-        }
-        Scope::All => {
-            let mut last = 0;
-            while last < seq {
-                for record in ledger.records_after(last, 256)? {
-                    last = record.seq;
-                    write_record(ledger, record, &mut writer)?;
-                }
-            }
+    let run = match scope {
+        Scope::Run(run) => Some(run),
+        Scope::All => None,
+    };
+    let mut last = 0;
+    loop {
+        let page = records_after(&mut ledger.db, run, last, PAGE)?;
+        let Some(newest) = page.last() else { break };
+        last = newest.seq;
+        for record in page {
+            write_record(ledger, record, &mut writer)?;
         }
     }
     let (lines, sha256) = (writer.lines, Digest(writer.hash.clone().finalize().into()));
@@ -121,13 +154,15 @@ fn write_record(ledger: &mut Ledger, record: Record, writer: &mut Writer<'_>) ->
         Some(id) => Ok(id),
         None => Ok(None),
     };
+    let payload = record.payload.as_deref().map(|payload| writer.parts(payload)).transpose()?;
+    let payload = payload.map(str::to_owned);
     writer.line(&FileLine::Record(Box::new(RecordLine {
         seq,
         run: id(record.run)?,
         flow: id(record.flow)?,
         kind: record.kind,
         at: record.at,
-        payload: record.payload,
+        payload,
         payload_sha256: record.payload_sha256,
         before,
         chain: record.chain,
@@ -160,7 +195,7 @@ pub struct Imported {
 
 /// Reads an export into a ledger of its own, which is gone when it is dropped; all of it is checked on the way.
 pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, Error> {
-    let mut ledger = Ledger::create(&crate::Place::Memory)?;
+    let mut ledger = Ledger::temporary()?;
     add_all(&mut ledger, file, false)?;
     Ok(ledger)
 }
@@ -185,6 +220,7 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
     }
     let target = Head { seq, chain };
     let mut form = Form { all, target, ..Form::new() };
+    let mut parts = Parts { version, text: String::new(), lengths: Vec::new() };
     ledger.alone(|db, zip| {
         let empty = head(db)?.seq == 0;
         let mut importer = Importer {
@@ -195,14 +231,22 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
         };
         loop {
             match lines.next(MOST_LINE)? {
+                Some(FileLine::Part { text }) => {
+                    parts.add(&text).map_err(|why| lines.wrong(why))?;
+                }
                 Some(FileLine::Blob { sha256: digest, text }) => {
+                    let text = parts.end(text).map_err(|why| lines.wrong(why))?;
                     if sha256(&[text.as_bytes()]) != digest {
                         return Err(lines.wrong(format!("blob {digest}: its text has another SHA-256")));
                     }
                     form.blob(digest).map_err(|why| lines.wrong(why))?;
-                    put_blobs(db, zip, &BTreeMap::from([(digest, text)]), BTreeMap::new())?;
+                    put_blobs(db, zip, &BTreeMap::from([(digest, text.into())]), BTreeMap::new())?;
                 }
-                Some(FileLine::Record(record)) => {
+                Some(FileLine::Record(mut record)) => {
+                    record.payload = match record.payload.take() {
+                        Some(payload) => Some(parts.end(payload).map_err(|why| lines.wrong(why))?),
+                        None => parts.none().map_err(|why| lines.wrong(why)).map(|()| None)?,
+                    };
                     check(&record, &mut form).map_err(|why| lines.wrong(why))?;
                     if importer.wants(db, &record)? {
                         add(db, zip, &record)?;
@@ -210,6 +254,7 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
                     }
                 }
                 Some(FileLine::End { .. }) => {
+                    parts.none().map_err(|why| lines.wrong(why))?;
                     form.end().map_err(|why| lines.wrong(why))?;
                     lines.end()?;
                     break;
@@ -242,17 +287,20 @@ impl Lines<'_> {
     /// The next line, spelled as it is written; the last one is checked against all before it.
     fn next(&mut self, most: u64) -> Result<Option<FileLine>, Error> {
         let mut text = String::new();
-        let read = io::Read::take(&mut *self.file, most).read_line(&mut text);
-        read.map_err(|error| self.wrong(error.to_string()))?;
+        let read = io::Read::take(&mut *self.file, most + 1).read_line(&mut text);
         if text.is_empty() {
+            read.map_err(|error| self.wrong(error.to_string()))?;
             return Ok(None);
         }
         let before = Digest(self.hash.clone().finalize().into());
         self.hash.update(text.as_bytes());
         self.number += 1;
+        if text.len() as u64 > most {
+            return Err(self.wrong(format!("it is longer than {most} bytes")));
+        }
         let line = serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))?;
-        let written = serde_json::to_string(&line).map_err(|error| self.wrong(error.to_string()))?;
-        if text.strip_suffix('\n') != Some(&written) {
+        let mut same = Same(text.strip_suffix('\n').unwrap_or_default().as_bytes());
+        if serde_json::to_writer(&mut same, &line).is_err() || !same.0.is_empty() {
             return Err(self.wrong("an export spells it in another way".into()));
         }
         if let FileLine::End { lines, sha256 } = line
@@ -274,6 +322,70 @@ impl Lines<'_> {
 
     fn wrong(&self, why: String) -> Error {
         Error::damaged(format!("line {} of the export: {why}", self.number))
+    }
+}
+
+/// Takes what is written only if it is the same as the text at hand.
+struct Same<'t>(&'t [u8]);
+
+impl Write for Same<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.strip_prefix(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Pieces of a text, put together. An export cuts a text in one way only.
+struct Parts {
+    version: u32,
+    text: String,
+    /// How long each piece is.
+    lengths: Vec<usize>,
+}
+
+impl Parts {
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        if self.version < 2 {
+            return Err("version 1 has no parts".into());
+        }
+        if self.text.len() + text.len() > MOST_TEXT {
+            return Err(format!("a text is longer than {MOST_TEXT} bytes"));
+        }
+        self.text.push_str(text);
+        self.lengths.push(text.len());
+        Ok(())
+    }
+
+    /// The whole text, which `last` ends.
+    fn end(&mut self, last: String) -> Result<String, String> {
+        if self.version < 2 || self.lengths.is_empty() && last.len() <= PIECE {
+            return Ok(last);
+        }
+        self.add(&last)?;
+        let (text, lengths) = (std::mem::take(&mut self.text), std::mem::take(&mut self.lengths));
+        let mut rest = text.as_str();
+        let is_cut_there = |length: &usize| {
+            let piece = if rest.len() > PIECE { rest.floor_char_boundary(PIECE) } else { rest.len() };
+            rest = &rest[piece..];
+            piece == *length && piece > 0
+        };
+        if !lengths.iter().all(is_cut_there) {
+            return Err("a text is cut at another place than an export cuts it".into());
+        }
+        Ok(text)
+    }
+
+    /// What follows has no text that pieces could belong to.
+    fn none(&self) -> Result<(), String> {
+        if self.lengths.is_empty() {
+            Ok(())
+        } else {
+            Err("pieces stand before it that are of no text".into())
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clock::{days_after, days_before, is_possible, now};
 use crate::db::Db;
 use crate::error::Error;
 use crate::ledger::{Draft, Ledger, append};
-use crate::read::{Filter, ProjectFilter, RunRow, records_of, records_of_flow, runs};
+use crate::read::{Filter, PAGE, ProjectFilter, RunRow, records_after, records_of, records_of_flow, runs};
 use crate::row::Param;
 
 /// Which runs stay. A run that either rule keeps stays, and so do an unfinished run, a run of a flow that has not ended,
@@ -98,7 +98,7 @@ impl Ledger {
         if swept.seq.is_some() {
             match self.db.shrink() {
                 // The runs are removed. The next sweep gives the room back.
-                Err(Error::Locked) => {}
+                Err(Error::Locked | Error::NoAnswer(_)) => {}
                 done => done?,
             }
         }
@@ -250,7 +250,7 @@ fn needed(db: &mut Db) -> Result<BTreeSet<Digest>, Error> {
     let mut needed = BTreeSet::new();
     let mut last = 0;
     loop {
-        let page = crate::read::records_after(db, last, 256)?;
+        let page = records_after(db, None, last, PAGE)?;
         let Some(newest) = page.last() else { return Ok(needed) };
         last = newest.seq;
         for record in page {

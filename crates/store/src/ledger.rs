@@ -11,7 +11,9 @@ use crate::clock::now;
 use crate::db::{Db, Engine};
 use crate::error::Error;
 use crate::migrate::{check_readable, has_projects, migrate};
+use crate::patience::Patience;
 use crate::private::{WatchedFile, private_file};
+use crate::read::records_of;
 use crate::row::Param;
 
 /// Where a ledger is.
@@ -33,6 +35,16 @@ impl std::fmt::Debug for Place {
             Self::Memory => f.write_str("memory"),
         }
     }
+}
+
+/// What a ledger is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    Read,
+    /// Records are appended.
+    Write,
+    /// The same, and it is made if there is none.
+    Create,
 }
 
 /// The last number that was given, and the link that belongs to it.
@@ -78,37 +90,47 @@ pub(crate) struct Draft<'d> {
 /// The next levels take a third longer for two percent, and those above many times as long.
 const LEVEL: i32 = 1;
 
-/// No text is longer than this: a file of this size could not be read in the first place.
-const MOST_BYTES: u64 = 1 << 32;
+/// The most bytes of a text or a payload that is written.
+pub(crate) const MOST_TEXT: usize = 256 << 20;
+
+/// The most bytes of one that is read; earlier versions wrote longer ones.
+pub(crate) const MOST_READ: u64 = 1 << 30;
 
 impl Ledger {
     /// Opens a ledger, or makes one where there is none.
     pub fn create(place: &Place) -> Result<Self, Error> {
-        match place {
-            Place::Sqlite(path) => Self::new(Db::sqlite(path, true)?)?.watch(path),
-            Place::Postgres(url) => Self::new(Db::postgres(url)?),
-            Place::Memory => Self::new(Db::memory()?),
-        }
+        Self::connect(place, OpenMode::Create, Patience::default())
     }
 
     /// Opens a ledger that is there.
     pub fn open(place: &Place) -> Result<Self, Error> {
-        match place {
-            Place::Sqlite(path) => Self::new(Db::sqlite(path, false)?)?.watch(path),
-            place => Self::create(place),
-        }
+        Self::connect(place, OpenMode::Write, Patience::default())
     }
 
     /// Opens a ledger that is there to read it. Nothing is changed, neither in it nor beside it, so it may lie where nothing
     /// can be written, and have the schema of an older version.
     pub fn read(place: &Place) -> Result<Self, Error> {
-        let mut db = match place {
-            Place::Sqlite(path) => Db::sqlite_to_read(path)?,
-            Place::Postgres(url) => Db::postgres_to_read(url)?,
-            Place::Memory => Db::memory()?,
+        Self::connect(place, OpenMode::Read, Patience::default())
+    }
+
+    pub fn connect(place: &Place, mode: OpenMode, patience: Patience) -> Result<Self, Error> {
+        let mut db = match (place, mode) {
+            (Place::Sqlite(path), OpenMode::Read) => Db::sqlite_to_read(path, patience)?,
+            (Place::Sqlite(path), _) => {
+                return Self::new(Db::sqlite(path, mode == OpenMode::Create, patience)?)?.watch(path);
+            }
+            (Place::Postgres(url), OpenMode::Read) => Db::postgres_to_read(url, patience)?,
+            (Place::Postgres(url), _) => return Self::new(Db::postgres(url, patience)?),
+            (Place::Memory, OpenMode::Read) => Db::memory()?,
+            (Place::Memory, _) => return Self::new(Db::memory()?),
         };
         check_readable(&mut db)?;
         Self::around(db)
+    }
+
+    /// A ledger of its own that takes little memory, and is gone when it is dropped.
+    pub(crate) fn temporary() -> Result<Self, Error> {
+        Self::new(Db::temporary()?)
     }
 
     fn new(mut db: Db) -> Result<Self, Error> {
@@ -280,16 +302,13 @@ impl Ledger {
 
     /// The prompt of a run.
     pub fn composed(&mut self, run: &Id) -> Result<Composed, Error> {
-        for record in self.records_of(run)? {
-            if record.kind == "composed" {
-                let seq = record.seq;
-                return match record.event()? {
-                    Some(Event::Composed(composed)) => Ok(composed),
-                    _ => Err(Error::damaged(format!("record {seq}: its payload is gone"))),
-                };
-            }
+        let record = records_of(&mut self.db, run, Some("composed"))?.into_iter().next();
+        let record =
+            record.ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))?;
+        match record.event()? {
+            Some(Event::Composed(composed)) => Ok(composed),
+            _ => Err(Error::damaged(format!("record {}: its payload is gone", record.seq))),
         }
-        Err(Error::damaged(format!("run {run} has no record of its prompt")))
     }
 }
 
@@ -302,7 +321,7 @@ pub(crate) fn blob(db: &mut Db, digest: Digest) -> Result<Option<Text>, Error> {
     let wrong = |why: String| Error::damaged(format!("{place}: {why}"));
     let size = row.int(&format!("{place}: size"))?;
     let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
-    let size = u64::try_from(size).ok().filter(|size| *size <= MOST_BYTES);
+    let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
     let size = size.ok_or_else(|| wrong("its size is no size".into()))?;
     let text = unzip(&bytes, packed, size).map_err(wrong)?;
     if text.len() as u64 != size {
@@ -348,7 +367,12 @@ pub(crate) fn number(number: i64) -> u64 {
     number.unsigned_abs()
 }
 
+/// A text that is too long to be written again by an export is not kept in the first place.
 pub(crate) fn zipped(zip: &mut zstd::bulk::Compressor<'static>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    if bytes.len() > MOST_TEXT {
+        let size = bytes.len();
+        return Err(Error::Failed(format!("a text of {size} bytes is not kept; {MOST_TEXT} is the most")));
+    }
     zip.compress(bytes).map_err(|error| Error::Failed(format!("zstd: {error}")))
 }
 

@@ -1,5 +1,6 @@
 //! Files that nobody else can read, whatever the umask is.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -30,9 +31,7 @@ impl WatchedFile {
 
     /// Fails if another file, or none, lies there now. What is written then is lost when the database is closed.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        let log = PathBuf::from(log);
+        let log = beside(&self.path, "-wal");
         let found = inode(&log);
         // SQLite makes the log with the first transaction and removes it when the last connection is closed.
         let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
@@ -50,6 +49,26 @@ impl WatchedFile {
         self.log = found;
         Ok(())
     }
+}
+
+/// The files that SQLite opens beside a database.
+pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// The path of a file beside a database.
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+/// Refuses what is there and is not a regular file, at the path of a database or beside it. SQLite would wait for a FIFO.
+pub(crate) fn check_regular(path: &Path) -> Result<(), Error> {
+    for path in BESIDE.iter().map(|ending| beside(path, ending)).chain([path.to_owned()]) {
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
+        }
+    }
+    Ok(())
 }
 
 /// The real path of a file that only its owner can read.
@@ -70,10 +89,8 @@ pub(crate) fn private_file(path: &Path, create: bool) -> Result<PathBuf, Error> 
             Err(error) => return Err(failed(error)),
         }
     }
+    check_regular(path)?;
     let found = path.symlink_metadata().map_err(failed)?;
-    if !found.is_file() {
-        return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
-    }
     if found.permissions().mode() & 0o777 != 0o600 {
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
     }

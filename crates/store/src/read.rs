@@ -4,7 +4,7 @@ use callsheet_core::record::{Account, Digest, Event, Id, Link, Output, Run, Stre
 
 use crate::db::Db;
 use crate::error::Error;
-use crate::ledger::{Ledger, number, unzip};
+use crate::ledger::{Ledger, MOST_READ, number, unzip};
 use crate::migrate::has_projects;
 use crate::row::{Param, Row};
 
@@ -183,7 +183,7 @@ impl Ledger {
 
     /// At most `limit` records with a number above `seq`, in order.
     pub fn records_after(&mut self, seq: u64, limit: usize) -> Result<Vec<Record>, Error> {
-        records_after(&mut self.db, seq, limit)
+        records_after(&mut self.db, None, seq, limit)
     }
 
     /// The finished prompt of a run, put together and checked.
@@ -344,12 +344,29 @@ pub(crate) fn records_of_flow(db: &mut Db, flow: &Id) -> Result<Vec<Record>, Err
     rows.into_iter().map(record).collect()
 }
 
-pub(crate) fn records_after(db: &mut Db, seq: u64, limit: usize) -> Result<Vec<Record>, Error> {
-    let rows = db.query(
-        "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
-         WHERE seq > $1 ORDER BY seq LIMIT $2",
-        &[Param::Int(seq as i64), Param::Int(limit as i64)],
-    )?;
+/// How many records are read at once, by those who read all of them.
+pub(crate) const PAGE: usize = 64;
+
+/// At most `limit` records with a number above `seq`, in order; of one run, if a run is named.
+pub(crate) fn records_after(
+    db: &mut Db,
+    run: Option<&Id>,
+    seq: u64,
+    limit: usize,
+) -> Result<Vec<Record>, Error> {
+    let (seq, limit) = (Param::Int(seq as i64), Param::Int(limit as i64));
+    let rows = match run {
+        None => db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+             WHERE seq > $1 ORDER BY seq LIMIT $2",
+            &[seq, limit],
+        )?,
+        Some(run) => db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+             WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            &[Param::Text(run.as_str()), seq, limit],
+        )?,
+    };
     rows.into_iter().map(record).collect()
 }
 
@@ -394,7 +411,7 @@ fn record(mut row: Row) -> Result<Record, Error> {
     let payload = match (zipped, packed) {
         (None, None) => None,
         (Some(zipped), Some(packed)) => {
-            let payload = unzip(&zipped, packed, MOST_PAYLOAD);
+            let payload = unzip(&zipped, packed, MOST_READ);
             Some(payload.map_err(|why| Error::damaged(format!("{}: {why}", place("payload"))))?)
         }
         _ => return Err(Error::damaged(format!("{} is not there", place("payload")))),
@@ -402,6 +419,3 @@ fn record(mut row: Row) -> Result<Record, Error> {
     let (payload_sha256, chain) = (row.digest(&place("payload_sha256"))?, row.digest(&place("chain"))?);
     Ok(Record { seq, run, flow, kind, at, payload, payload_sha256, chain })
 }
-
-/// Far above the record of any prompt or output.
-const MOST_PAYLOAD: u64 = 1 << 30;

@@ -3,16 +3,17 @@
 //! SQLite needs two files beside a database with a write-ahead log. Where it cannot make them, a database without a log is
 //! read as one that does not change, and each answer is thrown away if it did; one with a log is copied first.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 use crate::error::Error;
+use crate::private::{beside, check_regular};
 
 /// A database file that is read.
 #[derive(Debug)]
@@ -64,25 +65,16 @@ impl Found {
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(ending);
-    name.into()
-}
-
 fn failed(path: &Path, error: &io::Error) -> Error {
     Error::Failed(format!("`{}`: {error}", path.display()))
 }
 
 /// The file at `path`. A link is not followed.
 pub(crate) fn find(path: &Path) -> Result<Found, Error> {
-    let found = match path.symlink_metadata() {
-        Ok(found) => found,
+    match path.symlink_metadata() {
+        Ok(_) => check_regular(path)?,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(failed(path, &error)),
         Err(_) => return Err(Error::NotThere(path.display().to_string())),
-    };
-    if !found.is_file() {
-        return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
     }
     let path = path.canonicalize().map_err(|error| failed(path, &error))?;
     Ok(Found { path, state: None, copy: None })
@@ -121,7 +113,13 @@ pub(crate) fn way(found: &mut Found) -> Result<Way, Error> {
 
 fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    io::copy(&mut File::open(from)?, &mut file).map(drop)
+    // Another kind of file may lie there by now.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
+    if !source.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    io::copy(&mut source, &mut file).map(drop)
 }
 
 /// Whether the file and those that SQLite needs beside it can be written.

@@ -8,7 +8,7 @@ use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify, ve
 use crate::error::Error;
 use crate::ledger::{Head, Ledger, link};
 use crate::migrate::has_projects;
-use crate::read::{Record, RunRow, run_row};
+use crate::read::{PAGE, Record, RunRow, run_row};
 
 /// What kind of trouble it is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,9 +80,6 @@ impl Checked {
         }
     }
 }
-
-/// How many records are read at once.
-const PAGE: usize = 256;
 
 impl Ledger {
     /// Checks the prompts of some runs, with their records and their texts.

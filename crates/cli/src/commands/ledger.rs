@@ -5,13 +5,13 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::record::{Event, Id};
-use callsheet_store::{Head, Ledger, Place, Verified};
+use callsheet_store::{Head, Ledger, OpenMode, Place, Verified};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::failure::{Outcome, usage};
 use crate::known::KnownLedger;
-use crate::ledger::{Standing, check_head, failure, short_lived_diag, standing};
+use crate::ledger::{Standing, check_head, failure, patience, short_lived_diag, standing};
 
 /// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
 ///
@@ -239,7 +239,7 @@ fn adopt(app: &App<'_>, yes: Option<&str>) -> Outcome {
     let none = || Failure::from(Diag::error(Code::LedgerNotThere, "there is no ledger to adopt"));
     let place = app.prepared_place(false)?.ok_or_else(none)?;
     let known = KnownLedger::of(&place)?;
-    let mut ledger = Ledger::open(&place).map_err(failure)?;
+    let mut ledger = Ledger::connect(&place, OpenMode::Write, patience()?).map_err(failure)?;
     let id = ledger.id().map_err(failure)?.ok_or_else(none)?;
     let is_known = known.entry().is_some_and(|entry| entry.id == id && entry.inode == known.inode())
         && standing(&known, &mut ledger).is_ok_and(|standing| standing == Standing::Known)

@@ -141,7 +141,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let mut how = args.way.how(app)?;
     how.program.clone_from(&args.program);
     how.dry = args.dry_run;
-    how.session = ask.session.as_ref().map(|session| app.here.join(session));
+    how.session = ask.session.as_ref().map(|session| app.session_path(session));
     let file = if args.way.mcp { file.with_server() } else { file };
     let finished = finish(app, &ask, given, file, Then::Record)?;
     if args.way.worktree {

@@ -1,16 +1,16 @@
 //! `callsheet verify`: prove that recorded prompts are what their requests and sources give.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::Digest;
+use callsheet_run::open_file;
 use callsheet_store::{Checked, Head, Ledger, Problem, Verified, read_export};
 use serde_json::json;
 
 use crate::app::App;
 use crate::failure::{Outcome, of, usage};
-use crate::inputs::unreadable;
+use crate::inputs::{not_found, unreadable};
 use crate::ledger::failure;
 use crate::print::diag_json;
 use crate::secrets;
@@ -84,10 +84,10 @@ pub(crate) fn open(app: &App<'_>, file: &str) -> Result<Box<dyn BufRead>, Failur
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
     let path = app.here.join(file);
-    match File::open(&path) {
-        Ok(found) => Ok(Box::new(BufReader::new(found))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(crate::inputs::not_found(file, &path)),
-        Err(error) => Err(unreadable(file, &callsheet_core::SourceError::Unreadable(error.to_string()))),
+    match open_file(&path) {
+        Ok(Some(found)) => Ok(Box::new(BufReader::new(found))),
+        Ok(None) => Err(not_found(file, &path)),
+        Err(error) => Err(unreadable(file, &error)),
     }
 }
 

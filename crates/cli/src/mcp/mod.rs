@@ -2,6 +2,7 @@
 //!
 //! The only place with an async runtime: one thread, and nothing of it on the way of `compose`.
 
+mod id;
 mod install;
 mod prompts;
 mod resources;

@@ -1,17 +1,21 @@
 //! Messages on standard input and output, a line each.
 //!
-//! A message that is too large, or is none, gets an answer: a client that hears nothing waits for ever.
+//! Every line gets an answer, unless it is a notification or an answer itself: a client that hears nothing waits for ever.
+//! The library takes ids that are strings or 64-bit integers; JSON-RPC allows any number, and wants it back as it was.
 
+use std::collections::BTreeMap;
 use std::future::{Future, ready};
 use std::io;
 use std::thread;
 use std::time::Duration;
 
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientRequest, ErrorCode, GetMeta as _, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 
+use super::id::{GivenId, IdScan};
 use crate::print::message;
 
 /// Far above any plan, far below what would hurt.
@@ -20,13 +24,19 @@ const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 enum Line {
     Whole(Vec<u8>),
     /// Only its id was kept.
-    TooLarge(Option<RequestId>),
+    TooLarge(GivenId),
 }
 
 pub(super) struct Stdio {
     lines: Receiver<Line>,
     /// Requests that have no answer yet. A client may close its end as soon as it has asked.
     open: usize,
+    /// The ids that stand for those which the library does not take, with the bytes that were given.
+    stand_ins: BTreeMap<String, Vec<u8>>,
+    /// So many ids have been replaced.
+    replaced: u64,
+    /// The client has asked to begin; the library ends if it hears anything but requests before.
+    begun: bool,
 }
 
 /// How long the answers may take after the input has ended; a request that was given up never gets one.
@@ -44,7 +54,7 @@ impl Stdio {
                 }
             }
         });
-        Self { lines, open: 0 }
+        Self { lines, open: 0, stand_ins: BTreeMap::new(), replaced: 0, begun: false }
     }
 }
 
@@ -58,7 +68,7 @@ impl Transport<RoleServer> for Stdio {
         if matches!(item, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
             self.open = self.open.saturating_sub(1);
         }
-        ready(serde_json::to_vec(&item).map_err(io::Error::from).and_then(|json| message(&json)))
+        ready(self.written(&item).map_err(io::Error::from).and_then(|json| message(&json)))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -70,23 +80,30 @@ impl Transport<RoleServer> for Stdio {
                 }
                 return None;
             };
-            let refused = match line {
-                Line::TooLarge(id) => {
-                    let why = format!("the message is larger than {MAX_MESSAGE} bytes");
-                    Some((id, ErrorCode::INVALID_REQUEST, why))
-                }
-                Line::Whole(line) if line.trim_ascii().is_empty() => None,
-                Line::Whole(line) => match serde_json::from_slice(&line) {
-                    Ok(message) => {
-                        self.open += usize::from(matches!(message, JsonRpcMessage::Request(_)));
-                        return Some(message);
-                    }
-                    Err(error) => refusal(&line, &error),
-                },
+            let read = match line {
+                Line::TooLarge(id) => Err(Some(Refusal {
+                    id,
+                    code: ErrorCode::INVALID_REQUEST,
+                    why: format!("the message is larger than {MAX_MESSAGE} bytes"),
+                })),
+                Line::Whole(line) if line.trim_ascii().is_empty() => Err(None),
+                Line::Whole(line) => self.read(line),
             };
-            if let Some((id, code, why)) = refused {
-                let error = JsonRpcError::new(id, ErrorData::new(code, why, None));
-                serde_json::to_vec(&error).ok().and_then(|json| message(&json).ok())?;
+            match read {
+                Ok(message) => {
+                    if let JsonRpcMessage::Request(request) = &message {
+                        self.open += 1;
+                        let request = &request.request;
+                        // The newest protocol has no such request; each says its version.
+                        self.begun |= matches!(request, ClientRequest::InitializeRequest(_))
+                            || request.get_meta().protocol_version().is_some();
+                    } else if !self.begun {
+                        continue;
+                    }
+                    return Some(message);
+                }
+                Err(Some(refusal)) => message(&refusal.json()).ok()?,
+                Err(None) => {}
             }
         }
     }
@@ -97,14 +114,73 @@ impl Transport<RoleServer> for Stdio {
     }
 }
 
+/// Why a line is no message, and to whom that is said.
+struct Refusal {
+    id: GivenId,
+    code: ErrorCode,
+    why: String,
+}
+
+impl Refusal {
+    /// The bytes of an id are those that were given. What cannot be an id is `null`, as JSON-RPC has it.
+    fn json(&self) -> Vec<u8> {
+        let id = self.id.echo().unwrap_or(b"null");
+        let error = json!({ "code": self.code.0, "message": self.why }).to_string();
+        [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error.as_bytes(), b"}"].concat()
+    }
+}
+
+impl Stdio {
+    /// The message in a line; `None` in the place of a refusal for a notification that is none.
+    fn read(&mut self, mut line: Vec<u8>) -> Result<RxJsonRpcMessage<RoleServer>, Option<Refusal>> {
+        let mut scan = IdScan::default();
+        scan.read(&line);
+        let (id, place) = scan.found();
+        if let (GivenId::Odd(given), Some(place)) = (&id, place) {
+            let name = format!("callsheet stand-in {}", self.replaced);
+            self.replaced += 1;
+            line.splice(place, format!("\"{name}\"").into_bytes());
+            self.stand_ins.insert(name, given.clone());
+        }
+        serde_json::from_slice(&line).map_err(|error| refusal(&line, id, &error))
+    }
+
+    /// A message as it is written, with the id that was given.
+    fn written(&mut self, item: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
+        let id = match item {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        let given = match id {
+            Some(RequestId::String(name)) => self.stand_ins.remove(&**name),
+            _ => None,
+        };
+        let json = serde_json::to_vec(item)?;
+        let Some(given) = given else { return Ok(json) };
+        let mut scan = IdScan::default();
+        scan.read(&json);
+        let mut json = json;
+        if let (_, Some(place)) = scan.found() {
+            json.splice(place, given);
+        }
+        Ok(json)
+    }
+}
+
 /// What to answer to a line that is no message; nothing to what looks like a notification.
-fn refusal(line: &[u8], error: &serde_json::Error) -> Option<(Option<RequestId>, ErrorCode, String)> {
-    let mut scan = IdScan::default();
-    scan.read(line);
-    match (scan.id(), serde_json::from_slice::<serde_json::Value>(line)) {
-        (None, Ok(value)) if value.get("method").is_some() => None,
-        (id, Ok(_)) => Some((id, ErrorCode::INVALID_REQUEST, format!("this is no request: {error}"))),
-        (id, Err(error)) => Some((id, ErrorCode::PARSE_ERROR, format!("this is no JSON: {error}"))),
+fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<Refusal> {
+    match serde_json::from_slice::<Value>(line) {
+        // An id whose name is spelled with escapes is one as well.
+        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
+        Ok(_) => Some(Refusal {
+            id,
+            code: ErrorCode::INVALID_REQUEST,
+            why: format!("this is no request: {error}"),
+        }),
+        Err(error) => {
+            Some(Refusal { id, code: ErrorCode::PARSE_ERROR, why: format!("this is no JSON: {error}") })
+        }
     }
 }
 
@@ -114,8 +190,7 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
     let mut scan: Option<IdScan> = None;
     loop {
         let available = input.fill_buf()?;
-        if available.is_empty() {
-            // What has no end was cut off.
+        if available.is_empty() && line.is_empty() && scan.is_none() {
             return Ok(None);
         }
         let end = available.iter().position(|byte| *byte == b'\n');
@@ -131,91 +206,16 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
             }
             None => line.extend_from_slice(part),
         }
+        // The last message may lack its line's end.
+        let is_whole = end.is_some() || available.is_empty();
         let read = part.len() + usize::from(end.is_some());
         input.consume(read);
-        if end.is_some() {
+        if is_whole {
             return Ok(Some(match scan {
-                Some(scan) => Line::TooLarge(scan.id()),
+                Some(scan) => Line::TooLarge(scan.found().0),
                 None => Line::Whole(line),
             }));
         }
-    }
-}
-
-/// Finds the `id` of a message that is not kept: a string or a number of the outermost object.
-#[derive(Default)]
-struct IdScan {
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-    /// The string or number at hand, at the outermost level.
-    word: Vec<u8>,
-    /// Whether the word is the value of `id`.
-    is_id: bool,
-    found: Option<RequestId>,
-}
-
-impl IdScan {
-    /// Nobody counts that far, and no client has longer ids.
-    const MAX_WORD: usize = 128;
-
-    fn read(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.step(*byte);
-        }
-    }
-
-    fn step(&mut self, byte: u8) {
-        if self.in_string {
-            self.keep(byte);
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return;
-        }
-        match byte {
-            b'"' => {
-                self.in_string = true;
-                self.keep(byte);
-            }
-            b'{' | b'[' => {
-                self.depth += 1;
-                self.word.clear();
-            }
-            b'}' | b']' => {
-                self.value_ends();
-                self.depth = self.depth.saturating_sub(1);
-            }
-            b',' => self.value_ends(),
-            b':' if self.depth == 1 => {
-                self.is_id = self.word == br#""id""#;
-                self.word.clear();
-            }
-            b' ' | b'\t' | b'\r' => {}
-            byte => self.keep(byte),
-        }
-    }
-
-    fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.word.len() < Self::MAX_WORD {
-            self.word.push(byte);
-        }
-    }
-
-    fn value_ends(&mut self) {
-        if self.depth == 1 {
-            if std::mem::take(&mut self.is_id) {
-                self.found = serde_json::from_slice(&self.word).ok();
-            }
-            self.word.clear();
-        }
-    }
-
-    fn id(self) -> Option<RequestId> {
-        self.found
     }
 }
 
@@ -223,35 +223,20 @@ impl IdScan {
 mod tests {
     use super::*;
 
-    fn id(message: &str) -> Option<String> {
-        let mut scan = IdScan::default();
-        // In pieces, as it comes from a pipe.
-        message.as_bytes().chunks(3).for_each(|part| scan.read(part));
-        scan.id().map(|id| id.to_string())
-    }
-
-    #[test]
-    fn the_id_is_found_wherever_it_stands() {
-        assert_eq!(id(r#"{"jsonrpc":"2.0","id":7,"method":"x"}"#).as_deref(), Some("7"));
-        assert_eq!(
-            id(r#"{"method":"x","params":{"id":1,"a":["id",2]},"id" : "seven"}"#).as_deref(),
-            Some("seven")
-        );
-        assert_eq!(id(r#"{"params":{"text":"\",\"id\":3,"},"id":-4}"#).as_deref(), Some("-4"));
-        assert_eq!(id(r#"{"a":"id","b":1}"#), None);
-        assert_eq!(id(r#"{"id":{"a":1}}"#), None);
-        assert_eq!(id(r#"{"method":"x","params":[]}"#), None);
-    }
-
     #[test]
     fn a_line_that_is_too_large_is_skipped_and_the_next_one_read() {
         let large = format!(r#"{{"id":1,"text":"{}"}}"#, "x".repeat(MAX_MESSAGE));
-        let text = format!("{large}\n{{\"id\":2}}\nno end");
+        let text = format!("{large}\n{{\"id\":2}}\n{large}");
         let mut input = io::BufReader::new(text.as_bytes());
-        let Ok(Some(Line::TooLarge(Some(first)))) = next_line(&mut input) else { panic!("not too large") };
-        assert_eq!(first.to_string(), "1");
-        let Ok(Some(Line::Whole(second))) = next_line(&mut input) else { panic!("no line") };
-        assert_eq!(second, br#"{"id":2}"#);
-        assert!(matches!(next_line(&mut input), Ok(None)));
+        let mut next = || match next_line(&mut input).unwrap() {
+            Some(Line::TooLarge(id)) => Some((true, id.echo().unwrap_or_default().to_vec())),
+            Some(Line::Whole(line)) => Some((false, line)),
+            None => None,
+        };
+        assert_eq!(next(), Some((true, b"1".to_vec())));
+        assert_eq!(next(), Some((false, br#"{"id":2}"#.to_vec())));
+        // The last line has no end.
+        assert_eq!(next(), Some((true, b"1".to_vec())));
+        assert_eq!(next(), None);
     }
 }

@@ -57,13 +57,7 @@ fn what_is_no_message_or_too_large_gets_an_answer() {
         String::new(),
     ];
     let all = answers(&world, &lines);
-    let error = |id: Option<u64>, code: i64, message: &str| {
-        let mut answer = json!({ "jsonrpc": "2.0", "error": { "code": code, "message": message } });
-        if let Some(id) = id {
-            answer["id"] = id.into();
-        }
-        answer
-    };
+    let error = |id: Option<u64>, code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
     assert_eq!(
         all,
         [
@@ -73,4 +67,143 @@ fn what_is_no_message_or_too_large_gets_an_answer() {
             error(None, -32700, "this is no JSON: key must be a string at line 1 column 3"),
         ]
     );
+}
+
+/// Each line of raw bytes behind the usual beginning, without a line's end behind the last one: the answers to them.
+fn raw_answers(world: &World, lines: &[&[u8]]) -> Vec<String> {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": "hello", "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+    });
+    let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let mut input = format!("{hello}\n{begun}\n").into_bytes();
+    input.extend(lines.join(&b'\n'));
+    let said = world.run_with(&["mcp"], &input);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    said.out.lines().filter(|line| !line.contains("\"hello\"")).map(str::to_owned).collect()
+}
+
+/// JSON-RPC allows any number and any string: it comes back as it was given.
+#[test]
+fn every_id_that_is_one_comes_back_as_it_was() {
+    let world = World::new();
+    let long = format!("\"{}\"", "x".repeat(5000));
+    let ids = [
+        "7",
+        "0",
+        "-1",
+        "1.5",
+        "1.0",
+        "-0.0",
+        "1e2",
+        "1E+2",
+        "1e400",
+        "9223372036854775807",
+        "9223372036854775808",
+        "123456789012345678901234567890",
+        "0.1234567890123456789",
+        "\"\"",
+        "\"seven\"",
+        "\"1.5\"",
+        "\"\u{00e4}\"",
+        &long,
+    ];
+    for id in ids {
+        for (request, member) in [
+            (format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#), "\"result\""),
+            (format!(r#"{{"method":"unheard/of","params":{{}},"id" : {id} ,"jsonrpc":"2.0"}}"#), "\"error\""),
+        ] {
+            let all = raw_answers(&world, &[request.as_bytes()]);
+            assert_eq!(all.len(), 1, "{request}: {all:?}");
+            let wanted = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
+            assert!(all[0].starts_with(&wanted) && all[0].contains(member), "{request}: {}", all[0]);
+        }
+    }
+}
+
+/// Whatever a line is, it gets an answer, and so does the request behind it, which has no line's end.
+#[test]
+fn whatever_is_no_message_gets_an_answer_and_the_next_one_too() {
+    let world = World::new();
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}{}}}"#,
+        "[".repeat(9000),
+        "]".repeat(9000)
+    );
+    let large =
+        format!(r#"{{"jsonrpc":"2.0","id":2.5,"method":"ping","params":{{"a":"{}"}}}}"#, "x".repeat(5 << 20));
+    let request = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+    let invalid = |line: String| (line.into_bytes(), -32600, "null");
+    let cases: Vec<(Vec<u8>, i64, &str)> = vec![
+        invalid(request("null")),
+        invalid(request("true")),
+        invalid(request("false")),
+        invalid(request("{}")),
+        invalid(request("{\"id\":1}")),
+        invalid(request("[]")),
+        invalid(request("[1]")),
+        invalid("5".into()),
+        invalid("\"text\"".into()),
+        invalid("null".into()),
+        invalid("{}".into()),
+        invalid("[]".into()),
+        invalid(format!("[{},{}]", request("1"), request("2"))),
+        (br#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#.to_vec(), -32600, "3"),
+        (br#"{"id":3.5,"method":"ping"}"#.to_vec(), -32600, "3.5"),
+        (br#"{"jsonrpc":"2.0","id":4,"method":5}"#.to_vec(), -32600, "4"),
+        (br#"{"jsonrpc":"2.0","id":1,"id":5,"method":"ping"}"#.to_vec(), -32600, "5"),
+        (br#"{"jsonrpc":"2.0","\u0069d":null,"method":"ping"}"#.to_vec(), -32600, "null"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"pi\xffng\"}".to_vec(), -32700, "6"),
+        (b"\xff\xfe".to_vec(), -32700, "null"),
+        (b"{ no json".to_vec(), -32700, "null"),
+        (request("01").into_bytes(), -32700, "null"),
+        (request("1. 5").into_bytes(), -32700, "null"),
+        (request("NaN").into_bytes(), -32700, "null"),
+        (request("1").replace('}', "").into_bytes(), -32700, "1"),
+        (deep.into_bytes(), -32700, "1"),
+        (large.into_bytes(), -32600, "2.5"),
+    ];
+    for (line, code, id) in &cases {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+        let all = raw_answers(&world, &[line, request("\"next\"").as_bytes()]);
+        assert_eq!(all.len(), 2, "{shown}: {all:?}");
+        let (next, answers): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|answer| answer.contains("\"next\""));
+        assert_eq!((next.len(), answers.len()), (1, 1), "{shown}");
+        let wanted = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":""#);
+        assert!(answers[0].starts_with(&wanted), "{shown}: {}", answers[0]);
+    }
+    // Notifications get none, also if they are wrong or come before anything else.
+    let note: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/unheard-of","params":5}"#;
+    assert_eq!(raw_answers(&world, &[note]), Vec::<String>::new());
+    let early = format!("{}\n{}\n", String::from_utf8_lossy(note), request("1"));
+    let said = world.run_with(&["mcp"], early.as_bytes());
+    assert_eq!((said.code, said.out.lines().count()), (0, 1), "{}", said.err);
+}
+
+/// From wherever the server is started, a session is that of the project.
+#[test]
+fn a_session_is_found_from_wherever_the_server_is_started() {
+    let world = World::new();
+    world.write(".callsheet/sessions/a/note.md", b"x");
+    std::fs::create_dir_all(world.project.join("deep/down")).unwrap();
+    let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
+    let project = world.project.to_str().unwrap();
+    for (dir, args) in [
+        (".", vec!["mcp", "--session", ".callsheet/sessions/a"]),
+        ("deep/down", vec!["mcp", "--session", ".callsheet/sessions/a"]),
+        ("..", vec!["--project", project, "mcp", "--session", ".callsheet/sessions/a"]),
+        (".callsheet/sessions", vec!["mcp", "--session", "a"]),
+    ] {
+        let mut command = world.command();
+        command.current_dir(world.project.join(dir)).args(&args);
+        let said = crate::world::said(&mut command, ask.as_bytes());
+        assert_eq!(said.code, 0, "{dir}: {}", said.err);
+        let mut command = world.command();
+        let session = args.last().unwrap();
+        command.current_dir(world.project.join(dir)).args(&args[..args.len() - 3]);
+        command.args(["compose", "-q", "--role", "coder", "--session", session, "x"]);
+        let said = crate::world::said(&mut command, b"");
+        assert!(!said.err.contains("is not a directory"), "{dir}: {}", said.err);
+    }
 }

@@ -294,7 +294,7 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 14] = [
+const ALLOWED: [(&str, &str); 15] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
     ("cli/src/known.rs", "the user's state directory"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
@@ -306,6 +306,7 @@ const ALLOWED: [(&str, &str); 14] = [
     ("run/src/folder.rs", "the capability itself"),
     ("run/src/git.rs", "a temporary folder of our own"),
     ("run/src/lanes.rs", "the user's state directory"),
+    ("run/src/lock.rs", "the user's state directory, and a device that a person names"),
     ("run/src/read.rs", "options to read with"),
     ("run/src/submission.rs", "the folder of a run in the user's state directory"),
     ("run/src/worktree.rs", "the user's state directory"),

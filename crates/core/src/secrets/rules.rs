@@ -66,6 +66,13 @@ pub struct Rule {
     /// How many bytes are looked at from the literal on; more where all of them match.
     #[serde(default = "usual_window")]
     pub window: usize,
+    /// A pattern that is held against what the rule matches, together with the name that the literal stands in: what it
+    /// matches is no secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unless: Option<String>,
+    /// Whether what `allow` of the files matches is no secret of this rule either.
+    #[serde(default = "usual_allow")]
+    pub allow: bool,
     /// How a secret of several lines is known when it comes line by line.
     #[serde(default)]
     pub lines: Option<Lines>,
@@ -89,6 +96,10 @@ impl Rule {
 
 const fn usual_window() -> usize {
     1024
+}
+
+const fn usual_allow() -> bool {
+    true
 }
 
 /// A pattern that is compiled when it is needed: most of them never are.
@@ -163,6 +174,8 @@ pub(super) struct Compiled {
     pub(super) before: usize,
     pub(super) inside: bool,
     pub(super) window: usize,
+    pub(super) unless: Option<Pattern>,
+    pub(super) allow: bool,
     pub(super) lines: Option<(Pattern, Pattern)>,
 }
 
@@ -302,6 +315,8 @@ impl Compiled {
         let line = |text: &str| Pattern::new(text, limited.then_some(Anchored::No));
         Self {
             pattern: Pattern::new(&rule.pattern, limited.then_some(rule.anchored())),
+            unless: rule.unless.as_deref().map(line),
+            allow: rule.allow,
             lines: rule.lines.as_ref().map(|lines| (line(&lines.opens), line(&lines.goes_on))),
             id: rule.id,
             description: rule.description,
@@ -375,7 +390,7 @@ pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diag> {
             }
         }
         let lines = rule.lines.iter().flat_map(|lines| [&lines.opens, &lines.goes_on]);
-        let lines = lines.map(|pattern| (pattern, Anchored::No));
+        let lines = lines.chain(&rule.unless).map(|pattern| (pattern, Anchored::No));
         for (pattern, anchored) in lines.chain([(&rule.pattern, rule.anchored())]) {
             if pattern.len() > MOST_PATTERN {
                 let message = format!("`{name}` has a pattern of more than {MOST_PATTERN} bytes");

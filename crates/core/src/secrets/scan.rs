@@ -60,7 +60,10 @@ impl Rules {
                 done[*number] = whole.end;
                 let text_of = &bytes[secret.clone()];
                 let unknown = work.left == 0 && rule.pattern.automaton().is_some();
-                if unknown || (rule.accepts(text_of) && !set.is_allowed(text_of)) {
+                let is_secret = rule.accepts(text_of)
+                    && !(rule.allow && set.is_allowed(text_of))
+                    && !is_excepted(rule, bytes, at, &whole, &mut work);
+                if unknown || is_secret {
                     let secret = text.floor_char_boundary(secret.start)..text.ceil_char_boundary(secret.end);
                     let whole = text.floor_char_boundary(whole.start)..text.ceil_char_boundary(whole.end);
                     found.push(Candidate { rule: *number, secret, whole });
@@ -162,6 +165,25 @@ fn matched(
         let group = (1..captures.group_len()).find_map(|group| captures.get_group(group));
         let secret = group.map_or_else(|| whole.clone(), |group| group.start..group.end);
         return Some((whole, secret));
+    }
+}
+
+/// How much of a name before the literal, and of what follows it, is looked at for what excepts a match.
+const EXCEPTED: (usize, usize) = (64, 512);
+
+/// Whether the rule itself says that what it matched is no secret.
+fn is_excepted(rule: &Compiled, bytes: &[u8], at: usize, whole: &Range<usize>, work: &mut Work) -> bool {
+    let Some(unless) = &rule.unless else { return false };
+    let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+    let before = bytes[..at].iter().rev().take(EXCEPTED.0).take_while(is_name).count();
+    let text = &bytes[at - before..whole.end.min(at.saturating_add(EXCEPTED.1))];
+    match unless.automaton() {
+        Some(automaton) => {
+            let (is_match, steps) = automaton.is_match(text, 0..text.len());
+            work.spend(steps);
+            is_match
+        }
+        None => unless.get().is_some_and(|regex| regex.is_match(text)),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 
+mod secrets;
 mod streams;
 mod verdicts;
 

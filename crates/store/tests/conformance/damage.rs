@@ -1,5 +1,7 @@
 //! What a ledger finds when somebody has been at it.
 
+use std::collections::BTreeMap;
+
 use callsheet_core::ENGINE_VERSION;
 use callsheet_core::record::{Digest, Event, Link, sha256};
 use callsheet_store::{Error, Ledger, Place, Verified};
@@ -63,6 +65,16 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
     filled(&mut Ledger::create(&place).unwrap());
     assert_eq!(findings(&place), Vec::<String>::new());
     let mut raw = Raw::open(&place);
+    let runs = raw.column("runs", "seq", ("seq", crate::raw::Type::Int));
+    let ids = raw.column("runs", "seq", ("id", crate::raw::Type::Text));
+    let ids: BTreeMap<i64, String> = runs
+        .into_iter()
+        .zip(ids)
+        .filter_map(|pair| match pair {
+            (Cell::Int(seq), Cell::Text(id)) => Some((seq, id)),
+            _ => None,
+        })
+        .collect();
     let mut tried = 0;
     for (table, key, columns) in TABLES {
         let (_, key_type) = columns.iter().find(|(column, _)| column == key).unwrap();
@@ -81,7 +93,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
                     }
                     tried += 1;
                     let found = findings(&place);
-                    let named = found.iter().any(|line| names(line, table, at, &raw));
+                    let named = found.iter().any(|line| names(line, table, at, &raw, &ids));
                     assert!(named, "{table}.{column} of {at:?}: {cell:?} became {other:?}, found {found:?}");
                     let now = if column == key { &other } else { at };
                     assert!(raw.set((table, key), now, column, &cell));
@@ -94,7 +106,7 @@ pub(crate) fn every_changed_column_is_found_and_named(world: &World) {
 }
 
 /// Whether a finding leads to the row.
-fn names(line: &str, table: &str, key: &Cell, raw: &Raw) -> bool {
+fn names(line: &str, table: &str, key: &Cell, raw: &Raw, ids: &BTreeMap<i64, String>) -> bool {
     match (table, key) {
         ("migrations", _) => line.contains("migration") || line.contains("schema"),
         ("blobs", key) => {
@@ -104,16 +116,42 @@ fn names(line: &str, table: &str, key: &Cell, raw: &Raw) -> bool {
             line.contains(digest.trim_end_matches('\''))
         }
         ("runs", Cell::Int(seq)) => {
-            line.starts_with("run ") || line.contains(&format!("of {seq}")) || line.contains("runs")
+            let id = ids.get(seq).is_some_and(|id| line.starts_with(&format!("run {id}: ")));
+            id || line.contains(&format!("of {seq} ")) || line.contains("no record is about it")
         }
+        // What follows a record is tied to it.
         ("records", Cell::Int(seq)) => {
             let near = [format!("record {seq}:"), format!("record {}:", seq + 1), format!("of {seq}")];
             near.iter().any(|name| line.contains(name))
-                || line.starts_with("head")
-                || line.starts_with("run ")
         }
         _ => line.contains("head"),
     }
+}
+
+/// More than one column at a time, so that no check of a single one can tell.
+pub(crate) fn what_is_replaced_together_is_found(world: &World) {
+    let place = world.place("together");
+    filled(&mut Ledger::create(&place).unwrap());
+    let mut raw = Raw::open(&place);
+    assert!(raw.run("UPDATE records SET payload = NULL, packed = NULL WHERE seq = 3"));
+    assert_eq!(findings(&place), ["record 3: its payload is gone, and no record says that it was removed"]);
+
+    let place = world.place("together_2");
+    filled(&mut Ledger::create(&place).unwrap());
+    let mut raw = Raw::open(&place);
+    let digests = raw.column("blobs", "sha256", ("sha256", crate::raw::Type::Bytes));
+    let [one, other] = [&digests[0], &digests[1]].map(|digest| raw.literal(digest));
+    assert!(raw.run(&format!(
+        "UPDATE blobs SET (size, zstd, packed) = (SELECT size, zstd, packed FROM blobs WHERE sha256 = {other})
+         WHERE sha256 = {one}"
+    )));
+    let Cell::Bytes(digest) = &digests[0] else { unreachable!("digests are bytes") };
+    let digest = Digest(digest.clone().try_into().unwrap());
+    let wrong = format!("blob {digest}: its text has another SHA-256");
+    let found = findings(&place);
+    assert!(found.iter().any(|line| line.ends_with(&wrong)), "{found:?}");
+    let mut ledger = Ledger::open(&place).unwrap();
+    assert_eq!(ledger.blob(digest), Err(Error::Damaged(wrong)));
 }
 
 pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {

@@ -117,7 +117,7 @@ fn forged(lines: &[String], all: bool) -> Vec<(String, String)> {
     };
     head("all", json!(!all));
     head("version", json!(0));
-    head("version", json!(2));
+    head("version", json!(3));
     if all {
         head("seq", json!(1));
         head("seq", json!(99));
@@ -159,4 +159,133 @@ fn only_what_export_writes_is_read_and_imported() {
         }
     }
     assert!(tried > 250, "{tried}");
+}
+
+/// A byte that JSON writes as six.
+fn control(length: usize) -> String {
+    "\u{1}".repeat(length)
+}
+
+/// Texts of every length around the one that a line holds, and of the bytes that take most room in it.
+#[test]
+fn whatever_the_store_takes_an_export_writes_and_an_import_reads() {
+    const PIECE: usize = 8 << 20;
+    const LINE: usize = 64 << 20;
+    let mut texts =
+        vec![control(PIECE + 1), format!("{}äöü", "x".repeat(PIECE - 3)), "\"\\".repeat(PIECE / 2 + 9)];
+    if std::env::var_os("CALLSHEET_LONG").is_some() {
+        texts.push(control(256 << 20));
+    }
+    let mut ledger = Ledger::create(&Place::Memory).unwrap();
+    let run = kept("T-1", &[("a.md", "x")]);
+    ledger.compose(&run).unwrap();
+    for text in &texts {
+        let decided = Decided { by: By::Flow, what: "x".into(), decision: "y".into(), detail: json!(text) };
+        ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap();
+    }
+    let large = kept("T-2", &[("large.md", &format!("{}\n", "x".repeat(PIECE)))]);
+    ledger.compose(&large).unwrap();
+    let mut file = Vec::new();
+    export(&mut ledger, &Scope::All, &mut file).unwrap();
+    let longest = file.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap();
+    assert!(longest < LINE, "{longest}");
+    let mut target = Ledger::create(&Place::Memory).unwrap();
+    assert!(import(&mut target, &mut BufReader::new(&file[..])).unwrap().same_chain);
+    assert_eq!(target.head(), ledger.head());
+    let mut again = Vec::new();
+    export(&mut target, &Scope::All, &mut again).unwrap();
+    assert!(again == file, "the second export is another one");
+    // What cannot be written again is not kept.
+    let decided = Decided {
+        by: By::Flow,
+        what: "x".into(),
+        decision: "y".into(),
+        detail: json!("x".repeat((256 << 20) + 1)),
+    };
+    let refused = ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap_err();
+    assert!(matches!(&refused, Error::Failed(why) if why.ends_with("268435456 is the most")), "{refused:?}");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_not_read_to_its_end() {
+    /// As many bytes as one asks for, and how many were asked for.
+    struct Endless(usize);
+    impl std::io::Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            buffer.fill(b' ');
+            self.0 += buffer.len();
+            Ok(buffer.len())
+        }
+    }
+    let first = exports()[0].0[0].clone();
+    let file = std::io::Read::chain(first.as_bytes(), Endless(0));
+    let mut reader = BufReader::new(file);
+    let refused = read_export(&mut reader).unwrap_err();
+    assert_eq!(refused, Error::Damaged("line 2 of the export: it is longer than 67108864 bytes".into()));
+    assert!(reader.get_ref().get_ref().1.0 <= (64 << 20) + (1 << 20));
+    // Without a first line it is known much sooner.
+    let mut reader = BufReader::new(Endless(0));
+    assert_eq!(
+        read_export(&mut reader).unwrap_err(),
+        Error::Damaged("this is no export of callsheet".into())
+    );
+    assert!(reader.get_ref().0 <= 64 << 10);
+}
+
+/// Pieces that an export would not have made.
+#[test]
+fn pieces_are_cut_in_one_way_only() {
+    const PIECE: usize = 8 << 20;
+    let mut ledger = Ledger::create(&Place::Memory).unwrap();
+    let run = kept("T-1", &[("a.md", "x")]);
+    ledger.compose(&run).unwrap();
+    let long = "x".repeat(PIECE + 10);
+    let decided = Decided { by: By::Flow, what: "x".into(), decision: "y".into(), detail: json!(long) };
+    ledger.append(Some(&run.composed.run.id), None, &Event::Decided(decided)).unwrap();
+    let mut file = Vec::new();
+    export(&mut ledger, &Scope::All, &mut file).unwrap();
+    let lines: Vec<String> =
+        String::from_utf8(file).unwrap().split_inclusive('\n').map(str::to_owned).collect();
+    let at = lines.iter().position(|line| line.starts_with("{\"part\"")).unwrap();
+    let refused = |lines: &[String], why: &str| {
+        let read = read_export(&mut BufReader::new(with_end(lines).as_bytes()));
+        match read {
+            Err(Error::Damaged(found)) => assert!(found.ends_with(why), "{found}"),
+            other => panic!("{why}: {other:?}"),
+        }
+    };
+    let cut = "a text is cut at another place than an export cuts it";
+    // Shorter, with the rest in the next one.
+    let mut shorter = lines.clone();
+    shorter[at] = lines[at].replacen("xx", "x", 1);
+    shorter[at + 1] = lines[at + 1].replacen("\"payload\":\"", "\"payload\":\"x", 1);
+    refused(&shorter, cut);
+    // All of it in one line.
+    let mut one = lines.clone();
+    let part = one.remove(at);
+    let part = part.trim_start_matches("{\"part\":{\"text\":\"").trim_end_matches("\"}}\n").to_owned();
+    one[at] = one[at].replacen("\"payload\":\"", &format!("\"payload\":\"{part}"), 1);
+    refused(&one, cut);
+    // An empty end, a piece of nothing, and an older version.
+    let mut nothing = lines.clone();
+    nothing.insert(lines.len() - 1, "{\"part\":{\"text\":\"\"}}\n".into());
+    refused(&nothing, "pieces stand before it that are of no text");
+    let mut older = lines;
+    older[0] = older[0].replacen("\"version\":2", "\"version\":1", 1);
+    refused(&older, "version 1 has no parts");
+}
+
+/// An end that is right for records of which the last are gone.
+#[test]
+fn an_export_without_its_last_records_is_refused() {
+    let (lines, _) = exports()[0].clone();
+    let last = lines.len() - 2;
+    assert!(lines[last].starts_with("{\"record\""));
+    let mut cut = lines;
+    cut.remove(last);
+    let refused = read_export(&mut BufReader::new(with_end(&cut).as_bytes())).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Damaged(why) if why.ends_with("its records do not lead to the head that it names")),
+        "{refused:?}"
+    );
 }

@@ -1,6 +1,6 @@
 //! Proofs: what a wrong clock, a sweep beside a run, and a forged export cannot do to a ledger.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod exports;
 mod older_schema;
@@ -8,6 +8,7 @@ mod older_schema;
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod prompts;
 mod retention;
+mod waits;
 
 use callsheet_mock::{Postgres, not_tested};
 use callsheet_store::Place;

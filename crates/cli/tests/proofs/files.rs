@@ -1,0 +1,330 @@
+//! No file that a command can be given, or keeps for itself, makes it wait or takes its memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use callsheet_mock::Postgres;
+
+use crate::links::source_lines;
+use crate::measure::measured;
+use crate::world::{Said, World, said};
+
+fn fifo(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    drop(fs::remove_file(path));
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// The exit code, and the error without its hints.
+fn first_line(said: &Said) -> (Option<i32>, String) {
+    (said.code, said.err().lines().find(|line| line.starts_with("error")).unwrap_or_default().to_owned())
+}
+
+/// A project with a recorded prompt.
+fn recorded() -> World {
+    let world = World::new();
+    let done = world.run(&["-q", "compose", "-p", "plan", "--record", "Plan."]);
+    assert_eq!(done.code, Some(0), "{}", done.err());
+    world
+}
+
+#[test]
+fn what_is_no_file_is_refused_wherever_a_file_can_be_named() {
+    let world = recorded();
+    fifo(&world.project.join("pipe"));
+    fs::create_dir(world.project.join("folder")).unwrap();
+    let compose: &[&str] = &["compose", "-p", "plan", "x"];
+    let places = [
+        (vec!["import"], ""),
+        (vec!["verify", "--file"], ""),
+        (vec!["verify", "--all", "--set-secret"], "key="),
+        (vec!["read", "-p", "review", "--prompt"], ""),
+        ([compose, &["--request"]].concat(), ""),
+        ([compose, &["--set-file"]].concat(), "key="),
+        ([compose, &["--context-file"]].concat(), "key="),
+        ([compose, &["--tools"]].concat(), ""),
+        ([compose, &["--set-secret"]].concat(), "key="),
+        ([compose, &["-f"]].concat(), ""),
+        ([compose, &["--artifact"]].concat(), ""),
+    ];
+    for (args, key) in &places {
+        for (path, kind) in
+            [("pipe", "FIFO"), ("/dev/zero", "device"), ("/dev/tty", "device"), ("folder", "directory")]
+        {
+            if kind == "directory" && ["-f", "--artifact"].contains(args.last().unwrap()) {
+                continue;
+            }
+            let named = format!("{key}{path}");
+            let done = world.run(&[args.as_slice(), &[named.as_str()]].concat());
+            let (code, line) = first_line(&done);
+            assert_eq!(code, Some(3), "{args:?} {path}: {line}");
+            assert!(
+                line.ends_with(&format!("cannot be used: it is a {kind}, not a regular file")),
+                "{args:?}: {line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fifo_without_a_reader_is_not_written_into() {
+    let world = World::new();
+    fifo(&world.project.join("pipe"));
+    let done = world.run(&["compose", "-p", "plan", "x", "--out", "pipe"]);
+    let (code, line) = first_line(&done);
+    assert_eq!(code, Some(70));
+    assert!(line.ends_with("could not be written: no process reads from it"), "{line}");
+}
+
+#[test]
+fn settings_and_rules_that_are_no_files_are_refused() {
+    let place = |world: &World, path: &str| match path.strip_prefix("~/") {
+        Some(path) => world.at("home").join(path),
+        None => world.project.join(path),
+    };
+    for (path, args) in [
+        ("~/.config/callsheet/config.toml", &["compose", "-p", "plan", "x"][..]),
+        (".callsheet/config.toml", &["compose", "-p", "plan", "x"]),
+        (".callsheet/recipes/unified.toml", &["compose", "-p", "plan", "x"]),
+        (".callsheet/secrets/own.toml", &["compose", "-p", "plan", "--record", "x"]),
+        (".gitignore", &["compose", "-p", "plan", "-f", ".", "x"]),
+        (".mcp.json", &["mcp", "install", "--client", "claude"]),
+        ("~/.codex/config.toml", &["mcp", "install", "--client", "codex"]),
+        (".callsheet/prompts/agents/coder.md", &["prefs", "list"]),
+    ] {
+        let world = World::new();
+        fifo(&place(&world, path));
+        let done = world.run(args);
+        assert!(done.code.is_some_and(|code| code != 0 && code != 70), "{path}: {done:?}");
+        assert!(done.err().contains("FIFO"), "{path}: {}", done.err());
+    }
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// Whatever callsheet keeps for itself may have become a FIFO: a command ends, whatever its answer is.
+#[test]
+fn nothing_of_the_state_directory_is_waited_for() {
+    let names = |world: &World| -> Vec<PathBuf> {
+        let state = world.at("home/.local/state/callsheet");
+        files_below(&state).into_iter().map(|path| path.strip_prefix(&state).unwrap().to_owned()).collect()
+    };
+    let agreed = |world: &World| {
+        world.write(".callsheet/config.toml", "[checks]\nok = \"true\"\n");
+        let done = world.run(&["-q", "compose", "-p", "plan", "--record", "Plan."]);
+        assert_eq!(done.code, Some(0), "{}", done.err());
+        drop(world.run(&["trust", "--yes"]));
+    };
+    let count = {
+        let world = World::new();
+        agreed(&world);
+        names(&world).len()
+    };
+    assert!(count >= 5, "only {count} files");
+    let mut tried = 0;
+    for at in 0..count {
+        let world = World::new();
+        agreed(&world);
+        let path = world.at("home/.local/state/callsheet").join(&names(&world)[at]);
+        fifo(&path);
+        for args in [
+            &["log"][..],
+            &["verify", "--all"],
+            &["-q", "compose", "-p", "plan", "--record", "Again."],
+            &["trust"],
+        ] {
+            let done = world.run(args);
+            assert!(done.code.is_some(), "{}: {args:?}", path.display());
+            tried += 1;
+        }
+    }
+    crate::figure(&format!("state directory: {tried} commands beside a FIFO ended"));
+}
+
+#[test]
+fn a_ledger_that_is_no_file_is_refused() {
+    let world = World::new();
+    fifo(&world.project.join("pipe.db"));
+    for args in [
+        &["log"][..],
+        &["verify", "--all"],
+        &["compose", "-p", "plan", "--record", "x"],
+        &["export", "--all"],
+    ] {
+        for place in ["pipe.db", "/dev/zero"] {
+            let done = said(world.command().args(["--ledger", place]).args(args));
+            let (code, line) = first_line(&done);
+            assert_eq!(code, Some(8), "{args:?} {place}: {line}");
+            assert!(line.ends_with("is not a regular file"), "{line}");
+        }
+    }
+}
+
+/// The built program, and a server that is stopped while it is used.
+#[test]
+fn no_command_waits_for_a_server_that_is_stopped() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return crate::not_tested(&format!("a server that is stopped: {why}")),
+    };
+    let world = World::new();
+    let url = server.database("stopped").unwrap();
+    let run = |args: &[&str]| {
+        let mut command = world.command();
+        command.env("CALLSHEET_LEDGER", &url).env("CALLSHEET_LEDGER_TIMEOUT", "1s");
+        said(command.args(args))
+    };
+    assert_eq!(run(&["-q", "compose", "-p", "plan", "--record", "x"]).code, Some(0));
+    let paused = server.pause().unwrap();
+    for args in [
+        &["log"][..],
+        &["show", "last"],
+        &["verify", "--all"],
+        &["export", "--all"],
+        &["status"],
+        &["gc", "--keep-last", "1"],
+        &["compose", "-p", "plan", "--record", "x"],
+        &["run", "x", "--", "true"],
+        &["import", "-"],
+        &["flow", "list"],
+    ] {
+        let done = run(args);
+        let (code, line) = first_line(&done);
+        assert_eq!(code, Some(8), "{args:?}: {}", done.err());
+        assert_eq!(
+            line, "error[ledger/no-answer]: the server of the ledger did not answer within 1s",
+            "{args:?}"
+        );
+        assert!(done.err().contains("= hint: "), "{}", done.err());
+    }
+    drop(paused);
+    assert_eq!(run(&["log"]).code, Some(0));
+    let mut bad = world.command();
+    bad.env("CALLSHEET_LEDGER", &url).env("CALLSHEET_LEDGER_TIMEOUT", "soon");
+    let bad = said(bad.args(["log"]));
+    assert_eq!(
+        (bad.code, bad.err().contains("CALLSHEET_LEDGER_TIMEOUT: `soon` is no time")),
+        (Some(3), true)
+    );
+}
+
+/// More than any of these needs, far less than what it is given.
+const MOST_MEMORY: u64 = 256 << 20;
+
+#[test]
+fn lines_and_texts_of_any_size_are_read_in_bounded_memory() {
+    let world = World::new();
+    let text = "\u{1}".repeat(15 << 20);
+    world.write("large.txt", &text);
+    let measure = |args: &[&str]| {
+        let mut command = world.command();
+        command.args(args);
+        let took = measured(&command);
+        assert!(took.peak < MOST_MEMORY, "{args:?}: {} bytes", took.peak);
+        crate::figure(&format!("{}: {} MiB", args[..2].join(" "), took.peak >> 20));
+        took
+    };
+    let record = [
+        "-q",
+        "compose",
+        "-r",
+        "layers",
+        "--record",
+        "--secrets",
+        "allow",
+        "--context-file",
+        "a=large.txt",
+        "x",
+    ];
+    assert_eq!(measure(&record).code, Some(0));
+    assert_eq!(measure(&["export", "--all", "--out", "all.jsonl"]).code, Some(0));
+    let size = world.project.join("all.jsonl").metadata().unwrap().len();
+    assert!(size > 90 << 20, "{size}");
+    assert_eq!(measure(&["verify", "--file", "all.jsonl"]).code, Some(0));
+    assert_eq!(measure(&["--ledger", "other.db", "import", "all.jsonl"]).code, Some(0));
+    // A file of one line that never ends, with and without a first line that is right.
+    let first =
+        fs::read_to_string(world.project.join("all.jsonl")).unwrap().lines().next().unwrap().to_owned();
+    for (name, begin) in [("zeroes", String::new()), ("spaces", format!("{first}\n"))] {
+        let file = fs::File::create(world.project.join(name)).unwrap();
+        std::io::Write::write_all(&mut &file, begin.as_bytes()).unwrap();
+        if name == "spaces" {
+            std::io::Write::write_all(&mut &file, &vec![b' '; 80 << 20]).unwrap();
+        }
+        // A hole takes no room on the disk.
+        file.set_len(2 << 30).unwrap();
+        for args in [&["verify", "--file", name][..], &["--ledger", "third.db", "import", name]] {
+            assert_eq!(measure(args).code, Some(8), "{name}");
+        }
+    }
+}
+
+/// What opens or reads a file by its path. Everything else goes through `run/src/read.rs`, which waits for nothing, and
+/// `run/src/lock.rs`.
+const OPENERS: [&str; 6] =
+    ["File::open", "fs::read(", "fs::read_to_string(", "OpenOptions::new", "File::options", "fs::copy("];
+
+const ALLOWED: [(&str, &str, &str); 14] = [
+    ("cli/src/drive/mod.rs", "/proc/sys/kernel/hostname", "the kernel's"),
+    ("cli/src/record.rs", "/dev/urandom", "random bytes"),
+    ("run/src/ancestry.rs", "/proc/", "the kernel's"),
+    ("run/src/lock.rs", "OpenOptions::new()", "the opener itself"),
+    ("run/src/observe/print.rs", "File::open(path)", "a worktree's file whose kind was looked at before"),
+    ("run/src/read.rs", "OpenOptions::new()", "the opener itself"),
+    ("run/src/read.rs", "File::open_ambient_with", "the opener itself"),
+    ("run/src/tree.rs", "\"environ\"", "the kernel's"),
+    ("run/src/tree.rs", "\"stat\"", "the kernel's"),
+    ("run/src/tree.rs", "/proc/", "the kernel's"),
+    ("run/src/volume.rs", "/etc/passwd", "the system's list of users"),
+    ("store/src/private.rs", "create_new(true)", "a file that was not there"),
+    ("store/src/reading.rs", "create_new(true)", "a file that was not there"),
+    ("store/src/reading.rs", "custom_flags(flags)", "a ledger's file, opened without waiting"),
+];
+
+#[test]
+fn every_other_file_is_opened_in_one_place() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut others = Vec::new();
+    for (file, line) in source_lines(crates, &["cli", "run", "store"]) {
+        let is_call = OPENERS.iter().any(|opener| line.contains(opener));
+        let is_code = !line.trim().starts_with("//") && !line.trim().starts_with("use ");
+        let allowed = ALLOWED.iter().any(|(name, part, _)| *name == file && line.contains(part));
+        if is_call && is_code && !allowed {
+            others.push(format!("{file}: {}", line.trim()));
+        }
+    }
+    assert!(others.is_empty(), "{others:#?}");
+}
+
+/// A file takes the place of another one only after its bytes are on the disk.
+#[test]
+fn bytes_are_on_the_disk_before_a_name_leads_to_them() {
+    let world = World::new();
+    let log = world.at("calls");
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-e", "trace=fsync,rename,renameat,renameat2", "-o"]).arg(&log);
+    traced.arg(env!("CARGO_BIN_EXE_callsheet")).args(["compose", "-p", "plan", "x", "--out", "out.md"]);
+    traced.current_dir(&world.project).env("HOME", world.at("home"));
+    match traced.output() {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            return crate::not_tested(&format!("fsync: {}", String::from_utf8_lossy(&done.stderr)));
+        }
+        Err(error) => return crate::not_tested(&format!("fsync: strace: {error}")),
+    }
+    let calls = fs::read_to_string(log).unwrap();
+    let calls: Vec<&str> =
+        calls.lines().filter(|line| line.contains("sync(") || line.contains("rename")).collect();
+    let renamed = calls.iter().position(|line| line.contains("\"out.md\"")).unwrap();
+    assert!(calls[..renamed].iter().any(|line| line.contains("fsync(")), "{calls:#?}");
+    assert_eq!(calls[..renamed].iter().filter(|line| line.contains("rename")).count(), 0, "{calls:#?}");
+}

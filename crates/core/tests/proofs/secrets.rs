@@ -1,0 +1,224 @@
+//! Kinds of secrets that are found, and lines that look like them and raise no alarm. Both are data, made anew in each test
+//! from `tests/secrets`, so that no secret stands in the repository.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use callsheet_core::request::Layout;
+use callsheet_core::secrets::Rules;
+use callsheet_core::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources, Text};
+
+use crate::{figure, long};
+
+const KINDS: &str = include_str!("../secrets/kinds.txt");
+const LOOKALIKES: &str = include_str!("../secrets/lookalikes.txt");
+
+/// Random numbers that are the same in every run (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn of(&mut self, alphabet: &str, length: usize) -> String {
+        let letters: Vec<char> = alphabet.chars().collect();
+        (0..length).map(|_| letters[(self.next() % letters.len() as u64) as usize]).collect()
+    }
+
+    /// A text made of a line of the data.
+    fn make(&mut self, line: &str) -> String {
+        let mut made = String::new();
+        let mut rest = line;
+        while let Some(at) = rest.find('<') {
+            made.push_str(&rest[..at]);
+            let hole =
+                rest[at..].split_once('>').and_then(|(hole, after)| Some((self.fill(&hole[1..])?, after)));
+            match hole {
+                Some((text, after)) => {
+                    made.push_str(&text);
+                    rest = after;
+                }
+                None => {
+                    made.push('<');
+                    rest = &rest[at + 1..];
+                }
+            }
+        }
+        made + rest
+    }
+
+    fn fill(&mut self, hole: &str) -> Option<String> {
+        const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        const DIGITS: &str = "0123456789";
+        if hole == "i" {
+            return Some([8, 4, 4, 4, 12].map(|length| self.of("0123456789abcdef", length)).join("-"));
+        }
+        let mut chars = hole.chars();
+        let kind = chars.next()?;
+        let length = chars.as_str().parse().ok()?;
+        let (capitals, small) = LETTERS.split_at(26);
+        let alphabet = match kind {
+            'A' => format!("{LETTERS}{DIGITS}"),
+            'L' => LETTERS.into(),
+            'U' => format!("{capitals}{DIGITS}"),
+            'l' => format!("{small}{DIGITS}"),
+            'h' => "0123456789abcdef".into(),
+            'H' => "0123456789ABCDEF".into(),
+            'd' => DIGITS.into(),
+            'b' => format!("{LETTERS}{DIGITS}+/"),
+            'u' => format!("{LETTERS}{DIGITS}-_"),
+            'v' => format!("{small}234567"),
+            'V' => format!("{capitals}234567"),
+            'c' => format!("{LETTERS}{DIGITS}./"),
+            'p' => format!("{LETTERS}{DIGITS}!#%^*-_+"),
+            _ => return None,
+        };
+        Some(self.of(&alphabet, length))
+    }
+}
+
+/// Texts in which a secret that is known by its form is met.
+const AROUND: [fn(&str) -> String; 8] = [
+    |secret| format!("SERVICE_LOGIN={secret}"),
+    |secret| format!("    login: {secret}"),
+    |secret| format!("  \"login\": \"{secret}\","),
+    |secret| format!("const client = connect('{secret}');"),
+    |secret| format!("Log in with {secret} until the new one is there."),
+    |secret| format!("- `{secret}`"),
+    |secret| format!("{{\"script\": \"login\\n{secret}\\nlogout\"}}"),
+    str::to_owned,
+];
+
+/// A text, and the secret in it.
+fn planted(dice: &mut Dice, line: &str, number: usize) -> (String, Range<usize>) {
+    let made = dice.make(line);
+    let made = if number % 2 == 1 { made.replace("\\n", "\n") } else { made };
+    let (before, secret, after) = match made.split_once('«').and_then(|(before, rest)| {
+        let (secret, after) = rest.split_once('»')?;
+        Some((before.to_owned(), secret.to_owned(), after.to_owned()))
+    }) {
+        Some(marked) => marked,
+        None => {
+            let text = AROUND[number % AROUND.len()]("\u{1}");
+            let (before, after) = text.split_once('\u{1}').unwrap();
+            (before.to_owned(), made, after.to_owned())
+        }
+    };
+    let start = before.len();
+    (format!("{before}{secret}{after}"), start..start + secret.len())
+}
+
+fn lines(data: &str) -> impl Iterator<Item = &str> {
+    data.lines().filter(|line| !line.starts_with('#') && !line.is_empty())
+}
+
+#[test]
+fn at_least_97_of_100_secrets_of_120_kinds_are_found() {
+    let rules = Rules::shipped().unwrap();
+    let each = if long() { 400 } else { 16 };
+    let mut dice = Dice(16);
+    let mut missed: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    let mut kinds = 0;
+    for line in lines(KINDS) {
+        let (kind, line) = line.split_once(" | ").unwrap();
+        kinds += 1;
+        for number in 0..each {
+            let (text, secret) = planted(&mut dice, line, number);
+            let hits = rules.scan(&text);
+            // What is left of it would not be of use to anybody.
+            let hidden: usize = hits
+                .iter()
+                .map(|hit| hit.range.end.min(secret.end).saturating_sub(hit.range.start.max(secret.start)))
+                .sum();
+            if hidden * 10 < secret.len() * 8 {
+                let entry = missed.entry(kind).or_insert((0, text));
+                entry.0 += 1;
+            }
+        }
+    }
+    let all = kinds * each;
+    let count: usize = missed.values().map(|(count, _)| count).sum();
+    figure(&format!("secrets: {} of {all} of {kinds} kinds found", all - count));
+    assert!(kinds >= 120, "only {kinds} kinds");
+    assert!(count * 100 <= all * 3, "{count} of {all} are missed: {missed:#?}");
+    // No kind is left out as a whole.
+    let lost: Vec<_> = missed.iter().filter(|(_, (count, _))| count * 2 > each).collect();
+    assert!(lost.is_empty(), "{lost:#?}");
+}
+
+#[test]
+fn at_most_one_of_200_lookalikes_raises_an_alarm() {
+    let rules = Rules::shipped().unwrap();
+    let each = if long() { 200 } else { 2 };
+    let mut dice = Dice(17);
+    let (mut all, mut alarms) = (0, Vec::new());
+    for line in lines(LOOKALIKES) {
+        for _ in 0..each {
+            let text = dice.make(line);
+            all += 1;
+            let hits = rules.scan(&text);
+            alarms.extend(hits.first().map(|hit| format!("{}: {text}", hit.rule)));
+        }
+    }
+    figure(&format!("lookalikes: {} alarms in {all} lines", alarms.len()));
+    assert!(all >= 400, "only {all} lines");
+    assert!(alarms.len() * 200 <= all, "{} of {all}:\n{}", alarms.len(), alarms.join("\n"));
+}
+
+/// Rule files of a directory in the place of the shipped ones.
+struct OtherRules(Vec<(String, String)>);
+
+impl Sources for OtherRules {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        let found = self.0.iter().find(|(name, _)| id.path() == format!("secrets/{name}"));
+        Ok(found.filter(|_| id.root() == Root::Builtin).map(|(_, text)| text.clone().into()))
+    }
+
+    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+        let entries = self.0.iter().map(|(name, _)| Entry { path: name.clone(), dir: false }).collect();
+        let is_there = (dir.root(), dir.path()) == (Root::Builtin, "secrets");
+        Ok(is_there.then_some(Listing { entries, ..Listing::default() }))
+    }
+}
+
+/// Told, not judged: what a megabyte of ordinary text costs to look through, with the shipped rules and with those in
+/// the directory that `CALLSHEET_OTHER_RULES` names.
+#[test]
+fn scanning_is_measured() {
+    measure("shipped rules", &Rules::shipped().unwrap());
+    if let Some(dir) = std::env::var_os("CALLSHEET_OTHER_RULES") {
+        let files = std::fs::read_dir(dir).unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), text)
+        });
+        let other = Rules::load(&OtherRules(files.collect()), &Layout::default()).unwrap();
+        measure("other rules", &other);
+    }
+}
+
+fn measure(name: &str, rules: &Rules) {
+    let mut text = String::new();
+    let mut dice = Dice(18);
+    while text.len() < 1 << 20 {
+        for line in lines(LOOKALIKES) {
+            text.push_str(&dice.make(line));
+            text.push('\n');
+        }
+        text.push_str(include_str!("../../src/secrets/scan.rs"));
+    }
+    rules.scan(&text);
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let found = rules.scan(&text).len();
+        best = best.min(start.elapsed());
+        assert!(found < text.lines().count() / 20, "{found}");
+    }
+    figure(&format!("secrets, {name}: {} bytes looked through in {best:?}", text.len()));
+}

@@ -1,0 +1,115 @@
+//! Files that are opened to be written, and files as locks between processes. Every wait has an end: a process that reads
+//! or holds a file may be stopped.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_setfl, flock, open};
+use rustix::io::Errno;
+
+/// How long another process may hold a lock that is needed for a moment.
+pub const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Opens a regular file that only its owner can read, to write to it; made if there is none. Anything else by that name is
+/// refused, without waiting for it.
+pub fn open_private(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// How long a FIFO may be without a reader.
+const READER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Opens a device or a FIFO to write into it.
+pub fn open_device(path: &Path) -> io::Result<File> {
+    let start = Instant::now();
+    loop {
+        let opened =
+            open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
+        match opened {
+            Err(Errno::NXIO) if start.elapsed() < READER_PATIENCE => thread::sleep(Duration::from_millis(10)),
+            Err(Errno::NXIO) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads from it"));
+            }
+            opened => {
+                let opened = opened?;
+                // What the reader does not take yet is waited for.
+                fcntl_setfl(&opened, OFlags::empty())?;
+                return Ok(opened.into());
+            }
+        }
+    }
+}
+
+/// Holds a file as a lock until the answer is dropped. Another process may hold it for as long as `patience`.
+pub fn hold_file(path: &Path, patience: Duration) -> io::Result<File> {
+    let file = open_private(path)?;
+    hold(&file, patience)?;
+    Ok(file)
+}
+
+/// Locks an open file or directory.
+pub(crate) fn lock(file: impl AsFd) -> io::Result<()> {
+    hold(file, LOCK_PATIENCE)
+}
+
+fn hold(file: impl AsFd, patience: Duration) -> io::Result<()> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if start.elapsed() < patience => thread::sleep(pause),
+            Err(Errno::WOULDBLOCK) => {
+                let message = format!("another process has held it for {patience:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = hold_file(&path, LOCK_PATIENCE).unwrap();
+        let second = open_private(&path).unwrap();
+        let refused = hold(&second, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(refused.to_string(), "another process has held it for 50ms");
+        drop(held);
+        hold(&second, Duration::from_millis(50)).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_a_regular_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Without a reader the system refuses; with one, the kind of the file is the reason.
+        assert!(hold_file(&pipe, LOCK_PATIENCE).is_err());
+        let _reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        assert_eq!(hold_file(&pipe, LOCK_PATIENCE).unwrap_err().to_string(), "it is not a regular file");
+        assert_eq!(
+            hold_file(Path::new("/dev/null"), LOCK_PATIENCE).unwrap_err().to_string(),
+            "it is not a regular file"
+        );
+    }
+}

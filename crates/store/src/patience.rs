@@ -1,0 +1,29 @@
+//! How long a ledger may keep its caller waiting.
+
+use std::time::Duration;
+
+/// The limits of a connection. None of them can be longer than it is by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// To reach a server, until it takes statements.
+    pub(crate) connect: Duration,
+    /// For the answer to one statement.
+    pub(crate) statement: Duration,
+    /// For another writer.
+    pub(crate) lock: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let [connect, statement, lock] = [10, 30, 20].map(Duration::from_secs);
+        Self { connect, statement, lock }
+    }
+}
+
+impl Patience {
+    /// The usual limits, none of them longer than `most`.
+    pub fn at_most(most: Duration) -> Self {
+        let Self { connect, statement, lock } = Self::default();
+        Self { connect: connect.min(most), statement: statement.min(most), lock: lock.min(most) }
+    }
+}

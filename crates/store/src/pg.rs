@@ -1,0 +1,254 @@
+//! A connection to PostgreSQL on which every wait has an end, also if the server is stopped while its sockets stay open.
+//!
+//! The server keeps limits of its own; they cannot help if it is the server that hangs, so each answer is waited for with a
+//! deadline on this side as well. A connection that missed one is given up, because its late answer would be taken for the
+//! next one's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::config::Host;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+
+use crate::error::Error;
+use crate::patience::Patience;
+
+/// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
+pub(crate) const WRITERS: u32 = 7_161_947;
+
+/// How long the server may take to hear that a connection is closed.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// How long a transaction may wait for its own client: the others wait for one that writes.
+const IDLE_WRITER: Duration = Duration::from_secs(60);
+const IDLE_READER: Duration = Duration::from_secs(3600);
+
+type Params<'p> = [&'p (dyn ToSql + Sync)];
+
+pub(crate) struct Postgres {
+    config: Config,
+    to_read: bool,
+    patience: Patience,
+    /// Gone when it is dropped.
+    runtime: Option<Runtime>,
+    /// `None` after an answer did not come in time.
+    link: Option<Link>,
+    in_transaction: bool,
+}
+
+/// An open connection.
+struct Link {
+    client: Client,
+    prepared: BTreeMap<&'static str, Statement>,
+    /// What sends and receives. It works while something is waited for.
+    task: JoinHandle<()>,
+}
+
+impl Postgres {
+    pub(crate) fn connect(url: &str, to_read: bool, patience: Patience) -> Result<Self, Error> {
+        let config = limited(url.parse()?, patience);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = Some(runtime.map_err(|error| Error::Failed(error.to_string()))?);
+        let mut new = Self { config, to_read, patience, runtime, link: None, in_transaction: false };
+        new.open()?;
+        Ok(new)
+    }
+
+    pub(crate) fn set_in_transaction(&mut self, now: bool) {
+        self.in_transaction = now;
+    }
+
+    pub(crate) fn execute(&mut self, sql: &'static str, params: &Params<'_>) -> Result<u64, Error> {
+        self.ask(async |link| {
+            let statement = link.prepared(sql).await?;
+            link.client.execute(&statement, params).await
+        })
+    }
+
+    pub(crate) fn query(&mut self, sql: &'static str, params: &Params<'_>) -> Result<Vec<Row>, Error> {
+        self.ask(async |link| {
+            let statement = link.prepared(sql).await?;
+            link.client.query(&statement, params).await
+        })
+    }
+
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        self.ask(async |link| link.client.batch_execute(sql).await)
+    }
+
+    /// Asks the server, and waits for its answer as long as a statement may take.
+    fn ask<T>(
+        &mut self,
+        question: impl AsyncFnOnce(&mut Link) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Error> {
+        self.open()?;
+        let (Some(runtime), Some(link)) = (&self.runtime, &mut self.link) else { return Err(closed()) };
+        let limit = self.patience.statement;
+        let answer = wait(runtime, limit, question(link));
+        if matches!(answer, Err(Error::NoAnswer(_))) {
+            self.give_up();
+        }
+        answer
+    }
+
+    /// A connection that is not closed; in the middle of a transaction there is no second one.
+    fn open(&mut self) -> Result<(), Error> {
+        if self.link.as_ref().is_some_and(|link| !link.client.is_closed()) {
+            return Ok(());
+        }
+        if self.in_transaction {
+            return Err(closed());
+        }
+        self.give_up();
+        let Some(runtime) = &self.runtime else { return Err(closed()) };
+        let (config, settings) = (&self.config, settings(self.to_read, self.patience));
+        let limit = self.patience.connect;
+        let link = wait(runtime, limit, async {
+            let (client, connection) = config.connect(NoTls).await?;
+            // Why a connection has ended is the answer to the next question.
+            let task = tokio::spawn(async move { drop(connection.await) });
+            client.batch_execute(&settings).await?;
+            Ok(Link { client, prepared: BTreeMap::new(), task })
+        })?;
+        self.link = Some(link);
+        let made = if self.to_read { Ok(()) } else { self.make_schema() };
+        if made.is_err() {
+            self.give_up();
+        }
+        made
+    }
+
+    fn make_schema(&mut self) -> Result<(), Error> {
+        // Who may only write to a ledger that others made has no right to make one.
+        let found = self.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[])?;
+        if found.is_empty() {
+            // Two at once would stumble over each other without the lock.
+            self.batch(&format!(
+                "BEGIN; SELECT pg_advisory_xact_lock({WRITERS}); CREATE SCHEMA IF NOT EXISTS callsheet; COMMIT"
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Closes the connection without a word: nothing that comes over it is waited for.
+    fn give_up(&mut self) {
+        if let Some(link) = self.link.take() {
+            link.task.abort();
+        }
+    }
+}
+
+impl Link {
+    async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.prepared.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(sql).await?;
+        self.prepared.insert(sql, statement.clone());
+        Ok(statement)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if let Some(Link { client, prepared, task }) = self.link.take() {
+            drop((client, prepared));
+            // The server hears that this is the end, or finds out by itself.
+            let _ = runtime.block_on(async { timeout(GOODBYE, task).await });
+        }
+        // A name that is still looked up would be waited for.
+        runtime.shutdown_background();
+    }
+}
+
+fn closed() -> Error {
+    Error::Failed("PostgreSQL: the connection is closed".into())
+}
+
+fn wait<T>(
+    runtime: &Runtime,
+    limit: Duration,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Error> {
+    let answer = runtime.block_on(async { timeout(limit, answer).await });
+    answer.map_err(|_| Error::NoAnswer(limit))?.map_err(|error| of_server(error, limit))
+}
+
+/// A server that ended a statement for its own limit gave no answer in time either.
+fn of_server(error: tokio_postgres::Error, limit: Duration) -> Error {
+    match error.code() {
+        Some(code) if *code == tokio_postgres::error::SqlState::QUERY_CANCELED => Error::NoAnswer(limit),
+        _ => error.into(),
+    }
+}
+
+/// An address can shorten the limits, never lengthen them.
+fn limited(mut config: Config, patience: Patience) -> Config {
+    let within = |asked: Option<&Duration>, most: Duration| asked.map_or(most, |asked| most.min(*asked));
+    config.connect_timeout(within(config.get_connect_timeout(), patience.connect));
+    config.tcp_user_timeout(within(config.get_tcp_user_timeout(), patience.statement));
+    config.keepalives(true).keepalives_idle(Duration::from_secs(10));
+    config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
+    config
+}
+
+/// What holds for every connection.
+fn settings(to_read: bool, patience: Patience) -> String {
+    let own = if to_read { "default_transaction_read_only = on" } else { "synchronous_commit = on" };
+    let idle = if to_read { IDLE_READER } else { IDLE_WRITER };
+    let milliseconds = |time: Duration| time.as_millis().max(1);
+    format!(
+        "SET {own}; SET search_path = callsheet; SET statement_timeout = {}; SET lock_timeout = {}; \
+         SET idle_in_transaction_session_timeout = {}",
+        milliseconds(patience.statement),
+        milliseconds(patience.lock),
+        milliseconds(idle)
+    )
+}
+
+/// Which database a URL leads to, without user and password: `postgres://HOST:PORT/DATABASE`.
+pub fn postgres_place(url: &str) -> Result<String, Error> {
+    let config: Config = url.parse()?;
+    let mut hosts: Vec<String> = config
+        .get_hosts()
+        .iter()
+        .map(|host| match host {
+            Host::Tcp(name) => name.to_ascii_lowercase(),
+            Host::Unix(path) => path.display().to_string(),
+        })
+        .collect();
+    // An address leads elsewhere than the name that stands beside it.
+    hosts.extend(config.get_hostaddrs().iter().map(ToString::to_string));
+    let ports = match config.get_ports() {
+        [] => vec!["5432".to_owned()],
+        ports => ports.iter().map(ToString::to_string).collect(),
+    };
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    Ok(format!("postgres://{}:{}/{database}", hosts.join(","), ports.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_shortens_limits_and_never_lengthens_them() {
+        let patience = Patience::default();
+        let url = "postgres://me@localhost/db";
+        for (given, connect, statement) in [
+            ("", 10, 30),
+            ("?connect_timeout=3&tcp_user_timeout=7", 3, 7),
+            ("?connect_timeout=100000&tcp_user_timeout=100000&keepalives=0", 10, 30),
+        ] {
+            let config = limited(format!("{url}{given}").parse().unwrap(), patience);
+            assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(connect)), "{given}");
+            assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(statement)), "{given}");
+            assert!(config.get_keepalives(), "{given}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A server that does not answer is not waited for, wherever it stops.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use callsheet_core::Ended;
+use callsheet_core::record::{Event, Exit};
+use callsheet_mock::{Postgres, not_tested};
+use callsheet_store::{Error, Ledger, OpenMode, Patience, Place};
+
+use crate::prompts::kept;
+
+const SHORT: Duration = Duration::from_secs(1);
+
+fn connect(url: &str) -> Result<Ledger, Error> {
+    Ledger::connect(&Place::Postgres(url.into()), OpenMode::Create, Patience::at_most(SHORT))
+}
+
+/// Passes `most` bytes of a server's answers on for each connection, and holds all others back. Its address.
+fn narrow(server: Option<&str>, most: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = server.map(str::to_owned);
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for client in listener.incoming().map_while(Result::ok) {
+            if let Some(server) = &server {
+                let server = TcpStream::connect(server).unwrap();
+                let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || pump(from, to, usize::MAX));
+                let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || pump(from, to, most));
+                open.push(server);
+            }
+            open.push(client);
+        }
+    });
+    address.to_string()
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
+    let mut left = most;
+    let mut buffer = [0; 4096];
+    loop {
+        let read = from.read(&mut buffer)?;
+        if read == 0 {
+            return to.shutdown(Shutdown::Write);
+        }
+        let passed = read.min(left);
+        to.write_all(&buffer[..passed])?;
+        left -= passed;
+    }
+}
+
+#[test]
+fn a_server_that_accepts_and_says_nothing_is_given_up() {
+    let address = narrow(None, 0);
+    let refused = connect(&format!("postgres://me@{address}/shop")).unwrap_err();
+    assert_eq!(refused, Error::NoAnswer(SHORT));
+    assert_eq!(refused.to_string(), "the server of the ledger did not answer within 1s");
+}
+
+/// At whatever byte the answers end, the caller hears of it, and the ledger is whole.
+#[test]
+fn a_server_that_stops_in_the_middle_of_an_answer_is_given_up() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("a server that stops answering: {why}")),
+    };
+    let url = server.database("narrow").unwrap();
+    let mut direct = Ledger::create(&Place::Postgres(url.clone())).unwrap();
+    let address = url.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let step = if std::env::var_os("CALLSHEET_LONG").is_some() { 7 } else { 331 };
+    let mut given_up = 0;
+    let mut most = 1;
+    loop {
+        let narrow = url.replace(&address, &narrow(Some(&address), most));
+        let run = kept("T-1", &[("a.md", "x")]);
+        let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
+        let done = connect(&narrow).and_then(|mut ledger| {
+            ledger.compose(&run)?;
+            ledger.append(Some(&run.composed.run.id), None, &exit)
+        });
+        let checked = direct.verify_all(true).unwrap();
+        assert_eq!(checked.problems, [], "after {most} bytes");
+        match done {
+            Err(Error::NoAnswer(limit)) => assert_eq!(limit, SHORT),
+            Ok(seq) => {
+                assert_eq!(checked.head.seq, seq);
+                break;
+            }
+            other => panic!("after {most} bytes: {other:?}"),
+        }
+        given_up += 1;
+        most += step;
+    }
+    assert!(given_up > 5, "only {given_up} places");
+}
+
+/// A stopped process keeps its sockets: only a limit on this side helps.
+#[test]
+fn a_server_that_is_stopped_is_given_up_and_used_again() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("a server that is stopped: {why}")),
+    };
+    let url = server.database("stopped").unwrap();
+    let mut ledger = connect(&url).unwrap();
+    let run = kept("T-1", &[("a.md", "x")]);
+    ledger.compose(&run).unwrap();
+    let id = run.composed.run.id;
+    let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
+    let paused = server.pause().unwrap();
+    assert_eq!(ledger.append(Some(&id), None, &exit), Err(Error::NoAnswer(SHORT)));
+    // It is not even waited for when it is asked again, or closed.
+    assert_eq!(ledger.head(), Err(Error::NoAnswer(SHORT)));
+    assert_eq!(connect(&url).unwrap_err(), Error::NoAnswer(SHORT));
+    drop(paused);
+    // What was asked before may have been done meanwhile; the same ledger goes on.
+    let next = ledger.append(Some(&id), None, &exit).unwrap();
+    let checked = ledger.verify_all(true).unwrap();
+    assert_eq!((checked.head.seq, checked.problems), (next, vec![]));
+}
+
+/// One that writes and is stopped holds the lock; the others say so instead of waiting for ever.
+#[test]
+fn a_writer_that_holds_the_lock_is_given_up() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("a lock that is held: {why}")),
+    };
+    let url = server.database("held").unwrap();
+    let mut ledger = connect(&url).unwrap();
+    let mut holder = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    holder.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7161947)").unwrap();
+    let run = kept("T-1", &[("a.md", "x")]);
+    let refused = ledger.compose(&run).unwrap_err();
+    assert!(matches!(refused, Error::Locked | Error::NoAnswer(_)), "{refused:?}");
+    holder.batch_execute("ROLLBACK").unwrap();
+    assert_eq!(ledger.compose(&run), Ok(1));
+}
+
+#[test]
+fn a_sqlite_ledger_that_is_held_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.db");
+    let mut ledger =
+        Ledger::connect(&Place::Sqlite(path.clone()), OpenMode::Create, Patience::at_most(SHORT)).unwrap();
+    let holder = rusqlite::Connection::open(&path).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let run = kept("T-1", &[("a.md", "x")]);
+    assert_eq!(ledger.compose(&run), Err(Error::Locked));
+    holder.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(ledger.compose(&run), Ok(1));
+}
+
+/// SQLite itself would wait for a FIFO beside a database.
+#[test]
+fn what_is_no_file_is_no_ledger_and_lies_beside_none() {
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("ledger.db");
+            drop(Ledger::create(&Place::Sqlite(path.clone())).unwrap());
+            let odd = dir.path().join(format!("ledger.db{ending}"));
+            drop(std::fs::remove_file(&odd));
+            assert!(std::process::Command::new("mkfifo").arg(&odd).status().unwrap().success());
+            let opened = Ledger::connect(&Place::Sqlite(path), mode, Patience::default());
+            let message = format!("`{}` is not a regular file", odd.display());
+            assert_eq!(opened.map(drop), Err(Error::Failed(message)), "{ending} {mode:?}");
+        }
+    }
+}
