@@ -5,6 +5,7 @@
 use std::io::Write as _;
 
 mod streams;
+mod structure;
 mod verdicts;
 
 /// Not by `eprintln`: the test runner would keep it to itself.
