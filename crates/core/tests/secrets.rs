@@ -7,8 +7,8 @@ use callsheet_core::render::render;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};
 use callsheet_core::{
-    Builtin, Entry, FILES, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text, Values,
-    compose,
+    Builtin, Entry, FILES, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text,
+    Values, compose,
 };
 
 /// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.

@@ -60,7 +60,8 @@ fn has_rare_end(text: &str) -> bool {
     let bytes = text.as_bytes();
     let control = |byte: &u8| matches!(byte, 0xb | 0xc | 0x1c..=0x1e);
     memmem::find(bytes, "\u{85}".as_bytes()).is_some()
-        || memmem::find(bytes, &"\u{2028}".as_bytes()[..2]).is_some() && text.contains(['\u{2028}', '\u{2029}'])
+        || memmem::find(bytes, &"\u{2028}".as_bytes()[..2]).is_some()
+            && text.contains(['\u{2028}', '\u{2029}'])
         || bytes.chunks(256).any(|block| block.iter().fold(false, |any, byte| any | control(byte)))
 }
 
@@ -95,9 +96,7 @@ impl<'t> Lines<'t> {
         match rare.or(usual) {
             None => (self.whole.len(), None),
             Some(at) if rest[at..].starts_with("\r\n") => (from + at, Some(from + at + 2)),
-            Some(at) => {
-                (from + at, Some(from + at + rest[at..].chars().next().map_or(1, char::len_utf8)))
-            }
+            Some(at) => (from + at, Some(from + at + rest[at..].chars().next().map_or(1, char::len_utf8))),
         }
     }
 }
@@ -246,10 +245,9 @@ fn line_above(whole: &str, start: usize) -> Range<usize> {
     if start == 0 {
         return 0..0;
     }
-    let end = whole[..start].strip_suffix("\r\n").map_or_else(
-        || start - whole[..start].chars().next_back().map_or(1, char::len_utf8),
-        str::len,
-    );
+    let end = whole[..start]
+        .strip_suffix("\r\n")
+        .map_or_else(|| start - whole[..start].chars().next_back().map_or(1, char::len_utf8), str::len);
     let from = memrchr2(b'\n', b'\r', &whole.as_bytes()[..end]).map_or(0, |at| at + 1);
     from..end
 }

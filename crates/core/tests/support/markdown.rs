@@ -67,7 +67,10 @@ fn without_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str
     let fence = &lines[outside.len()..];
     let closing = after.strip_prefix('\n').and_then(|after| after.strip_prefix(fence));
     let Some(rest) = closing.filter(|rest| fence.len() >= 3 && !rest.starts_with('`')) else { return none };
-    assert!(outside.is_empty() || outside.ends_with('\n'), "a code block begins inside of a line: {before:?}");
+    assert!(
+        outside.is_empty() || outside.ends_with('\n'),
+        "a code block begins inside of a line: {before:?}"
+    );
     let text = outside.trim_end_matches('\n');
     let newlines = outside.len() - text.len();
     let kept = newlines.saturating_sub(2);
