@@ -40,9 +40,22 @@ pub(super) fn outline(text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<M
     let indented = text.starts_with([' ', '\t']);
     let in_lists = !indented || LISTS.iter().all(|list| same(list, text));
     // Parsers differ in where they see a line end in a carriage return.
-    let returns =
-        in_lists && text.contains('\r').then(|| text.replace('\r', "\n")).is_none_or(|text| same("", &text));
-    returns.then_some(marks)
+    let returns = !text.contains('\r') || same("", &with_line_feeds(text));
+    // A mark of the byte order counts only at the start of the whole prompt.
+    let marked = !text.starts_with('\u{feff}') || same("x\n\n", text);
+    (in_lists && returns && marked).then_some(marks)
+}
+
+/// The same with a line feed in the place of each carriage return that has none: all places stay.
+fn with_line_feeds(text: &str) -> String {
+    let mut feeds = String::with_capacity(text.len());
+    for (at, part) in text.split('\r').enumerate() {
+        if at > 0 {
+            feeds.push(if part.starts_with('\n') { '\r' } else { '\n' });
+        }
+        feeds.push_str(part);
+    }
+    feeds
 }
 
 fn parse(before: &str, text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<Mark>> {
