@@ -88,6 +88,8 @@ enum Reason {
     LeavesLine,
     /// It has a line, or a tag, that the format itself uses.
     Used(Range<usize>),
+    /// It has such a line, between tags of the template's own.
+    Inside(Range<usize>),
     /// It has a line that could hide what follows.
     Doubt(Range<usize>),
 }
@@ -117,7 +119,7 @@ fn reasons(block: &Block, whole: &str, structure: &Structure<'_>, origins: &Orig
             match (danger(), tag()) {
                 // Whoever reads its tags knows where it ends.
                 (Some(Danger::Line(line)), None) if guard::is_enclosed(block, supplied, origins) => {
-                    Some(Reason::Doubt(line))
+                    Some(Reason::Inside(line))
                 }
                 (Some(Danger::Line(line)), _) => Some(Reason::Used(line)),
                 (_, Some(tag)) => Some(Reason::Used(tag)),
@@ -140,7 +142,7 @@ const MOST_JUDGED: usize = 16;
 /// `false` if it sees something else in every form.
 fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -> (Vec<Form>, bool) {
     let least = |(reason, supplied): (&Option<Reason>, &Supplied)| match reason {
-        Some(Reason::Doubt(_)) if !supplied.is_tagged() => Form::Plain,
+        Some(Reason::Doubt(_) | Reason::Inside(_)) if !supplied.is_tagged() => Form::Plain,
         Some(_) => Form::Tags,
         None => Form::Plain,
     };
@@ -242,7 +244,7 @@ fn write_fenced(
                 shown[..shown.floor_char_boundary(LONGEST_SHOWN)].to_string()
             };
             let why = match reason {
-                Some(Reason::Used(line)) => {
+                Some(Reason::Used(line) | Reason::Inside(line)) => {
                     format!("it contains `{}`, which this format uses itself", shown(line))
                 }
                 Some(Reason::Doubt(line)) => {
@@ -260,15 +262,22 @@ fn write_fenced(
                 }
                 _ => format!("between <{}> tags", guard::tag(block, supplied, origins)),
             };
-            let held = if held { "" } else { ", and can do so even there" };
-            let message = format!("the text of `{name}` stands {place}: {why}{held}");
+            let even_there = if held { "" } else { ", and can do so even there" };
+            let message = format!("the text of `{name}` stands {place}: {why}{even_there}");
             let line = match reason {
-                Some(Reason::Used(line) | Reason::Doubt(line)) => line.clone(),
+                Some(Reason::Used(line) | Reason::Inside(line) | Reason::Doubt(line)) => line.clone(),
                 _ => start..at,
             };
             let line = line.start.max(start) - start..line.end.min(at).max(start) - start;
             let origin = &origins[pieces[0].origin];
-            let warning = Diag::warning(Code::TextFenced, message);
+            // Between tags that are there anyway, headings of its own are to be expected.
+            let expected = match reason {
+                Some(Reason::Inside(_)) => held,
+                Some(Reason::Used(_)) => held && supplied.is_tagged(),
+                _ => false,
+            };
+            let make = if expected { Diag::note } else { Diag::warning };
+            let warning = make(Code::TextFenced, message);
             match pieces {
                 [one] => {
                     warning.at(origin.label(), &origin.text, one.start + line.start..one.start + line.end)

@@ -447,8 +447,11 @@ fn try_texts(
         let (setting, tame) = (&settings[at], &tame[at]);
         let mut chosen: BTreeMap<Place, String> = BTreeMap::new();
         for _ in 0..=dice.below(30) {
-            let Some(text) = texts.next() else { break };
             let place = setting.shown[dice.below(setting.shown.len())].clone();
+            if chosen.contains_key(&place) {
+                continue;
+            }
+            let Some(text) = texts.next() else { break };
             // A text of blanks alone leaves its section out.
             if !text.trim().is_empty() {
                 chosen.insert(place, text);
