@@ -11,8 +11,12 @@ use tempfile::NamedTempFile;
 
 use crate::session::{failed as unwritten, open};
 
-/// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, and what
-/// is no file (a device, a FIFO) is written into. A path in the project stays there: its links are not the person's.
+/// The mode of a new file for a person, of which the umask takes its part: a prompt can hold what is for its reader alone.
+const PRIVATE: u32 = 0o600;
+
+/// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, a new one is for its
+/// owner alone, and what is no file (a device, a FIFO) is written into. A path in the project stays there: its links are
+/// not the person's.
 pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let target = end_of_links(path);
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -20,7 +24,12 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
     let target = real.join(target.file_name().unwrap_or_default());
     let below = target.strip_prefix(project).ok().and_then(Path::to_str);
     if let Some(below) = below.filter(|_| target.metadata().map_or(true, |meta| meta.is_file())) {
-        return open(project)?.replace(below, bytes).map_err(|error| unwritten(&error));
+        let project = open(project)?;
+        let written = match target.symlink_metadata() {
+            Ok(_) => project.replace(below, bytes),
+            Err(_) => project.write(below, bytes, PRIVATE),
+        };
+        return written.map_err(|error| unwritten(&error));
     }
     stays(project, path, &target)?;
     let write = || -> io::Result<()> {
@@ -57,9 +66,8 @@ pub(crate) fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), 
 /// A new file with these bytes in the folder of `target`, so that it can take its place in one step.
 fn beside(target: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let folder = target.parent().unwrap_or(Path::new("."));
-    // What any program gives a new file; the umask takes its part.
-    let usual = Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().permissions(usual).tempfile_in(folder)?;
+    let mut file =
+        tempfile::Builder::new().permissions(Permissions::from_mode(PRIVATE)).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     Ok(file)

@@ -487,7 +487,12 @@ impl<'c> Composer<'c> {
 
 pub(crate) fn supplied_block(name: impl Into<Text>, piece: Piece) -> Block {
     let name = name.into();
-    let supplied =
-        alloc::vec![Supplied { pieces: 0..1, name: Some(name.clone()), line: false, tagged: false }];
+    let supplied = alloc::vec![Supplied {
+        pieces: 0..1,
+        name: Some(name.clone()),
+        line: false,
+        tagged: false,
+        path: None
+    }];
     Block { name, pieces: alloc::vec![piece], supplied, ..Block::default() }
 }

@@ -76,7 +76,7 @@ codes! {
     DocumentLeftOut "document/left-out" "Documents have no text to show, and go in by their paths alone.",
     ScopeOpen "scope/open" "No write scope was given: everything but the excludes may be written.",
     SectionCut "section/cut" "A section was longer than its cap and was cut at a line end.",
-    TextFenced "text/fenced" "A supplied text contains a line that the format itself uses and stands between tags.",
+    TextFenced "text/fenced" "A supplied text could pass for structure or hide it, and stands between tags or in a code block.",
     ToolsNotShown "tools/not-shown" "Tools were given, but this format cannot show them.",
     XmlCharacter "xml/character" "A text holds a character that XML 1.0 cannot carry.",
     ApiIncomplete "api/incomplete" "A request body for this API would lack something that the API demands.",

@@ -72,7 +72,7 @@ impl<'c> Composer<'c> {
         self.fill(template, &[], block);
         block.supplied.truncate(supplied);
         let (pieces, name) = (pieces..block.pieces.len(), Some(block.name.clone()));
-        block.supplied.push(Supplied { pieces, name, line: false, tagged: false });
+        block.supplied.push(Supplied { pieces, name, line: false, tagged: false, path: None });
     }
 
     fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
@@ -83,7 +83,8 @@ impl<'c> Composer<'c> {
         if let Some((origin, end)) = self.values.find(name) {
             let at = block.pieces.len();
             block.pieces.push(Piece { origin, start: 0, end });
-            let supplied = Supplied { pieces: at..at + 1, name: None, line: false, tagged: false };
+            let supplied =
+                Supplied { pieces: at..at + 1, name: None, line: false, tagged: false, path: None };
             return block.supplied.push(supplied);
         }
         if let Some(value) = self.slot_without_value(template, span) {
@@ -215,7 +216,8 @@ impl<'c> Composer<'c> {
         let block = block.map(|mut block| {
             if let Some(tag) = spec.tag.as_ref().filter(|_| !block.is_empty()) {
                 let (pieces, name) = (0..block.pieces.len(), Some(tag.as_str().into()));
-                block.supplied = alloc::vec![Supplied { pieces, name, line: false, tagged: true }];
+                block.supplied =
+                    alloc::vec![Supplied { pieces, name, line: false, tagged: true, path: None }];
             }
             block
         });

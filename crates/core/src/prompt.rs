@@ -61,9 +61,16 @@ pub struct Supplied {
     pub line: bool,
     /// It stands between tags whatever it says, wherever it shares an element with other text.
     pub tagged: bool,
+    /// It is a file of the project: it stands in a `<file path="…">` element with this path.
+    pub path: Option<Piece>,
 }
 
 impl Supplied {
+    /// Whether it stands between tags whatever it says.
+    pub const fn is_tagged(&self) -> bool {
+        self.tagged || self.path.is_some()
+    }
+
     /// What it is called in `block`.
     pub fn name<'s>(&'s self, block: &Block, origins: &'s Origins) -> &'s str {
         let value = || match &origins[block.pieces.get(self.pieces.start)?.origin].from {
@@ -93,6 +100,19 @@ impl Block {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether nothing in it is the prompt's own text.
+    pub(crate) fn is_supplied(&self) -> bool {
+        self.own().next().is_none()
+    }
+
+    /// The pieces that are the prompt's own text, not supplied.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &Piece> {
+        let ends = core::iter::once(0).chain(self.supplied.iter().map(|supplied| supplied.pieces.end));
+        let starts = self.supplied.iter().map(|supplied| supplied.pieces.start);
+        let ranges = ends.zip(starts.chain([self.pieces.len()])).map(|(end, start)| end..start);
+        ranges.flat_map(|range| &self.pieces[range])
     }
 
     pub fn text(&self, origins: &Origins) -> String {

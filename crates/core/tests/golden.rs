@@ -36,6 +36,10 @@ use serde::Deserialize;
 
 /// What only the command line says. Its own tests show it.
 const COMMAND_LINE: &[Code] = &[
+    Code::LedgerForeign,
+    Code::LedgerProject,
+    Code::LedgerShortLived,
+    Code::LedgerTracked,
     Code::PreferenceBad,
     Code::PromptOverWindow,
     Code::PromptOverLimit,

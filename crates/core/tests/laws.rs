@@ -141,6 +141,29 @@ proptest! {
         }
     }
 
+    /// What closes a CDATA section can come from several values, side by side.
+    #[test]
+    fn values_side_by_side_close_no_cdata(
+        values in prop::collection::vec(prop::sample::select(vec!["]", "]", "]]", ">", ">", "<", "&", "\r", "x", ""]), 6),
+    ) {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let mut world = World::default();
+        let recipe = "format = 'xml'\n[[section]]\nname = 'role'\npart = 'system'\nblocks = [{ template = 'templates/x.md' }]\n";
+        world.put(Root::User, "recipes/side.toml", Text::fixed(recipe));
+        let template: String = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
+        world.put(Root::User, "templates/x.md", template + ".");
+        let given: Map<String, Value> = names.iter().zip(&values).map(|(name, value)| (name.to_string(), json!(value))).collect();
+        let request: Request = serde_json::from_value(json!({ "recipe": "side", "values": given })).unwrap();
+        let prompt = compose(&request, &world).unwrap().prompt;
+        let text = render(&prompt, Format::Xml, None).unwrap().text;
+        let document = roxmltree::Document::parse(&text);
+        prop_assert!(document.is_ok(), "{:?}\n{text}", document.err());
+        let document = document.unwrap();
+        let system = document.root_element().first_element_child().unwrap();
+        let read: String = system.children().filter_map(|node| node.text()).collect();
+        prop_assert_eq!(read, values.concat() + ".");
+    }
+
     #[test]
     fn a_json_reader_recovers_the_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;

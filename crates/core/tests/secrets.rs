@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use callsheet_core::diag::Failure;
 use callsheet_core::record::{Composed, Digest, Finding, Id, Run, Sealed, keep, verify_sealed};
+use callsheet_core::diag::{Code, Diag, Place, Severity};
 use callsheet_core::render::render;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};
 use callsheet_core::{
-    Entry, FILES, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text, Values,
-    compose,
+    Builtin, Entry, FILES, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text,
+    Values, compose,
 };
 
 /// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.
@@ -191,4 +192,67 @@ fn what_is_recorded_behind_the_gate_composes_the_same_again() {
     let (passed, _) = gate.judge(&asked, &composed.prompt, &rendered).unwrap();
     assert_eq!((passed.mode, passed.found.len()), (Mode::Redact, 1));
     assert_eq!(compose(&asked, &recorder.finish()).unwrap(), composed);
+}
+
+/// A diagnostic with a text in each of its places.
+fn diag(text: &[String; 6]) -> Diag {
+    let place = Place { name: text[4].clone(), text: text[5].as_str().into(), range: 0..1 };
+    Diag {
+        code: Code::RequestBad,
+        severity: Severity::Error,
+        message: text[0].clone(),
+        place: Some(Box::new(place)),
+        looked: vec![text[1].clone(), text[2].clone()],
+        hints: vec![text[3].clone()],
+        more: 3,
+    }
+}
+
+/// Whichever of its texts holds a secret, a masked diagnostic says nothing of it, and is otherwise the same.
+#[test]
+fn no_text_of_a_diagnostic_keeps_a_secret() {
+    let rules = Rules::shipped().unwrap();
+    let token = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
+    let stars = "*".repeat(token.len());
+    let marked = "what only the request calls a secret";
+    let gate = Gate::new(&rules, Mode::Warn);
+    let mut request = Request { secret: ["login".to_owned()].into(), ..Request::default() };
+    request.values.insert("login".into(), marked.into());
+    gate.request(&mut request);
+    for mask in 0..64_u32 {
+        let texts = |secret: &str| {
+            std::array::from_fn(|at| match mask & (1 << at) {
+                0 => format!("place {at}"),
+                _ => format!("place {at}: {secret} and more\n"),
+            })
+        };
+        assert_eq!(rules.mask_diag(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
+        assert_eq!(gate.mask_diag(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
+        assert_eq!(gate.mask_diag(diag(&texts(marked))), diag(&texts(&"*".repeat(marked.len()))), "{mask:b}");
+    }
+}
+
+/// What was replaced where a rule finds it must not be in the prompt from elsewhere, where none does.
+#[test]
+fn a_secret_that_is_replaced_in_one_place_does_not_pass_in_another() {
+    let rules = Rules::shipped().unwrap();
+    let gate = Gate::new(&rules, Mode::Redact);
+    let secret = ["Xk93mQ", "pL7vR2tY8w"].concat();
+    let request = serde_json::json!({
+        "recipe": "layers",
+        "values": { "project_name": secret },
+        "documents": [{ "name": "config.toml", "content": format!("password = \"{secret}\"\n") }],
+        "instructions": "Go.",
+    });
+    let mut request: Request = serde_json::from_value(request).unwrap();
+    gate.request(&mut request);
+    assert_eq!(request.values.get("project_name").unwrap().as_str(), secret, "no rule finds it there");
+    let kept = request.documents[0].content.as_ref().unwrap();
+    assert!(!kept.contains(&secret), "{kept}");
+    let prompt = compose(&request, &Builtin).unwrap().prompt;
+    let rendered = render(&prompt, prompt.format, None).unwrap();
+    let refused = gate.judge(&request, &prompt, &rendered).unwrap_err();
+    let codes: Vec<(Code, Severity)> = refused.0.iter().map(|diag| (diag.code, diag.severity)).collect();
+    assert_eq!(codes, [(Code::SecretFound, Severity::Error)], "{refused}");
+    assert!(!refused.to_string().contains(&secret), "{refused}");
 }

@@ -46,7 +46,13 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
             &if skeletons.is_empty() {
                 String::new()
             } else {
-                format!("<skeletons>\n{}</skeletons>", skeletons.join("\n"))
+                // Their headings would pass for the template's.
+                let all = skeletons.join("\n");
+                let fence =
+                    (3..).map(|length| "`".repeat(length)).find(|fence| !all.contains(fence.as_str()));
+                let fence = fence.filter(|_| all.contains("# ")).map(|fence| format!("{fence}\n"));
+                let fence = fence.unwrap_or_default();
+                format!("{fence}<skeletons>\n{all}</skeletons>\n{fence}").trim_end().to_owned()
             },
         )
         .replace("{{REPLY}}", &reply(phase))

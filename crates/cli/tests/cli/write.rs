@@ -79,14 +79,30 @@ fn what_is_no_file_is_written_into() {
 fn new_files_have_the_usual_mode() {
     let world = world();
     let bin = env!("CARGO_BIN_EXE_callsheet");
-    let script = format!(
-        "umask 027; {bin} compose -p x Go. --out prompt.xml; {bin} init; {bin} templates eject identity/supervisor"
-    );
+    let script = format!("umask 027; {bin} init; {bin} templates eject identity/supervisor");
     assert!(
         Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap().success()
     );
-    for path in ["prompt.xml", ".callsheet/config.toml", ".callsheet/templates/identity/supervisor.md"] {
+    for path in [".callsheet/config.toml", ".callsheet/templates/identity/supervisor.md"] {
         assert_eq!(mode(world.project.join(path)), 0o640, "{path}");
+    }
+}
+
+/// In the project and outside of it, whatever the umask lets others do, and never more than it lets the owner do.
+#[test]
+fn new_prompts_are_for_their_owner_alone() {
+    let world = world();
+    let bin = env!("CARGO_BIN_EXE_callsheet");
+    for (umask, wanted) in [("000", 0o600), ("022", 0o600), ("077", 0o600), ("0177", 0o600), ("0277", 0o400)]
+    {
+        let outside = world.project.parent().unwrap().join(format!("out-{umask}.xml"));
+        for out in [world.project.join(format!("in-{umask}.xml")), outside] {
+            let script = format!("umask {umask}; {bin} compose -p x Go. --out {}", out.display());
+            let done =
+                Command::new("bash").args(["-c", &script]).current_dir(&world.project).status().unwrap();
+            assert!(done.success(), "{script}");
+            assert_eq!(mode(&out), wanted, "{script}");
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::compose::Composer;
 use crate::diag::{Code, Diag};
 use crate::fill::Row;
 use crate::lookup;
-use crate::prompt::{Absent, Block, From, Trust, Why};
+use crate::prompt::{Absent, Block, From, Origin, Trust, Why};
 use crate::recipe::{Derive, Derived, Field};
 use crate::request::{Document, DocumentKind, Task};
 use crate::source::{Limits, Root, SourceId};
@@ -276,7 +276,14 @@ fn project_documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
             c.absent.push(Absent { what: id.to_string(), why: Why::LoadedByAgent, detail: agent });
             continue;
         }
-        rows.extend(file_row(c, name, &id));
+        let Some(mut row) = file_row(c, name, &id) else { continue };
+        let from = From::derived(Text::from(name), Text::fixed("path"));
+        let origin = c.origin(Origin { from, trust: Trust::Project, text: Text::fixed(path) });
+        for supplied in row.fields.iter_mut().flat_map(|(_, block)| &mut block.supplied) {
+            supplied.name = Some(Text::fixed(DocumentKind::File.name()));
+            supplied.path = Some(c.whole(origin));
+        }
+        rows.push(row);
     }
     rows
 }

