@@ -4,6 +4,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Digest, Id, sha256};
@@ -42,11 +44,29 @@ pub(crate) fn hold(path: &Path) -> Result<File, Failure> {
     let hold = || {
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         lock.set_permissions(Permissions::from_mode(0o600))?;
-        lock.lock()?;
-        Ok(lock)
+        let begun = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(fs::TryLockError::WouldBlock) if begun.elapsed() < MAX_HOLD => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(fs::TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(fs::TryLockError::Error(error)) => return Err(error),
+            }
+        }
     };
-    hold().map_err(|error| failed(path, &error))
+    hold().map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut => {
+            let message = format!("another process holds `{}`", path.display());
+            Diag::error(Code::RunRefused, message).hint("wait for it, or end it, and try again").into()
+        }
+        _ => failed(path, &error),
+    })
 }
+
+/// So long a process waits for a lock of another one.
+const MAX_HOLD: Duration = Duration::from_secs(60);
 
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
