@@ -60,6 +60,8 @@ const COMMAND_LINE: &[Code] = &[
     Code::LedgerNotThere,
     Code::RunRefused,
     Code::RunNotStarted,
+    Code::ProgramNotFound,
+    Code::ScopeNowhere,
     Code::TaskNotFound,
     Code::ViolationNotFound,
     Code::GitFailed,

@@ -160,6 +160,7 @@ fn killed_at_every_call_of_git() {
 #[test]
 fn killed_before_a_terminal_is_opened() {
     let world = World::new();
+    world.program("claude", "#!/bin/sh\n");
     world.program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
     let mut command = world.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
@@ -215,6 +216,20 @@ fn killed_at_random_moments() {
     }
     world.assert_nothing_is_open();
     assert!(known > 0);
+}
+
+/// After its last record, and before its directory is removed: nothing is added to it.
+#[test]
+fn killed_after_the_last_record_adds_nothing() {
+    let world = World::new();
+    let run = world.go(&["--check", "c=true"], &["write", "new.txt"]).expect(0).run();
+    let kinds = world.kinds(&run);
+    let desk = world.at("home/.local/state/callsheet/runs").join(&run);
+    fs::create_dir_all(&desk).unwrap();
+    assert_eq!(world.run(&["recover"]).expect(0).out, "no run was left unfinished\n");
+    assert_eq!(world.kinds(&run), kinds);
+    assert_eq!(world.show(&run)["result"]["checks"][0]["result"], "passed");
+    assert!(!desk.exists());
 }
 
 /// Somebody else's unfinished run is not ours to finish.
