@@ -107,7 +107,7 @@ pub fn standing(runs: &[Account], checkout: &mut Checkout<'_>) -> (TaskStatus, V
         (is_unseen, TaskReason::Unseen),
         (checked == Checked::Pending, TaskReason::ChecksPending),
         (checked == Checked::Failed, TaskReason::ChecksFailed),
-        (checked == Checked::None && work.is_in_head, TaskReason::Unchecked),
+        (checked == Checked::None && work.is_in_head && !work.is_done, TaskReason::Unchecked),
         (work.is_merge_pending, TaskReason::MergePending),
         (failed, TaskReason::RunFailed),
         (work.is_uncommitted, TaskReason::Uncommitted),

@@ -138,7 +138,7 @@ impl ProcessTrace {
             in_cgroup.contains(&pid)
                 || guards.contains(&stat.stamp)
                 || guards.iter().any(|guard| is_in_session(stat, *guard))
-                || token_of(pid) == Some(token)
+                || hard_limit(pid, "Max resident set") == Some(token)
                 || has_variable(pid, &variable)
         };
         let others = processes().into_iter().filter(|stat| u32::try_from(stat.stamp.pid) != Ok(own));
@@ -214,13 +214,14 @@ fn send(processes: &[ProcessStat], signal: Signal) {
 }
 
 /// Ends the orphans that this process adopted because their guard was killed; whether there was one. A guard leads a
-/// session of its own, so an adopted process is a child of ours in a session that is not ours.
+/// session of its own and marks its processes, so an adopted process is a marked child of ours in a session that is not ours.
 pub(crate) fn end_adopted(guard: ProcessStamp) -> bool {
     let Some(own) = look_up("self") else { return false };
     let is_adopted = |stat: &ProcessStat| {
         stat.parent == own.stamp.pid
             && stat.session != own.session
             && stat.stamp.started >= guard.started
+            && hard_limit(stat.stamp.pid, "Max file locks") == Some(0)
             && !ancestry::is_guard(stat.stamp.pid)
     };
     let adopted: Vec<ProcessStat> = processes().into_iter().filter(is_adopted).collect();
@@ -254,10 +255,10 @@ pub(crate) fn set_token(token: u64) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn set_token(_token: u64) {}
 
-fn token_of(pid: i32) -> Option<u64> {
+/// A resource limit of a process that it cannot raise, by the system's name for it.
+fn hard_limit(pid: i32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Max resident set"))?;
-    // The second number is the one that cannot be raised.
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 

@@ -297,7 +297,10 @@ pub(crate) fn recover(
     let Some(seat) = desk.sit()? else { return Ok(None) };
     // Read behind the lock: somebody may have been faster.
     let known = ledger.account(run).map_err(failure)?;
+    let trace = ProcessTrace::open(run.as_str(), desk.dir());
     let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else {
+        release(run.as_str());
+        trace.remove();
         desk.clear();
         return Ok(None);
     };
@@ -305,7 +308,6 @@ pub(crate) fn recover(
         // Nothing was typed yet, so that nobody knows of the terminal but its server's name.
         close_server(run);
     }
-    let trace = ProcessTrace::open(run.as_str(), desk.dir());
     // An agent in a pane of a person's own has no guard, and only the person knows when it is done.
     let left = if desk.pane().is_some_and(|(server, _)| server.is_empty()) {
         Vec::new()

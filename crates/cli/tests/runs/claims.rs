@@ -78,7 +78,7 @@ fn second_run_in_a_checkout_is_refused() {
     // A worktree of its own is another checkout, with a task and without.
     let own = world.go(&["--worktree"], &["write", "own.txt"]).expect(0);
     let name = format!("/run-{}", own.run());
-    assert!(own.json()["worktree"].as_str().unwrap().ends_with(&name), "{own:?}");
+    assert!(own.json()["worktree"].as_str().unwrap().trim_end_matches('/').ends_with(&name), "{own:?}");
     assert_eq!(own.json()["attribution"], "worktree");
     // It is used again, and is not the project's checkout.
     let again = world.run(&["--json", "-q", "retry", &own.run(), "--", fake_agent(), "exit", "0"]).expect(0);
@@ -107,18 +107,20 @@ fn folders_without_git_are_claimed() {
 #[test]
 fn shared_checkout_makes_changes_uncertain() {
     let world = World::new();
-    let go = world.at("go").display().to_string();
-    let first = world.start(
-        &["--task-id", "P-1", "--write", "src/**"],
-        &["say", "up", "write", "src/one.txt", "wait-for", &go],
-    );
+    let (go, end) = (world.at("go").display().to_string(), world.at("end").display().to_string());
+    fs::create_dir(world.project.join("tests")).unwrap();
+    let one = ["--task-id", "P-1", "--write", "src/**"];
+    let first = world.start(&one, &["say", "up", "wait-for", &go, "write", "src/one.txt", "wait-for", &end]);
     until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
     let two = ["--task-id", "P-2", "--write", "tests/**", "--share"];
-    fs::create_dir(world.project.join("tests")).unwrap();
-    let second =
-        world.start(&two, &["say", "on", "write", "tests/two.txt", "write", "other.txt", "wait-for", &go]);
-    until("both work", || world.project.join("other.txt").exists());
+    let words =
+        ["say", "on", "wait-for", &go, "write", "tests/two.txt", "write", "other.txt", "wait-for", &end];
+    let second = world.start(&two, &words);
+    until("both work", || world.run(&["show", "last", "--stream", "stdout"]).out == "on\n");
     let_go(&world);
+    let made = ["src/one.txt", "other.txt"].map(|path| world.project.join(path));
+    until("both wrote", || made.iter().all(|path| path.exists()));
+    fs::write(end, "").unwrap();
     let (first, second) = (ended(first), ended(second));
     let paths = |said: &Said, key: &str| -> Vec<Value> {
         said.json()[key].as_array().unwrap().iter().map(|item| item["path"].clone()).collect()

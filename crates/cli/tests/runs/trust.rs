@@ -12,8 +12,6 @@ fn wishes(world: &World) -> Vec<(&'static str, &'static str, String)> {
         ("check", config, format!("[checks]\nbuild = \"touch {pwned}\"\n")),
         ("environment", config, format!("[env]\nPATH = \"{pwned}\"\n")),
         ("ledger", config, format!("ledger = \"{pwned}\"\n")),
-        ("secrets", config, "secrets = \"allow\"\n".into()),
-        ("permission", config, "permit = \"all\"\n".into()),
         (
             "agent",
             ".callsheet/agents/claude.toml",
@@ -73,7 +71,9 @@ fn nothing_happens_before_trust() {
         assert_eq!(run(&["trust", "--yes"]).expect(0).json()["trusted"], true, "{name}");
         assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
         let trusted = run(STARTS[1]);
-        assert_eq!(trusted.code, Some(0), "{name}: {trusted:?}");
+        // The search path of the project leads to no `claude`.
+        let code = if name == "environment" { 4 } else { 0 };
+        assert_eq!(trusted.code, Some(code), "{name}: {trusted:?}");
 
         // Another byte, and it is another question.
         world.write(
