@@ -51,6 +51,7 @@ pub(crate) fn of(code: Code) -> u8 {
         | Code::RunNotFound
         | Code::RunAmbiguous
         | Code::TaskNotFound
+        | Code::ProgramNotFound
         | Code::ViolationNotFound => 4,
         Code::LedgerLocked
         | Code::LedgerNoAnswer

@@ -78,6 +78,7 @@ pub(crate) fn ask(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<St
         guard: own_program().ok()?,
         stop: Stop::default(),
         submissions: None,
+        trace: None,
     };
     let mut lines = Vec::new();
     let exit = run_process(&job, &mut |event| {

@@ -2,6 +2,7 @@
 
 mod app;
 mod args;
+mod claim;
 mod commands;
 mod config;
 mod drive;

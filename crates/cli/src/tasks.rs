@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Account, Id};
-use callsheet_core::task::{TaskReason, TaskStatus, standing};
+use callsheet_core::task::{Checkout, TaskReason, TaskStatus, standing};
 use callsheet_run::Git;
 use callsheet_store::{Filter, Ledger, RunRow};
 
@@ -28,7 +28,19 @@ impl Task {
     /// Where it stands, and why.
     pub(crate) fn standing(&self, app: &App<'_>) -> (TaskStatus, Vec<TaskReason>) {
         let git = Git::at(&app.project).ok().flatten();
-        standing(&self.runs, &mut |commit| git.as_ref().is_some_and(|git| git.holds(commit)))
+        standing(
+            &self.runs,
+            &mut Checkout {
+                has_commit: &mut |commit| git.as_ref().is_some_and(|git| git.holds(commit)),
+                has_contents: &mut |worktree, since, contents| match worktree {
+                    None => git.as_ref().is_some_and(|git| git.has_contents(since, contents)),
+                    Some(worktree) => {
+                        let git = Git::at(worktree.as_ref()).ok().flatten();
+                        git.is_some_and(|git| git.has_contents(since, contents))
+                    }
+                },
+            },
+        )
     }
 }
 
@@ -77,9 +89,17 @@ pub(crate) fn newest(app: &App<'_>, ledger: &mut Ledger, limit: usize) -> Result
         groups.entry(key).or_default().insert(0, row);
     }
     let mut tasks = Vec::new();
-    for key in order.into_iter().take(limit) {
+    for key in order {
+        if tasks.len() >= limit {
+            break;
+        }
         let rows: Vec<RunRow> = groups.remove(&key).unwrap_or_default().into_iter().cloned().collect();
-        tasks.push(Task { runs: accounts(ledger, &rows)?, name: key.1 });
+        let mut runs = accounts(ledger, &rows)?;
+        // The runs of a flow belong to it, and `flow status` shows them.
+        runs.retain(|run| run.launch.as_ref().is_none_or(|launch| launch.flow.is_empty()));
+        if !runs.is_empty() {
+            tasks.push(Task { runs, name: key.1 });
+        }
     }
     Ok(tasks)
 }

@@ -209,6 +209,8 @@ pub enum Decision {
     Pending,
     Approved,
     Rejected,
+    /// The person made the change, not the agent.
+    Mine,
 }
 
 impl Decision {
@@ -217,6 +219,12 @@ impl Decision {
             Self::Pending => "pending",
             Self::Approved => "approved",
             Self::Rejected => "rejected",
+            Self::Mine => "mine",
         }
+    }
+
+    /// Whether the change does not count against the run any more.
+    pub const fn is_accepted(self) -> bool {
+        matches!(self, Self::Approved | Self::Mine)
     }
 }

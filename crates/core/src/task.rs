@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::fact::{Change, Changed, Decision};
-use crate::record::{Account, Checked, RunStatus};
+use crate::fact::{Change, Changed, Decision, Observed};
+use crate::record::{Account, Checked, Contents, RunStatus};
 
 /// In the order in which they count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,9 +18,9 @@ pub enum TaskStatus {
     NeedsReview,
     /// What a run of it made is where it belongs, and its checks passed.
     Done,
-    /// The checks of its last run failed.
+    /// Its last run failed, was lost or never started, or a check of it failed.
     Failed,
-    /// It can be run again.
+    /// Its last run ended well, and nothing of it failed: the work can be committed or merged.
     Ready,
     /// It was not run yet.
     Open,
@@ -46,8 +46,14 @@ impl TaskStatus {
 pub enum TaskReason {
     ScopeViolationPending,
     ScopeViolationRejected,
+    /// Something could not be observed, and may hide changes.
+    Unseen,
+    /// A check did not finish, or was not run.
     ChecksPending,
     ChecksFailed,
+    /// The work is checked out, and no check was configured for it.
+    Unchecked,
+    /// The work is in a commit that is not checked out in the project.
     MergePending,
     RunFailed,
     /// There is work in the worktree that no commit has.
@@ -61,8 +67,10 @@ impl TaskReason {
         match self {
             Self::ScopeViolationPending => "scope_violation_pending",
             Self::ScopeViolationRejected => "scope_violation_rejected",
+            Self::Unseen => "unseen",
             Self::ChecksPending => "checks_pending",
             Self::ChecksFailed => "checks_failed",
+            Self::Unchecked => "unchecked",
             Self::MergePending => "merge_pending",
             Self::RunFailed => "run_failed",
             Self::Uncommitted => "uncommitted",
@@ -71,45 +79,39 @@ impl TaskReason {
     }
 }
 
-/// Where a task stands by its runs, the oldest first. `in_base` says of a commit whether it is part of what the task
-/// was to become part of.
-pub fn standing(runs: &[Account], in_base: &mut dyn FnMut(&str) -> bool) -> (TaskStatus, Vec<TaskReason>) {
-    let mut reasons = Vec::new();
+/// What is asked of git about a task.
+#[expect(missing_debug_implementations, reason = "it holds functions")]
+pub struct Checkout<'c> {
+    /// Whether a commit is part of the commit that the project has checked out.
+    pub has_commit: &'c mut dyn FnMut(&str) -> bool,
+    /// Whether each of these contents is in that commit, or was in one between the second argument and it. With a worktree as
+    /// the first argument, the same about the commit that is checked out there.
+    pub has_contents: &'c mut dyn FnMut(Option<&str>, Option<&str>, &Contents) -> bool,
+}
+
+/// Where a task stands by its runs, the oldest first.
+pub fn standing(runs: &[Account], checkout: &mut Checkout<'_>) -> (TaskStatus, Vec<TaskReason>) {
     let runs: Vec<&Account> = runs.iter().filter(|run| run.launch.is_some()).collect();
-    let Some(last) = runs.last() else { return (TaskStatus::Open, reasons) };
-    let violated = |wanted: Decision| {
-        runs.iter().flat_map(|run| run.violations()).any(|violation| violation.decision == wanted)
-    };
-    let (pending, rejected) = (violated(Decision::Pending), violated(Decision::Rejected));
-    let seen = |run: &Account| run.observed.as_ref().and_then(|observed| observed.worktree.clone());
-    let head = |run: &Account| seen(run).and_then(|seen| seen.head_after);
-    let mut merged = |run: &Account| head(run).is_some_and(|head| in_base(&head));
-    let is_evidence = |run: &Account| {
-        run.checked() == Checked::Passed
-            && run.status() == RunStatus::Completed
-            && !run.says_it_failed()
-            && seen(run).is_some_and(|seen| !seen.dirty_after && seen.unseen.is_empty())
-    };
-    let is_merged = merged(last);
-    let made_something = seen(last).is_some_and(|seen| seen.head_before != seen.head_after);
-    // Where no run has changed anything, that the checks pass says nothing about the task.
-    let changed = |run: &Account| {
-        let real = |file: &Changed| file.change != Change::Ignored;
-        seen(run).is_some_and(|seen| seen.head_before != seen.head_after || seen.changed.iter().any(real))
-    };
-    let untouched = !runs.iter().any(|run| changed(run));
-    let done = !untouched && runs.iter().any(|run| is_evidence(run) && merged(run));
-    let failed = matches!(last.status(), RunStatus::Failed) || last.says_it_failed();
-    let dirty = seen(last).is_some_and(|seen| seen.dirty_after);
+    let Some(last) = runs.last() else { return (TaskStatus::Open, Vec::new()) };
+    let violations = || runs.iter().flat_map(|run| run.violations());
+    let pending = violations().any(|violation| violation.decision == Decision::Pending);
+    let rejected = violations().any(|violation| violation.decision == Decision::Rejected);
+    let work = Work::find(&runs, checkout);
+    let checked = last.checked();
+    let failed = last.status() == RunStatus::Failed || last.says_it_failed();
+    let is_unseen = seen(last).is_some_and(|seen| !seen.unseen.is_empty());
+    let mut reasons = Vec::new();
     for (holds, reason) in [
         (pending, TaskReason::ScopeViolationPending),
         (rejected, TaskReason::ScopeViolationRejected),
-        (matches!(last.checked(), Checked::Pending | Checked::None), TaskReason::ChecksPending),
-        (last.checked() == Checked::Failed, TaskReason::ChecksFailed),
-        (!is_merged && made_something, TaskReason::MergePending),
+        (is_unseen, TaskReason::Unseen),
+        (checked == Checked::Pending, TaskReason::ChecksPending),
+        (checked == Checked::Failed, TaskReason::ChecksFailed),
+        (checked == Checked::None && work.is_in_head && !work.is_done, TaskReason::Unchecked),
+        (work.is_merge_pending, TaskReason::MergePending),
         (failed, TaskReason::RunFailed),
-        (dirty, TaskReason::Uncommitted),
-        (untouched && runs.iter().all(|run| run.is_whole()), TaskReason::NothingChanged),
+        (work.is_uncommitted, TaskReason::Uncommitted),
+        (work.is_nothing && runs.iter().all(|run| run.is_whole()), TaskReason::NothingChanged),
     ] {
         reasons.extend(holds.then_some(reason));
     }
@@ -119,17 +121,96 @@ pub fn standing(runs: &[Account], in_base: &mut dyn FnMut(&str) -> bool) -> (Tas
         TaskStatus::Running
     } else if pending || rejected {
         TaskStatus::NeedsReview
-    } else if done {
-        TaskStatus::Done
-    } else if is_merged && made_something {
+    } else if work.is_done {
+        return (TaskStatus::Done, Vec::new());
+    } else if work.is_in_head {
         TaskStatus::NeedsReview
-    } else if last.checked() == Checked::Failed {
+    } else if failed || checked == Checked::Failed {
         TaskStatus::Failed
     } else {
         TaskStatus::Ready
     };
-    if status == TaskStatus::Done {
-        reasons.clear();
-    }
     (status, reasons)
+}
+
+fn seen(run: &Account) -> Option<&Observed> {
+    run.observed.as_ref().and_then(|observed| observed.worktree.as_ref())
+}
+
+fn has_new_commit(run: &Account) -> bool {
+    seen(run).is_some_and(|seen| seen.head_before != seen.head_after)
+}
+
+/// Whether a run changed something that a commit can hold.
+fn has_changed(run: &Account) -> bool {
+    let is_real = |file: &Changed| file.change != Change::Ignored;
+    has_new_commit(run) || seen(run).is_some_and(|seen| seen.changed.iter().any(is_real))
+}
+
+/// Whether a run shows by itself that the task is solved.
+fn is_evidence(run: &Account) -> bool {
+    run.checked() == Checked::Passed
+        && run.status() == RunStatus::Completed
+        && !run.says_it_failed()
+        && seen(run).is_some_and(|seen| seen.unseen.is_empty())
+}
+
+/// What became of the changes of a task's runs.
+#[derive(Default)]
+struct Work {
+    is_nothing: bool,
+    /// It is in the commit that the project has checked out.
+    is_in_head: bool,
+    /// The same, and a run that ended well with all checks passed saw all of it.
+    is_done: bool,
+    is_merge_pending: bool,
+    is_uncommitted: bool,
+}
+
+impl Work {
+    fn find(runs: &[&Account], checkout: &mut Checkout<'_>) -> Self {
+        let Some(changed_last) = runs.iter().rposition(|run| has_changed(run)) else {
+            return Self { is_nothing: true, ..Self::default() };
+        };
+        let has_commit = |run: &Account, checkout: &mut Checkout<'_>| match seen(run)
+            .and_then(|seen| seen.head_after.as_deref())
+        {
+            Some(head) => (checkout.has_commit)(head),
+            None => false,
+        };
+        let last = runs[runs.len() - 1];
+        let is_dirty = |run: &Account| seen(run).is_some_and(|seen| seen.dirty_after);
+        let contents = contents(&runs[..=changed_last]);
+        let since = runs.first().and_then(|run| seen(run)?.head_before.as_deref());
+        let has_contents = |worktree: Option<&str>, checkout: &mut Checkout<'_>| {
+            contents.as_ref().is_some_and(|contents| (checkout.has_contents)(worktree, since, contents))
+        };
+        let holds_contents = has_contents(None, checkout);
+        let mut is_done = false;
+        for run in runs[changed_last..].iter().filter(|run| is_evidence(run)) {
+            is_done |= holds_contents || !is_dirty(run) && has_commit(run, checkout);
+        }
+        let is_merged = has_commit(last, checkout);
+        let is_in_head = is_done || holds_contents || is_merged && has_new_commit(last);
+        let worktree = last.launch.as_ref().map(|launch| launch.worktree.as_str());
+        let is_committed =
+            contents.is_some() && !holds_contents && (!is_dirty(last) || has_contents(worktree, checkout));
+        Self {
+            is_nothing: false,
+            is_in_head,
+            is_done,
+            is_merge_pending: is_committed || !holds_contents && !is_merged && has_new_commit(last),
+            is_uncommitted: is_dirty(last) && !holds_contents && !is_committed,
+        }
+    }
+}
+
+/// The last contents of every file that these runs changed; `None` if one of them did not record any.
+fn contents(runs: &[&Account]) -> Option<Contents> {
+    let mut all = Contents::new();
+    for run in runs.iter().filter(|run| has_changed(run)) {
+        let known = run.observed.as_ref().and_then(|observed| observed.contents.as_ref())?;
+        all.extend(known.iter().map(|(path, content)| (path.clone(), content.clone())));
+    }
+    (!all.is_empty()).then_some(all)
 }

@@ -69,6 +69,8 @@ const COMMAND_LINE: &[Code] = &[
     Code::LedgerTracked,
     Code::RunRefused,
     Code::RunNotStarted,
+    Code::ProgramNotFound,
+    Code::ScopeNowhere,
     Code::TaskNotFound,
     Code::ViolationNotFound,
     Code::GitFailed,

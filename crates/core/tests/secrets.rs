@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::{Code, Diag, Failure, Place, Severity};
 use callsheet_core::record::{Composed, Digest, Finding, Id, Run, Sealed, keep, verify_sealed};
-use callsheet_core::diag::{Code, Diag, Place, Severity};
 use callsheet_core::render::render;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};

@@ -9,7 +9,7 @@ use callsheet_core::fact::{
 use callsheet_core::record::{
     Account, Assembly, By, Composed, Decided, Event, Exit, Id, Launch, Observed, Replied, Run, sha256,
 };
-use callsheet_core::task::{TaskReason, TaskStatus, standing};
+use callsheet_core::task::{Checkout, TaskReason, TaskStatus, standing};
 use serde_json::json;
 
 /// A run as few words tell it; each word is a fact.
@@ -17,7 +17,7 @@ use serde_json::json;
 /// `composed`: nothing was started. `running`: there is no end. `left`: it ended, and nobody looked afterwards. `exit N`,
 /// `signal`, `timeout`, `cost`, `lost`, `unstarted`, `stopped`: how it ended. `pass`, `fail`, `pending`: a check. `commit`: it
 /// made one. `edit`, `built`: it changed a file, or one that git ignores. `dirty`: work is left that no commit has. `unseen`:
-/// something could not be looked at. `outside`: it changed what it may not; `approve`, `reject`: what a person said to that.
+/// something could not be looked at. `known`: what it changed is recorded by its contents. `outside`: it changed what it may not; `approve`, `reject`: what a person said to that.
 /// `is-error`: the agent says that it failed. `pass-verdict`: it says that all is well. `no-git`: there is no repository.
 fn run(words: &str) -> Account {
     let has = |word: &str| words.split(' ').any(|known| known == word);
@@ -109,10 +109,12 @@ fn run(words: &str) -> Account {
             output: String::new(),
         };
         let worktree = (!has("no-git")).then_some(worktree);
-        events.push(Event::Observed(Observed { worktree, checks: result.map(check).into_iter().collect() }));
+        let contents = has("known").then(|| [("edit".to_owned(), Some("c".to_owned()))].into());
+        let checks = result.map(check).into_iter().collect();
+        events.push(Event::Observed(Observed { worktree, checks, contents, ..Observed::default() }));
     }
     let by_each = By::ALL.iter().map(|by| (format!("{}-approve", by.name()), *by));
-    let plain = [("approve".to_owned(), By::Person), ("reject".to_owned(), By::Person)];
+    let plain = ["approve", "reject", "mine"].map(|word| (word.to_owned(), By::Person));
     for (word, by) in plain.into_iter().chain(by_each) {
         if has(&word) {
             let decision = word.rsplit_once('-').map_or(word.as_str(), |(_, decision)| decision).into();
@@ -127,10 +129,17 @@ fn run(words: &str) -> Account {
     Account::of(events).unwrap()
 }
 
-/// `merged` are the commits that the base has.
+/// `merged` are the commits that the base has; `contents` and `worktree`, if the base or the worktree has the contents.
 fn stands(merged: &[&str], runs: &[&str]) -> String {
     let runs: Vec<Account> = runs.iter().map(|words| run(words)).collect();
-    let (status, reasons) = standing(&runs, &mut |commit| merged.contains(&commit));
+    let mut checkout = Checkout {
+        has_commit: &mut |commit| merged.contains(&commit),
+        has_contents: &mut |worktree, since, contents| {
+            assert_eq!((since, contents), (Some("a"), &[("edit".to_owned(), Some("c".to_owned()))].into()));
+            merged.contains(if worktree.is_some() { &"worktree" } else { &"contents" })
+        },
+    };
+    let (status, reasons) = standing(&runs, &mut checkout);
     let reasons: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
     format!("{} {}", status.name(), reasons.join(" ")).trim_end().to_owned()
 }
@@ -139,6 +148,10 @@ fn stands(merged: &[&str], runs: &[&str]) -> String {
 const ALL: &[&str] = &["a", "b"];
 /// The base has where they began.
 const OLD: &[&str] = &["a"];
+/// The base has the contents, in commits of a person's own.
+const BY_PERSON: &[&str] = &["a", "contents"];
+/// The worktree's commit has them.
+const IN_WORKTREE: &[&str] = &["a", "worktree"];
 
 #[test]
 fn c5_a_task_stands_where_its_facts_say() {
@@ -151,18 +164,35 @@ fn c5_a_task_stands_where_its_facts_say() {
         (ALL, &["exit 0 pass commit", "exit 0 pass"], "done"),
         (ALL, &["exit 0 edit dirty", "exit 0 pass"], "done"),
         (ALL, &["exit 0 pass commit outside approve"], "done"),
+        (ALL, &["exit 0 pass commit outside mine"], "done"),
         (ALL, &["exit 0 pass commit", "exit 1"], "done"),
+        // Whoever committed it.
+        (BY_PERSON, &["exit 0 pass edit dirty known"], "done"),
+        (BY_PERSON, &["exit 1 edit dirty known", "exit 0 pass dirty"], "done"),
+        (BY_PERSON, &["exit 0 pass edit dirty known", "exit 1 dirty"], "done"),
+        (OLD, &["exit 0 pass edit dirty known"], "ready uncommitted"),
+        (IN_WORKTREE, &["exit 0 pass edit dirty known"], "ready merge_pending"),
+        (OLD, &["exit 0 pass edit commit known"], "ready merge_pending"),
+        // What one run did not record is not known.
+        (BY_PERSON, &["exit 0 edit dirty", "exit 0 pass edit dirty known"], "ready uncommitted"),
+        // It is there, and nothing shows that it is good.
+        (BY_PERSON, &["exit 0 edit dirty known"], "needs_review unchecked"),
+        (BY_PERSON, &["exit 0 fail edit dirty known"], "needs_review checks_failed"),
+        (BY_PERSON, &["exit 1 pass edit dirty known"], "needs_review run_failed"),
+        (BY_PERSON, &["exit 0 pass edit dirty known unseen"], "needs_review unseen"),
+        // A change after the checks passed is not checked.
+        (BY_PERSON, &["exit 0 pass edit dirty known", "exit 0 edit dirty known"], "needs_review unchecked"),
         // What only looks like it.
         (ALL, &["exit 0 pass"], "ready nothing_changed"),
         (ALL, &["exit 0 pass built"], "ready nothing_changed"),
-        (ALL, &["exit 0 pass-verdict"], "ready checks_pending nothing_changed"),
-        (ALL, &["exit 0 commit pass-verdict"], "needs_review checks_pending"),
+        (ALL, &["exit 0 pass-verdict"], "ready nothing_changed"),
+        (ALL, &["exit 0 commit pass-verdict"], "needs_review unchecked"),
         (ALL, &["exit 0 pending commit"], "needs_review checks_pending"),
         (ALL, &["exit 0 pass commit is-error"], "needs_review run_failed"),
         (ALL, &["exit 1 pass commit"], "needs_review run_failed"),
         (ALL, &["lost pass commit"], "needs_review run_failed"),
         (ALL, &["exit 0 pass commit dirty"], "needs_review uncommitted"),
-        (ALL, &["exit 0 pass commit unseen"], "needs_review"),
+        (ALL, &["exit 0 pass commit unseen"], "needs_review unseen"),
         (ALL, &["exit 0 fail commit"], "needs_review checks_failed"),
         (OLD, &["exit 0 pass commit"], "ready merge_pending"),
         (ALL, &["exit 0 pass no-git"], "ready nothing_changed"),
@@ -177,24 +207,25 @@ fn c5_a_task_stands_where_its_facts_say() {
             "needs_review scope_violation_pending checks_failed merge_pending run_failed uncommitted",
         ),
         // It goes on, or nobody knows whether it does.
-        (ALL, &["running"], "running checks_pending"),
+        (ALL, &["running"], "running"),
         (ALL, &["exit 0 left pass commit"], "running checks_pending"),
         (ALL, &["running pass"], "running checks_pending"),
-        (ALL, &["exit 0 outside", "running"], "running scope_violation_pending checks_pending"),
+        (ALL, &["exit 0 outside", "running"], "running scope_violation_pending"),
         // A person ended it.
-        (ALL, &["stopped"], "cancelled checks_pending nothing_changed"),
-        (ALL, &["exit 0 pass commit", "stopped"], "cancelled checks_pending"),
+        (ALL, &["stopped"], "cancelled nothing_changed"),
+        (ALL, &["exit 0 pass commit", "stopped"], "cancelled"),
         (ALL, &["stopped", "exit 0 pass commit"], "done"),
         // It can be run again.
         (OLD, &["exit 0 fail edit dirty"], "failed checks_failed uncommitted"),
         (ALL, &["exit 0 fail"], "failed checks_failed nothing_changed"),
-        (ALL, &["exit 3"], "ready checks_pending run_failed nothing_changed"),
-        (ALL, &["signal pending"], "ready checks_pending run_failed nothing_changed"),
-        (ALL, &["timeout pending"], "ready checks_pending run_failed nothing_changed"),
-        (ALL, &["cost pending"], "ready checks_pending run_failed nothing_changed"),
-        (ALL, &["lost pending"], "ready checks_pending run_failed nothing_changed"),
-        (ALL, &["unstarted pending"], "ready checks_pending run_failed nothing_changed"),
-        (ALL, &["exit 0 edit dirty"], "ready checks_pending uncommitted"),
+        (ALL, &["exit 3"], "failed run_failed nothing_changed"),
+        (ALL, &["signal pending"], "failed checks_pending run_failed nothing_changed"),
+        (ALL, &["timeout pending"], "failed checks_pending run_failed nothing_changed"),
+        (ALL, &["cost pending"], "failed checks_pending run_failed nothing_changed"),
+        (ALL, &["lost pending"], "failed checks_pending run_failed nothing_changed"),
+        (ALL, &["unstarted pending"], "failed checks_pending run_failed nothing_changed"),
+        (ALL, &["exit 0 edit dirty"], "ready uncommitted"),
+        (ALL, &["exit 0 pending edit dirty"], "ready checks_pending uncommitted"),
     ];
     for (merged, runs, expected) in cases {
         assert_eq!(stands(merged, runs), *expected, "{runs:?}");
@@ -213,8 +244,10 @@ fn c5_a_task_stands_where_its_facts_say() {
     let reasons = [
         TaskReason::ScopeViolationPending,
         TaskReason::ScopeViolationRejected,
+        TaskReason::Unseen,
         TaskReason::ChecksPending,
         TaskReason::ChecksFailed,
+        TaskReason::Unchecked,
         TaskReason::MergePending,
         TaskReason::RunFailed,
         TaskReason::Uncommitted,

@@ -12,6 +12,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
+
 use crate::guard::GUARD;
 
 /// The directory for callsheet's own state: `$XDG_STATE_HOME/callsheet`, or the same below the home directory.
@@ -49,38 +51,63 @@ fn number_of(dir: &Path) -> String {
 }
 
 /// A process: its number is used again after its end, its number with its start time is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProcessStamp {
-    pub(crate) pid: i32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStamp {
+    pub pid: i32,
     /// In ticks since the system was started.
-    pub(crate) started: u64,
+    pub started: u64,
 }
 
-/// A process and its parent, as they are now.
+/// What the system says of a process now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProcessStat {
+    pub(crate) stamp: ProcessStamp,
+    pub(crate) parent: i32,
+    pub(crate) session: i32,
+    /// `Z` is a zombie, `T` is stopped, `t` is traced.
+    pub(crate) state: char,
+}
+
+impl ProcessStat {
+    /// Whether it can still do something.
+    pub(crate) fn is_alive(self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
 #[cfg(target_os = "linux")]
-fn look_up(pid: &str) -> Option<(ProcessStamp, i32)> {
+pub(crate) fn look_up(pid: &str) -> Option<ProcessStat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let number = stat.split(' ').next()?.parse().ok()?;
     // The name of a program may hold anything, brackets too.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let started = fields.nth(17)?.parse().ok()?;
-    Some((ProcessStamp { pid: number, started }, parent))
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let field = |at: usize| fields.get(at)?.parse().ok();
+    Some(ProcessStat {
+        stamp: ProcessStamp { pid: number, started: fields.get(19)?.parse().ok()? },
+        parent: field(1)?,
+        session: field(3)?,
+        state: fields.first()?.chars().next()?,
+    })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn look_up(_pid: &str) -> Option<(ProcessStamp, i32)> {
+pub(crate) fn look_up(_pid: &str) -> Option<ProcessStat> {
     None
 }
 
 impl ProcessStamp {
     /// The process that has this number now.
-    pub(crate) fn of(pid: i32) -> Option<Self> {
-        Some(look_up(&pid.to_string())?.0)
+    pub fn of(pid: i32) -> Option<Self> {
+        Some(look_up(&pid.to_string())?.stamp)
     }
 
-    pub(crate) fn own() -> Option<Self> {
-        Some(look_up("self")?.0)
+    pub fn own() -> Option<Self> {
+        Some(look_up("self")?.stamp)
+    }
+
+    /// Whether this process is still there and can do something.
+    pub fn is_alive(self) -> bool {
+        look_up(&self.pid.to_string()).is_some_and(|stat| stat.stamp == self && stat.is_alive())
     }
 
     /// Whether this process is still there and descends from `ancestor`.
@@ -98,9 +125,9 @@ fn ancestors(pid: &str) -> Vec<ProcessStamp> {
     let mut at = pid.to_owned();
     loop {
         let parent = (0..ATTEMPTS).find_map(|_| {
-            let (child, parent) = look_up(&at)?;
+            let child = look_up(&at)?;
             // A younger process has the number of a parent that is gone.
-            ProcessStamp::of(parent).filter(|parent| parent.started <= child.started)
+            ProcessStamp::of(child.parent).filter(|parent| parent.started <= child.stamp.started)
         });
         match parent {
             Some(parent) if parent.pid > 0 && !found.contains(&parent) => {
@@ -127,6 +154,11 @@ pub fn runs_above() -> Vec<String> {
 
 fn guards_above() -> Vec<GuardName> {
     ancestors("self").into_iter().filter_map(|process| guard_name(&command_line(process.pid))).collect()
+}
+
+/// Whether the command line of this process is a guard's, or that of the tmux server of a run.
+pub(crate) fn is_guard(pid: i32) -> bool {
+    guard_name(&command_line(pid)).is_some()
 }
 
 fn command_line(pid: i32) -> Vec<String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
 
 use crate::process::{Event, Job, Limits, Stop, run_process};
+use crate::trace::ProcessTrace;
 
 /// How much of a check's output is kept.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -17,6 +18,7 @@ pub fn run_check(
     worktree: &Path,
     guard: PathBuf,
     stop: &Stop,
+    trace: Option<&ProcessTrace>,
     tell: &mut dyn FnMut(&Event),
 ) -> CheckRun {
     let limits = Limits {
@@ -34,6 +36,7 @@ pub fn run_check(
         guard,
         stop: stop.clone(),
         submissions: None,
+        trace: trace.cloned(),
     };
     let mut output = String::new();
     let ran = run_process(&job, &mut |event| {

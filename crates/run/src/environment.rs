@@ -14,3 +14,15 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     }
     command
 }
+
+/// How long a process gets to end after SIGTERM.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// The variable by which tests shorten [`GRACE`], in milliseconds. Programs that are built for release do not read it.
+const TEST_GRACE: &str = "CALLSHEET_TEST_GRACE_MS";
+
+/// How long a process gets to end after SIGTERM.
+pub fn grace() -> std::time::Duration {
+    let shorter = || std::env::var(TEST_GRACE).ok()?.parse().ok().map(std::time::Duration::from_millis);
+    if cfg!(debug_assertions) { shorter().unwrap_or(GRACE) } else { GRACE }
+}

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::submission::{AcceptedSubmission, Forward, SubmissionDesk, SubmissionGate, connect_in};
-use crate::{ancestry, environment, tree};
+use crate::{ancestry, environment, trace, tree};
 
 /// The first argument that makes a guard of the program.
 pub const GUARD: &str = "__guard";
@@ -43,6 +43,9 @@ pub(crate) struct Order {
     /// Whether the agent gets a process group of its own; in a terminal it stays in the one that has the keys.
     pub(crate) own_group: bool,
     pub(crate) submissions: Option<SubmissionGate>,
+    /// See [`ProcessTrace`](crate::ProcessTrace).
+    pub(crate) token: u64,
+    pub(crate) cgroup: Option<PathBuf>,
 }
 
 /// What the guard tells, each as a line of JSON.
@@ -187,6 +190,10 @@ fn tell_failed(control: &Mutex<UnixStream>, error: &io::Error) -> io::Result<()>
 }
 
 fn start(order: &Order, stdin: Stdio) -> io::Result<Child> {
+    trace::set_token(order.token);
+    if let Some(cgroup) = &order.cgroup {
+        trace::join_cgroup(cgroup);
+    }
     let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = environment::program(program);
     command.args(args).current_dir(&order.cwd).stdin(stdin);

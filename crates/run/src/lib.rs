@@ -10,6 +10,7 @@
 
 mod ancestry;
 mod checks;
+mod contents;
 mod disk;
 mod environment;
 mod folder;
@@ -23,20 +24,23 @@ mod pack;
 mod perform;
 mod prefetched;
 mod process;
+mod programs;
 mod read;
 mod shelf;
 mod submission;
 mod tmux;
+mod trace;
 mod transcript;
 mod tree;
 mod volume;
 mod walk;
 mod worktree;
 
-pub use ancestry::{guard_run, is_below_guard, runs_above, state_home};
+pub use ancestry::{ProcessStamp, guard_run, is_below_guard, runs_above, state_home};
 pub use checks::run_check;
+pub use contents::recorded_contents;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
-pub use environment::PRIVATE_VARIABLES;
+pub use environment::{PRIVATE_VARIABLES, grace};
 pub use folder::{Folder, WriteError};
 pub use git::{CommonDir, Git, GitError};
 pub use guard::{GUARD, RecordSubmission, guard, guard_with};
@@ -50,11 +54,13 @@ pub use prefetched::Prefetched;
 pub use process::{
     Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
 };
+pub use programs::{MissingProgram, find_program};
 pub use read::{open_file, read_file, read_own};
 pub use submission::{
     AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
 };
 pub use tmux::{Pane, Server, TerminalError, Tmux};
+pub use trace::{LivingProcess, ProcessTrace, boot_id};
 pub use transcript::{found_at_paths, transcript_has_prompt};
 pub use volume::{short_lived, user_name};
 pub use worktree::{Worktree, worktree, worktree_place};

@@ -11,6 +11,7 @@ use crate::guard::Order;
 use crate::process::{Event, Exit, Job, Limits, StartError, Stop, run_process};
 use crate::submission::SubmissionGate;
 use crate::tmux::{Pane, Server, TerminalError, Tmux};
+use crate::trace::{MARK, ProcessTrace};
 
 /// What acts are carried out with.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub struct Performing {
     pub ready_within: Duration,
     /// The submissions that the agent may make. In a terminal, only an agent with some has a guard.
     pub submissions: Option<SubmissionGate>,
+    /// The traces of the run.
+    pub trace: Option<ProcessTrace>,
 }
 
 /// What came of the acts.
@@ -130,6 +133,7 @@ fn each(
                     guard: with.guard.clone(),
                     stop: with.stop.clone(),
                     submissions: with.submissions.clone(),
+                    trace: with.trace.clone(),
                 };
                 performed = Ok(Performed::Ran(run_process(&job, tell).map_err(PerformError::Start)?));
             }
@@ -137,16 +141,21 @@ fn each(
                 *opened = Some(match &with.submissions {
                     None => tmux.open(argv, env, Path::new(cwd))?,
                     Some(gate) => {
+                        let trace =
+                            with.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(gate.run.clone()));
+                        let env = env.clone().into_iter().chain([(MARK.to_owned(), trace.mark())]);
                         let order = Order {
                             argv: argv.clone(),
-                            env: env.clone().into_iter().collect(),
+                            env: env.collect(),
                             cwd: cwd.clone(),
                             stdin_bytes: 0,
                             grace_ms: u64::try_from(with.limits.grace.as_millis()).unwrap_or(u64::MAX),
                             own_group: false,
                             submissions: with.submissions.clone(),
+                            token: trace.token(),
+                            cgroup: trace.cgroup().map(PathBuf::from),
                         };
-                        tmux.open_guarded(&with.guard, &order, &gate.dir)?
+                        tmux.open_guarded(&with.guard, &order, &gate.dir, &trace)?
                     }
                 });
             }

@@ -20,10 +20,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::fact::Ended;
 
-use crate::ancestry::guard_words;
-use crate::environment::program;
+use crate::ancestry::{ProcessStamp, guard_words, look_up};
+use crate::environment::{grace, program};
 use crate::guard::{News, Order};
 use crate::submission::{AcceptedSubmission, SubmissionGate};
+use crate::trace::{MARK, ProcessTrace, end_adopted};
 use crate::tree;
 use output::Collector;
 
@@ -43,6 +44,8 @@ pub struct Job {
     pub stop: Stop,
     /// The submissions that it may make.
     pub submissions: Option<SubmissionGate>,
+    /// The traces of its run, if another process may look for what it started.
+    pub trace: Option<ProcessTrace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let (head_bytes, tail_bytes) = (64 * 1024 * 1024, 1024 * 1024);
-        Self { deadline: None, grace: Duration::from_secs(5), head_bytes, tail_bytes }
+        Self { deadline: None, grace: grace(), head_bytes, tail_bytes }
     }
 }
 
@@ -174,8 +177,12 @@ const BLINK: Duration = Duration::from_millis(50);
 /// Runs a job to its end, telling `tell` what happens.
 pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, StartError> {
     let begun = Instant::now();
+    // If the guard is killed, its processes become ours.
+    tree::adopt_orphans()?;
+    let trace = job.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(mark()));
     let (ours, theirs) = UnixStream::pair()?;
     let mut guard = start_guard(job, theirs)?;
+    let stamp = i32::try_from(guard.id()).ok().and_then(ProcessStamp::of);
     let (send, receive) = mpsc::sync_channel(64);
     if let Some(stdout) = guard.stdout.take() {
         read_output(stdout, Stream::Stdout, send.clone());
@@ -185,11 +192,13 @@ pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, Start
     }
     let listening = ours.try_clone()?;
     thread::spawn(move || listen(listening, &send));
-    let mark = mark();
-    let given = give_order(job, &mark, &ours);
+    let known = stamp.map_or(Ok(()), |guard| trace.add_guard(guard.pid));
+    let given = known.and_then(|()| give_order(job, &trace, &ours));
     let mut run = Running {
         job,
-        mark,
+        trace,
+        guard: stamp,
+        traced: None,
         begun,
         control: ours,
         ended: None,
@@ -222,16 +231,18 @@ fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
     Ok(guard)
 }
 
-fn give_order(job: &Job, mark: &str, mut control: &UnixStream) -> io::Result<()> {
+fn give_order(job: &Job, trace: &ProcessTrace, mut control: &UnixStream) -> io::Result<()> {
     let cwd = job.cwd.to_str().ok_or_else(|| io::Error::other("the path of the worktree is not UTF-8"))?;
     let order = Order {
         argv: job.argv.clone(),
-        env: job.env.clone().into_iter().chain([(tree::MARK.to_owned(), mark.to_owned())]).collect(),
+        env: job.env.clone().into_iter().chain([(MARK.to_owned(), trace.mark())]).collect(),
         cwd: cwd.to_owned(),
         stdin_bytes: job.stdin.len() as u64,
         grace_ms: u64::try_from(job.limits.grace.as_millis()).unwrap_or(u64::MAX),
         own_group: true,
         submissions: job.submissions.clone(),
+        token: trace.token(),
+        cgroup: trace.cgroup().map(PathBuf::from),
     };
     let line = serde_json::to_string(&order).map_err(io::Error::other)?;
     control.write_all(format!("{line}\n").as_bytes())?;
@@ -270,8 +281,11 @@ fn mark() -> String {
 
 struct Running<'j> {
     job: &'j Job,
-    /// In the environment of all that the agent starts.
-    mark: String,
+    trace: ProcessTrace,
+    /// The guard, as the system knows it.
+    guard: Option<ProcessStamp>,
+    /// Since when a debugger holds the guard.
+    traced: Option<Instant>,
     begun: Instant,
     control: UnixStream,
     /// Why we ended it, and when.
@@ -334,7 +348,7 @@ impl Running<'_> {
             }
         }
         // Somebody ended the guard: we end what it watched. Something that got away may hold the streams open for ever.
-        while self.lost.is_some_and(|since| since.elapsed() < GUARD_SLACK) && tree::end_marked(&self.mark) {
+        while self.lost.is_some_and(|since| since.elapsed() < GUARD_SLACK) && self.end_rest() {
             thread::sleep(BLINK);
         }
         let rest = messages.try_iter();
@@ -358,7 +372,29 @@ impl Running<'_> {
         Ok(Exit { ended, code, signal, duration: self.begun.elapsed() })
     }
 
+    /// Ends the processes of a guard that was killed; whether there were some.
+    fn end_rest(&self) -> bool {
+        let adopted = self.guard.is_some_and(end_adopted);
+        !self.trace.end_now().is_empty() || adopted
+    }
+
+    /// A guard that is stopped watches nothing: it is continued. One that a debugger holds for long is killed.
+    fn keep_going(&mut self, guard: &mut Child) {
+        let state = self.guard.and_then(|guard| look_up(&guard.pid.to_string())).map(|stat| stat.state);
+        if state == Some('T')
+            && let Ok(pid) = tree::pid(guard.id())
+        {
+            let _ = rustix::process::kill_process(pid, tree::Signal::CONT);
+        }
+        self.traced = (state == Some('t')).then(|| self.traced.unwrap_or_else(Instant::now));
+        if self.traced.is_some_and(|since| since.elapsed() > GUARD_SLACK) && !self.killed {
+            self.killed = true;
+            let _ = guard.kill();
+        }
+    }
+
     fn end_in_time(&mut self, guard: &mut Child) {
+        self.keep_going(guard);
         let now = Instant::now();
         // One that ended by itself was not stopped, whatever is left of it.
         if self.ended.is_none() && self.news.is_none() {

@@ -22,6 +22,7 @@ use crate::environment::program;
 use crate::guard::{News, ORDER, Order};
 use crate::process::Stop;
 use crate::submission::{listen_in, peer};
+use crate::trace::ProcessTrace;
 use crate::tree;
 use screen::{Screen, View};
 
@@ -149,6 +150,7 @@ impl Tmux {
         guard: &Path,
         order: &Order,
         dir: &Path,
+        trace: &ProcessTrace,
     ) -> Result<Pane, TerminalError> {
         let failed = |why: String| TerminalError::Tmux(why);
         let path = |path: &Path| {
@@ -159,9 +161,10 @@ impl Tmux {
         argv.extend(guard_words());
         argv.push(path(dir)?);
         let pane = self.open(&argv, &BTreeMap::new(), Path::new(&order.cwd))?;
-        let started = self
-            .pane_pid(&pane)
-            .and_then(|pid| give_order(&listener, pid, order).map_err(|error| failed(error.to_string()))?);
+        let started = self.pane_pid(&pane).and_then(|pid| {
+            trace.add_guard(pid).map_err(|error| failed(error.to_string()))?;
+            give_order(&listener, pid, order).map_err(|error| failed(error.to_string()))?
+        });
         if started.is_err() {
             // The first mistake is reported.
             let _ = self.close(&pane, Duration::ZERO);
@@ -169,7 +172,8 @@ impl Tmux {
         started.map(|()| pane)
     }
 
-    fn pane_pid(&self, pane: &Pane) -> Result<i32, TerminalError> {
+    /// The first process of a pane.
+    pub fn pane_pid(&self, pane: &Pane) -> Result<i32, TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
         raw.trim().parse().map_err(|_| TerminalError::Tmux("there is no such pane".into()))
     }

@@ -83,31 +83,6 @@ pub(crate) fn end_below(root: Pid, grace: Duration) {
     }
 }
 
-/// The variable that all processes of a run have.
-pub(crate) const MARK: &str = "CALLSHEET_GUARDED";
-
-/// Ends every process that has this mark in its environment; whether there was one. Only for when there is nobody who
-/// knows whose children they are: a program can take its environment away.
-#[cfg(target_os = "linux")]
-pub(crate) fn end_marked(mark: &str) -> bool {
-    let wanted = format!("{MARK}={mark}");
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let pid =
-            entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()).and_then(Pid::from_raw);
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let has = environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes());
-        found.extend(pid.filter(|pid| has && is_alive(*pid)));
-    }
-    send(&found, Signal::KILL);
-    !found.is_empty()
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn end_marked(_mark: &str) -> bool {
-    false
-}
-
 /// A zombie is not alive: nobody has taken note of its end yet.
 fn is_alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();

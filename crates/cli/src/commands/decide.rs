@@ -1,4 +1,4 @@
-//! `callsheet decide`: a person approves or rejects a change outside of a run's scope.
+//! `callsheet decide`: a person approves or rejects a change outside of a run's scope, or says that it is their own.
 
 use callsheet_core::diag::{Code, Diag};
 use callsheet_core::fact::Decision;
@@ -11,12 +11,14 @@ use crate::failure::Outcome;
 use crate::ledger::failure;
 use crate::secrets;
 
-/// Approve or reject a change that a run made outside of its scope
+/// Approve or reject a change that a run made outside of its scope, or say that the change is yours
+///
+/// An edit of your own in the checkout of a run cannot be told from the agent's: `--mine` records that you made it.
 ///
 /// A person decides, and once: the decision is recorded and cannot be taken back. An agent cannot decide, nor can any other
 /// process below a guard.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("decision").args(["approve", "reject"]).required(true))]
+#[command(group = ArgGroup::new("decision").args(["approve", "reject", "mine"]).required(true))]
 pub(crate) struct Args {
     /// A run: its id, the beginning of it, or `last`
     #[arg(value_name = "RUN")]
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     approve: bool,
     #[arg(long)]
     reject: bool,
+    /// You changed the file yourself; also for a change inside of the scope
+    #[arg(long)]
+    mine: bool,
     /// Why, for those who read it later
     #[arg(long, value_name = "TEXT")]
     because: Option<String>,
@@ -45,18 +50,30 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let mut ledger = app.write_ledger()?;
     app.above_guards_of(&mut ledger)?;
     let id = app.find_own(&mut ledger, &args.run)?.run.id;
-    let violations = ledger.account(&id).map_err(failure)?.violations();
-    let Some(violation) = violations.iter().find(|violation| violation.path == args.path) else {
-        let message = format!("run {id} did not change `{}` against its scope", args.path);
+    let account = ledger.account(&id).map_err(failure)?;
+    let violations = account.violations();
+    let violation = violations.iter().find(|violation| violation.path == args.path);
+    let is_changed = args.mine && account.has_changed(&args.path);
+    if violation.is_none() && !is_changed {
+        let message = if args.mine {
+            format!("run {id} did not see a change of `{}`", args.path)
+        } else {
+            format!("run {id} did not change `{}` against its scope", args.path)
+        };
         let error = Diag::error(Code::ViolationNotFound, message);
         return Err(error.looked(violations.iter().map(|violation| &violation.path)).into());
-    };
-    if violation.decision != Decision::Pending {
-        let message = format!("`{}` is {} already", args.path, violation.decision.name());
+    }
+    let decided = account.decision(&args.path);
+    if decided != Decision::Pending {
+        let message = format!("`{}` is {} already", args.path, decided.name());
         return Err(refused(message).hint("a decision is made once").into());
     }
-    let decision = if args.approve { "approve" } else { "reject" };
-    let mut detail = json!({ "violation": true });
+    let decision = match (args.approve, args.mine) {
+        (true, _) => "approve",
+        (_, true) => "mine",
+        _ => "reject",
+    };
+    let mut detail = json!({ "violation": violation.is_some() });
     if let Some(because) = &args.because {
         secrets::refuse_in(app, None, &[("the reason".into(), because)])?;
         detail["because"] = json!(because);

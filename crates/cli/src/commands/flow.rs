@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
+use callsheet_core::scope::Scope;
 use callsheet_core::{Library, names_in};
 use callsheet_store::{Ledger, ProjectFilter, new_id};
 use serde_json::json;
 
 use crate::app::App;
 use crate::args::PermitArg;
+use crate::claim::{ClaimRequest, claim};
 use crate::commands::run::checks;
-use crate::drive::{Interrupt, is_driven};
+use crate::drive::{Interrupt, is_driven, need_agent, need_checks};
 use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
 use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, word};
 use crate::ledger::{failure, imported, of_another};
@@ -225,9 +227,18 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     // All that is missing is told before anything is done.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
+    let mut programs: BTreeSet<String> = plan.program.first().cloned().into_iter().collect();
     for phase in wanted {
         let agent = plan.agent(phase)?;
-        callsheet_core::find_agent(&library, &agent, &layout)?;
+        let (_, agent) = callsheet_core::find_agent(&library, &agent, &layout)?;
+        if plan.program.is_empty() {
+            programs.extend(agent.start.and_then(|start| start.program));
+        }
+    }
+    let mut missing: Vec<Diag> = programs.iter().filter_map(|name| need_agent(name, &app.project)).collect();
+    missing.extend(need_checks(&plan.checks, &app.project));
+    if !missing.is_empty() {
+        return Err(Failure(missing));
     }
     let max_cost = args.max_cost.or(app.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
     let settings = Settings {
@@ -303,6 +314,9 @@ fn drive(
     })?;
     desk.forget_stop();
     let id = known.id.clone();
+    let scope = Scope::default();
+    let flow = Some(id.as_str());
+    let claimed = claim(&ClaimRequest { id: &id, flow, dir: &app.project, scope: &scope, share: false })?;
     let interrupt = Interrupt::listen()?;
     let mut driver = Driver::new(app, ledger, known, interrupt.clone())?;
     let actions = begin(&mut driver)?;
@@ -314,6 +328,7 @@ fn drive(
     let driven = app.print.while_waiting(line, || driver.drive(actions));
     let state = driver.state().clone();
     drop(driver);
+    drop(claimed);
     drop(seat);
     if state.has_ended() {
         desk.clear();

@@ -1,6 +1,6 @@
 //! `callsheet recover`: what became of runs whose callsheet died.
 
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::{Code, Failure};
 use callsheet_core::fact::Ended;
 use callsheet_core::record::{Account, Id};
 use callsheet_store::{Error, Ledger, RunRow};
@@ -15,7 +15,8 @@ use crate::state::{Desk, unfinished};
 /// Complete the records of runs whose callsheet died
 ///
 /// What can still be known is recorded: what changed in the worktree, and what the agent had said. How it ended nobody saw,
-/// and its checks stay pending. Runs that go on are left alone.
+/// and its checks stay pending. Runs that go on are left alone. Nothing is recorded while processes of a run live (9):
+/// `callsheet stop` ends them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// One run, also if it works on in a terminal: its id, the beginning of it, or `last` [default: all of this machine]
@@ -30,6 +31,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         None => of_this_project(app, &mut ledger)?,
     };
     let (mut recovered, mut going): (Vec<Account>, Vec<Id>) = Default::default();
+    let mut refused: Option<Failure> = None;
     for run in runs {
         let in_terminal = Desk::of(&run)?.pane();
         let lives = in_terminal.as_ref().is_some_and(pane_lives);
@@ -42,11 +44,20 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             (Some(_), false) => "its terminal is closed",
             (Some(_), true) => "nobody watches its terminal",
         };
-        recovered.extend(recover(app, &mut ledger, &run, Ended::Lost, why)?);
+        match recover(app, &mut ledger, &run, Ended::Lost, why) {
+            Ok(account) => recovered.extend(account),
+            // The others can be completed all the same.
+            Err(failure) if is_refused(&failure) => {
+                going.push(run);
+                refused.get_or_insert_with(|| Failure(Vec::new())).0.extend(failure.0);
+            }
+            Err(failure) => return Err(failure),
+        }
     }
     if app.print.json {
         let recovered: Vec<_> = recovered.iter().map(result_json).collect();
-        return app.print.value(&json!({ "recovered": recovered, "running": going }));
+        app.print.value(&json!({ "recovered": recovered, "running": going }))?;
+        return refused.map_or(Ok(0), Err);
     }
     let mut page: String = recovered.iter().map(|account| result_page(app.print, account)).collect();
     going.iter().for_each(|run| page += &format!("run {run}  running\n"));
@@ -54,7 +65,12 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         page = "no run was left unfinished\n".into();
     }
     app.print.data(page.as_bytes())?;
-    Ok(0)
+    refused.map_or(Ok(0), Err)
+}
+
+/// Whether processes of the run live.
+fn is_refused(failure: &Failure) -> bool {
+    failure.0.iter().all(|diag| diag.code == Code::RunRefused)
 }
 
 /// Those of the unfinished runs that this ledger knows, of this project.

@@ -230,12 +230,10 @@ fn how(app: &App<'_>, args: &Again, program: &[String], parent: &Account) -> Res
         how.place = match (&parent.run.task, dir.is_dir()) {
             (_, true) => WorkIn::At(dir),
             (Some(task), false) => WorkIn::Own(task.clone()),
-            (None, false) => WorkIn::Project,
+            (None, false) => WorkIn::Fresh,
         };
     } else if way.worktree {
-        let task = parent.run.task.clone();
-        how.place =
-            WorkIn::Own(task.ok_or_else(|| usage("a worktree belongs to a task, and this run has none"))?);
+        how.place = parent.run.task.clone().map_or(WorkIn::Fresh, WorkIn::Own);
     }
     Ok(how)
 }

@@ -51,7 +51,7 @@ pub(crate) struct Way {
     /// A command that is run in the worktree afterwards, without a shell: it passes if it exits with 0
     #[arg(long, value_name = "NAME=CMD")]
     pub(crate) check: Vec<String>,
-    /// How long it may take, such as 90s, 30m or 2h
+    /// How long the agent and its checks may take together, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Span>,
     /// How much it may cost, in dollars, where the agent tells it
@@ -63,9 +63,13 @@ pub(crate) struct Way {
     /// The model that it uses [default: its own]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Work in a worktree and branch of the task's own; it is made once, and nothing in it is ever deleted
+    /// Work in a worktree and branch of its own: of the task, made once, or of the run if there is no task. Nothing in it is
+    /// ever deleted
     #[arg(long)]
     pub(crate) worktree: bool,
+    /// Work in the checkout although another run works there; then a change by one of both cannot be told from the other's
+    #[arg(long)]
+    pub(crate) share: bool,
     /// Start it in a terminal of tmux and type the line that names the prompt; it works on by itself
     #[arg(long)]
     pub(crate) terminal: bool,
@@ -97,6 +101,7 @@ impl Way {
             timeout: self.timeout.or(config.timeout.value).map(|span| span.0),
             max_cost_usd: self.max_cost.or(config.max_cost.value),
             pane: self.pane.clone(),
+            share: self.share,
             single_coder: self.single_coder,
             ..How::default()
         })
@@ -146,9 +151,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let finished = finish(app, &ask, given, file, Then::Record)?;
     if args.way.worktree {
         let task = finished.made.as_ref().and_then(|made| made.request.task.as_ref()?.id.as_ref());
-        let task =
-            task.ok_or_else(|| usage("a worktree belongs to a task").hint("name it with --task-id"))?;
-        how.place = WorkIn::Own(task.to_string());
+        how.place = task.map_or(WorkIn::Fresh, |task| WorkIn::Own(task.to_string()));
     }
     let ready = Ready::new(app, finished, how)?;
     if args.dry_run { dry(app, &ready) } else { drive(app, ready) }

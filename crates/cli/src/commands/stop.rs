@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diag};
 use callsheet_core::fact::Ended;
+use callsheet_run::{ProcessTrace, grace};
 
 use crate::app::App;
 use crate::drive::{close_pane, host, is_driven, recover, result_json, result_page};
@@ -12,7 +13,7 @@ use crate::failure::Outcome;
 use crate::ledger::failure;
 use crate::state::Desk;
 
-/// End a run from elsewhere: its whole process tree, first politely
+/// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A run: its id, the beginning of it, or `last`
@@ -44,6 +45,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             thread::sleep(Duration::from_millis(50));
         }
     } else {
+        ProcessTrace::open(id.as_str(), desk.dir()).end(grace());
         recover(app, &mut ledger, &id, Ended::Lost, "its callsheet died")?;
     }
     let account = ledger.account(&id).map_err(failure)?;

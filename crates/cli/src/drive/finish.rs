@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use callsheet_core::agent::{By, OutputFormat};
 use callsheet_core::contract::Contract;
@@ -14,7 +15,7 @@ use callsheet_core::reply::{
 };
 use callsheet_core::secrets::{PLACEHOLDER, Redactor};
 use callsheet_core::{Library, find_agent, find_contract};
-use callsheet_run::{Before, Stop, own_program, run_check};
+use callsheet_run::{Before, LivingProcess, ProcessTrace, own_program, recorded_contents, run_check};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
@@ -22,6 +23,7 @@ use super::notes::MOST_LINE;
 use super::terminal::close_server;
 use super::{Progress, Stopper, pane_lives, remove_files};
 use crate::app::App;
+use crate::claim::{SharedCheckout, release};
 use crate::ledger::failure;
 use crate::spool::TextSpool;
 use crate::state::Desk;
@@ -37,25 +39,37 @@ pub(super) fn finish(
     stdout: StreamText<Vec<u8>>,
     prompt: &str,
     before: Option<&Before>,
-    stopper: &Stopper,
+    checking: &Checking<'_>,
     redactor: &mut Redactor<'_>,
-    progress: &Progress,
 ) -> Result<Account, Failure> {
     let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(failure);
     append(&Event::Exit(exit.clone()))?;
     let account = ledger.account(run).map_err(failure)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
-    let worktree = before.map(|before| before.observe(&launch.scope));
-    let mut checks = if exit.ended == Ended::Unstarted {
-        pending(&launch.checks, "nothing was started")
+    let mut found = observe(run, &launch, before)?;
+    found.checks = if exit.ended == Ended::Unstarted {
+        pending(&launch.checks, "nothing was started", None)
     } else {
-        checks(&launch, &stopper.stop_by_person(), progress)
+        checks(&launch, checking)
     };
-    for check in &mut checks {
+    for check in &mut found.checks {
         check.output = redactor.text(&check.output).into_owned();
     }
-    observed(ledger, run, Observed { worktree, checks })
+    observed(ledger, run, found)
+}
+
+/// What changed, and what of it another run in the same checkout may have changed.
+fn observe(run: &Id, launch: &Launch, before: Option<&Before>) -> Result<Observed, Failure> {
+    let mut found = Observed::default();
+    let Some(before) = before else { return Ok(found) };
+    let mut seen = before.observe(&launch.scope);
+    let shared = SharedCheckout::find(run)?;
+    found.shared_with = shared.runs();
+    found.uncertain = shared.uncertain(&mut seen);
+    found.contents = recorded_contents(launch.worktree.as_ref(), &seen.changed);
+    found.worktree = Some(seen);
+    Ok(found)
 }
 
 /// Records what was found, which is the last of a run.
@@ -67,12 +81,12 @@ fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<Account
 }
 
 /// Checks that nobody ran are pending, whatever the reason.
-fn pending(checks: &[CheckSpec], why: &str) -> Vec<CheckRun> {
+fn pending(checks: &[CheckSpec], why: &str, ended: Option<Ended>) -> Vec<CheckRun> {
     let pending = |check: &CheckSpec| CheckRun {
         name: check.name.clone(),
         argv: check.argv.clone(),
         result: CheckResult::Pending,
-        ended: None,
+        ended,
         exit_code: None,
         duration_ms: 0,
         output: format!("not run: {why}"),
@@ -80,20 +94,44 @@ fn pending(checks: &[CheckSpec], why: &str) -> Vec<CheckRun> {
     checks.iter().map(pending).collect()
 }
 
-/// What an agent leaves behind that a limit has ended can still be checked; a person who ended it wants nothing more.
-fn checks(launch: &Launch, stop: &Stop, progress: &Progress) -> Vec<CheckRun> {
-    let Ok(guard) = own_program() else { return pending(&launch.checks, "our own program is not found") };
+/// What checks are run with.
+pub(super) struct Checking<'c> {
+    pub(super) stopper: &'c Stopper,
+    pub(super) progress: &'c Progress,
+    pub(super) trace: &'c ProcessTrace,
+    /// When the run began: its time covers the checks too.
+    pub(super) begun: Instant,
+}
+
+/// A check that has no time of its own gets this much.
+const CHECK_TIME: Duration = Duration::from_secs(30 * 60);
+
+/// The checks get what the agent left of the run's time. A person who ended the run wants nothing more.
+fn checks(launch: &Launch, checking: &Checking<'_>) -> Vec<CheckRun> {
+    let Ok(guard) = own_program() else {
+        return pending(&launch.checks, "our own program is not found", None);
+    };
+    let stop = &checking.stopper.stop_by_person();
     let worktree = std::path::Path::new(&launch.worktree);
     let mut done = Vec::new();
     for (index, check) in launch.checks.iter().enumerate() {
         if stop.is_stopped() {
-            done.extend(pending(&launch.checks[index..], "the run was ended"));
+            done.extend(pending(&launch.checks[index..], "the run was ended", None));
             break;
         }
-        progress.does(format!("check {}", check.name));
-        // One that is not told how long it may take gets no more time than the agent.
-        let check = CheckSpec { timeout_ms: check.timeout_ms.or(launch.timeout_ms), ..check.clone() };
-        done.push(run_check(&check, worktree, guard.clone(), stop, &mut |_| {}));
+        let left = launch
+            .timeout_ms
+            .map(|most| Duration::from_millis(most).saturating_sub(checking.begun.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            let why = "the time of the run was over";
+            done.extend(pending(&launch.checks[index..], why, Some(Ended::Timeout)));
+            break;
+        }
+        checking.progress.does(format!("check {}", check.name));
+        let own = check.timeout_ms.map_or(CHECK_TIME, Duration::from_millis);
+        let time = left.map_or(own, |left| own.min(left));
+        let check = CheckSpec { timeout_ms: u64::try_from(time.as_millis()).ok(), ..check.clone() };
+        done.push(run_check(&check, worktree, guard.clone(), stop, Some(checking.trace), &mut |_| {}));
     }
     done
 }
@@ -232,6 +270,20 @@ fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<Strea
     Ok(StreamText { text, doubts })
 }
 
+/// So long processes of a run get to end by themselves, because their guard ends them.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a run changed is not known while its processes live.
+fn still_living(run: &Id, left: &[LivingProcess]) -> Failure {
+    let processes: Vec<String> = left.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
+    let more = if left.len() > MAX_SHOWN { ", …" } else { "" };
+    let message = format!("processes of run {run} live: {}{more}", processes.join(", "));
+    Diag::error(Code::RunRefused, message).hint(format!("`callsheet stop {run}` ends them")).into()
+}
+
+/// So many processes are named.
+const MAX_SHOWN: usize = 10;
+
 /// Completes the records of a run whose callsheet died: nobody saw how it ended, nobody ran its checks, and what changed
 /// can still be seen. `None` where there is nothing to complete, or somebody still drives it.
 pub(crate) fn recover(
@@ -245,13 +297,25 @@ pub(crate) fn recover(
     let Some(seat) = desk.sit()? else { return Ok(None) };
     // Read behind the lock: somebody may have been faster.
     let known = ledger.account(run).map_err(failure)?;
+    let trace = ProcessTrace::open(run.as_str(), desk.dir());
     let Some(launch) = known.launch.clone().filter(|_| !known.is_whole()) else {
+        release(run.as_str());
+        trace.remove();
         desk.clear();
         return Ok(None);
     };
     if launch.by == Some(By::Terminal) && desk.pane().is_none() {
         // Nothing was typed yet, so that nobody knows of the terminal but its server's name.
         close_server(run);
+    }
+    // An agent in a pane of a person's own has no guard, and only the person knows when it is done.
+    let left = if desk.pane().is_some_and(|(server, _)| server.is_empty()) {
+        Vec::new()
+    } else {
+        trace.wait(PATIENCE)
+    };
+    if !left.is_empty() {
+        return Err(still_living(run, &left));
     }
     let (disk, layout) = (app.disk(None), app.config.layout());
     let name =
@@ -266,9 +330,11 @@ pub(crate) fn recover(
         let prompt = ledger.prompt(run).ok();
         reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), None)?;
     }
-    let worktree = desk.before().map(|before| before.observe(&launch.scope));
-    let checks = pending(&launch.checks, why);
-    let whole = observed(ledger, run, Observed { worktree, checks })?;
+    let mut found = observe(run, &launch, desk.before().as_ref())?;
+    found.checks = pending(&launch.checks, why, None);
+    let whole = observed(ledger, run, found)?;
+    release(run.as_str());
+    trace.remove();
     if !desk.pane().as_ref().is_some_and(pane_lives) {
         remove_files(launch.worktree.as_ref(), run);
     }

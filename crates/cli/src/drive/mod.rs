@@ -5,6 +5,7 @@
 
 mod finish;
 mod notes;
+mod preflight;
 mod progress;
 mod result;
 mod stop;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use callsheet_core::agent::{Agent, By, Permit};
 use callsheet_core::deliver::{Act, Delivery, Handover, Mcp, by_file_line, deliver};
@@ -27,14 +28,15 @@ use callsheet_core::scope::Scope;
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    AcceptedSubmission, Before, Event, Folder, Git, Limits, Performed, Performing, Prints, Server, Stream,
-    SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by, transcript_has_prompt,
-    worktree, worktree_place,
+    AcceptedSubmission, Before, Event, Folder, Git, Limits, Performed, Performing, Prints, ProcessTrace,
+    Server, Stream, SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by,
+    transcript_has_prompt, worktree, worktree_place,
 };
 use callsheet_store::{Ledger, Place};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::claim::{Claim, ClaimRequest, claim};
 use crate::commands::compose::Finished;
 use crate::config::{HardLimits, lower, stricter_permit};
 use crate::ledger::failure;
@@ -45,13 +47,16 @@ use crate::spool::TextSpool;
 use crate::state::{Desk, failed, name_of, private_folder, state_dir};
 
 pub(crate) use finish::recover;
+pub(crate) use preflight::{need_agent, need_checks};
 pub(crate) use progress::Progress;
 pub(crate) use result::{code_of, result_json, result_page};
 pub(crate) use stop::{Interrupt, Stopper};
 pub(crate) use terminal::{close_pane, is_driven, pane_lives};
 
-use finish::finish;
+use finish::{Checking, finish};
 use notes::{Clean, Note, Notes};
+use preflight::{need_programs, warn_of_paths};
+use terminal::pane_process;
 
 /// How a prompt is to be handed over: what a person, an earlier run or a flow asks for.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +71,8 @@ pub(crate) struct How {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_cost_usd: Option<f64>,
     pub(crate) place: WorkIn,
+    /// Other runs may work in the same checkout.
+    pub(crate) share: bool,
     /// It is only told what would be done.
     pub(crate) dry: bool,
     /// A pane of tmux that is there already.
@@ -109,6 +116,8 @@ pub(crate) enum WorkIn {
     Project,
     /// A worktree of this task's own.
     Own(String),
+    /// A worktree of the run's own, named by its id.
+    Fresh,
     /// The worktree of an earlier run.
     At(PathBuf),
 }
@@ -142,6 +151,8 @@ pub(crate) struct Ready {
     session: Option<PathBuf>,
     /// What is held until the run is recorded.
     pub(crate) held: Option<File>,
+    /// The checkout, unless nothing is to be started.
+    claim: Option<Claim>,
 }
 
 impl Ready {
@@ -164,6 +175,9 @@ impl Ready {
             (true, _) => return Err(no_agent().into()),
         };
         let (_, agent) = find_agent(&library, name, &layout)?;
+        if let WorkIn::Fresh = how.place {
+            how.place = WorkIn::Own(format!("run-{}", run.id));
+        }
         let (dir, own_worktree) = work_in(app, &how.place, how.dry)?;
         let folder = folder_of(&dir, &run.id);
         let prompt = &finished.rendered.text;
@@ -188,7 +202,20 @@ impl Ready {
             single_coder: how.single_coder,
             ..Handover::default()
         };
-        let delivery = deliver(&agent, prompt, &handover)?;
+        let mut delivery = deliver(&agent, prompt, &handover)?;
+        // A worktree that a dry run does not make has the project's files.
+        let looked_at = if dir.is_dir() { &dir } else { &app.project };
+        need_programs(&delivery.acts, &how.checks, looked_at)?;
+        if how.scope.is_none() {
+            delivery.talk.extend(warn_of_paths(&handover.scope, &request.read_first, looked_at));
+        }
+        let claim = if how.dry {
+            None
+        } else {
+            let flow = how.flow.get("flow").map(String::as_str);
+            let (scope, share) = (&handover.scope, how.share);
+            Some(claim(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
+        };
         let mut own = own_paths(app, &dir)?;
         own.extend(how.own.iter().cloned());
         let before = Before::look(&dir, &own, &how.prints).map_err(|error| git_failed(&error))?;
@@ -212,13 +239,28 @@ impl Ready {
             tasks,
             head: before.as_ref().and_then(|before| before.head().map(str::to_owned)),
             dirty: before.as_ref().is_some_and(Before::is_dirty),
+            share: how.share,
+            tracking: None,
             flow: how.flow,
         };
         let limits = Limits { deadline: how.timeout, ..Limits::default() };
         let session = how.session.map(|session| session.canonicalize().unwrap_or(session));
         let held = None;
         let place = dir;
-        Ok(Self { finished, run, agent, delivery, handover, launch, before, place, limits, session, held })
+        Ok(Self {
+            finished,
+            run,
+            agent,
+            delivery,
+            handover,
+            launch,
+            before,
+            place,
+            limits,
+            session,
+            held,
+            claim,
+        })
     }
 
     /// What the agent is called.
@@ -261,7 +303,14 @@ impl Ready {
         }
         let id = self.run.id.clone();
         guard_run(id.as_str());
-        self.record(&mut ledger)?;
+        let trace =
+            ProcessTrace::create(id.as_str(), desk.dir()).map_err(|error| failed(desk.dir(), &error))?;
+        self.launch.tracking = Some(trace.method().to_owned());
+        if let Err(failure) = self.record(&mut ledger) {
+            trace.remove();
+            desk.clear();
+            return Err(failure);
+        }
         drop(self.held.take());
         let values = self.finished.made.as_ref().map(|made| {
             let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
@@ -295,7 +344,9 @@ impl Ready {
                     Value::Null
                 },
             }),
+            trace: Some(trace.clone()),
         };
+        let begun = Instant::now();
         let mut submitted = Vec::new();
         let most = self.launch.max_cost_usd;
         let performed = stopper.during(&desk, || {
@@ -332,6 +383,9 @@ impl Ready {
                 let pane = pane.to_string();
                 let server = if self.handover.pane.is_none() { server_of(&id) } else { String::new() };
                 desk.keep_pane(&server, &pane)?;
+                if let (Some(claim), Some(pid)) = (self.claim.take(), pane_process(&server, &pane)) {
+                    claim.hand_over(pid)?;
+                }
                 notes.send(Note::Proven(
                     Receipt::Spawned,
                     format!("pane {pane}; the line was sent with {enters} enter"),
@@ -357,12 +411,12 @@ impl Ready {
                     stdout.finish(),
                     self.prompt(),
                     self.before.as_ref(),
-                    stopper,
+                    &Checking { stopper, progress, trace: &trace, begun },
                     &mut clean.redactor(),
-                    progress,
                 )
             })?;
             drop(seat);
+            trace.remove();
             desk.clear();
             return Ok((account, ledger));
         }
@@ -458,7 +512,7 @@ pub(crate) fn host() -> String {
 /// The folder in which the agent works, and whether it is a worktree of its own.
 fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), Failure> {
     match place {
-        WorkIn::Project => Ok((app.project.clone(), false)),
+        WorkIn::Project | WorkIn::Fresh => Ok((app.project.clone(), false)),
         WorkIn::At(dir) => Ok((dir.clone(), true)),
         WorkIn::Own(task) => {
             let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(|| {

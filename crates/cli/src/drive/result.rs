@@ -1,7 +1,7 @@
 //! What a run came to, for people and for programs.
 
 use callsheet_core::diag::visible;
-use callsheet_core::fact::{Decision, Ended};
+use callsheet_core::fact::{CheckRun, Ended};
 use callsheet_core::record::{Account, Checked, RunStatus};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::print::{Paint, Print};
 /// The first that applies.
 pub(crate) fn code_of(account: &Account) -> u8 {
     let ended = account.exit.as_ref().map(|exit| exit.ended);
-    let pending = account.violations().iter().any(|violation| violation.decision != Decision::Approved);
+    let pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
     let good = ["pass", "complete", "none"];
     let outcome = account.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none");
     match (ended, account.status()) {
@@ -19,6 +19,7 @@ pub(crate) fn code_of(account: &Account) -> u8 {
         (None, _) => 0,
         (Some(Ended::Stopped), _) => INTERRUPTED,
         (Some(Ended::Timeout | Ended::Cost), _) => LIMIT,
+        _ if account.observed.iter().flat_map(|observed| &observed.checks).any(is_late) => LIMIT,
         (_, RunStatus::Failed) => AGENT,
         _ if account.says_it_failed() => AGENT,
         _ if pending => SCOPE,
@@ -26,6 +27,23 @@ pub(crate) fn code_of(account: &Account) -> u8 {
             FINDING
         }
         _ => 0,
+    }
+}
+
+/// A check that the time of the run, or its own, did not let finish.
+fn is_late(check: &CheckRun) -> bool {
+    check.ended == Some(Ended::Timeout)
+}
+
+/// Whose changes a run can be asked about: those of its own worktree are the agent's; in a checkout that people use, or that
+/// other runs share, a change can be somebody else's.
+fn attribution(account: &Account) -> &'static str {
+    let shared = account.observed.as_ref().is_some_and(|observed| !observed.shared_with.is_empty());
+    let own = account.launch.as_ref().is_some_and(|launch| launch.own_worktree);
+    match (shared, own) {
+        (true, _) => "shared",
+        (false, true) => "worktree",
+        (false, false) => "checkout",
     }
 }
 
@@ -50,12 +68,16 @@ pub(crate) fn result_json(account: &Account) -> Value {
         "checks": checks.cloned().unwrap_or_default(),
         "changed": seen.map(|seen| seen.changed.clone()).unwrap_or_default(),
         "violations": account.violations(),
+        "attribution": attribution(account),
+        "shared_with": account.observed.as_ref().map(|observed| observed.shared_with.clone()).unwrap_or_default(),
+        "uncertain": account.observed.as_ref().map(|observed| observed.uncertain.clone()).unwrap_or_default(),
         "unseen": seen.map(|seen| seen.unseen.clone()).unwrap_or_default(),
         "head_before": seen.and_then(|seen| seen.head_before.clone()),
         "head_after": seen.and_then(|seen| seen.head_after.clone()),
         "reply": account.reply(),
         "receipts": account.receipts,
         "worktree": launch.map(|launch| &launch.worktree),
+        "tracking": launch.and_then(|launch| launch.tracking.clone()),
         "scope": launch.map(|launch| &launch.scope),
         "prompt_sha256": account.prompt_sha256,
     })
@@ -96,6 +118,16 @@ pub(crate) fn result_page(print: &Print, account: &Account) -> String {
     }
     for violation in account.violations() {
         row("violation", format!("{} ({})", visible(&violation.path), violation.decision.name()));
+    }
+    for path in &observed.uncertain {
+        row(
+            "uncertain",
+            format!("{}: run {} may write it", visible(path), observed.shared_with.join(" or ")),
+        );
+    }
+    let is_pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
+    if is_pending && attribution(account) == "checkout" {
+        row("note", "an edit of yours looks the same: `callsheet decide RUN PATH --mine`".into());
     }
     match account.checked() {
         Checked::None => row("checks", "none".into()),

@@ -1,15 +1,11 @@
 //! Runs that work on in a terminal after their line was typed.
 
-use std::time::Duration;
-
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::Id;
-use callsheet_run::{Server, Tmux};
+use callsheet_run::{Server, Tmux, grace};
 
 use super::server_of;
 use crate::state::Desk;
-
-const GRACE: Duration = Duration::from_secs(5);
 
 fn tmux(server: &str) -> Tmux {
     Tmux::new(if server.is_empty() { Server::Usual } else { Server::Own(server.into()) })
@@ -21,6 +17,12 @@ pub(crate) fn pane_lives((server, pane): &(String, String)) -> bool {
     tmux.find(pane).is_ok_and(|pane| tmux.lives(&pane))
 }
 
+/// The first process of a pane: the agent's guard, or the shell of a person.
+pub(super) fn pane_process(server: &str, pane: &str) -> Option<i32> {
+    let tmux = tmux(server);
+    tmux.find(pane).and_then(|pane| tmux.pane_pid(&pane)).ok()
+}
+
 /// Ends the agent in a pane that we opened.
 pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failure> {
     let refused = |message: String| Diag::error(Code::RunRefused, message);
@@ -30,7 +32,7 @@ pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failur
     }
     let tmux = tmux(server);
     match tmux.find(pane) {
-        Ok(pane) => tmux.close(&pane, GRACE).map_err(|error| refused(error.to_string()).into()),
+        Ok(pane) => tmux.close(&pane, grace()).map_err(|error| refused(error.to_string()).into()),
         // It is closed already.
         Err(_) => Ok(()),
     }
@@ -39,7 +41,7 @@ pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failur
 /// Ends whatever a run has in a terminal of its own.
 pub(super) fn close_server(run: &Id) {
     // There is none, or it has not come so far.
-    let _ = Tmux::new(Server::Own(server_of(run))).close_all(GRACE);
+    let _ = Tmux::new(Server::Own(server_of(run))).close_all(grace());
 }
 
 /// Whether a process of callsheet drives the run.

@@ -168,6 +168,31 @@ fn c9_diff_tells_because_of_what_a_line_changed() {
     assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", "the same bytes\n"));
 }
 
+/// A change that no section has is shown too.
+#[test]
+fn diff_shows_changed_separators() {
+    let world = World::new();
+    let section =
+        |name: &str| format!("[[section]]\nname = \"{name}\"\nblocks = [{{ value = \"{name}\" }}]\n");
+    let recipe = |separator: &str| {
+        let head = format!("description = \"two\"\nseparator = \"{separator}\"\n");
+        format!("{head}{}{}", section("one"), section("two"))
+    };
+    let mut runs = Vec::new();
+    for separator in ["blank", "rule"] {
+        world.write(".callsheet/recipes/two.toml", recipe(separator));
+        let said = world.run(["compose", "--record", "-r", "two", "-s", "one=1", "-s", "two=2"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        runs.push(world.run(["--json", "log"]).json()["runs"][0]["id"].as_str().unwrap().to_owned());
+    }
+    let told = world.run(["diff", &runs[0], &runs[1]]);
+    let lines: Vec<&str> = told.out.lines().collect();
+    assert_eq!(lines.first(), Some(&"between the sections"), "{lines:?}");
+    let added: Vec<&str> = lines.iter().filter(|line| line.starts_with('+')).copied().collect();
+    assert!(added.contains(&"+ ---"), "{lines:?}");
+    assert_eq!(world.run(["--json", "diff", &runs[0], &runs[1]]).json()["same"], false);
+}
+
 #[test]
 fn an_export_is_proved_and_taken_in_elsewhere() {
     let (world, first, _) = two_runs();

@@ -307,7 +307,12 @@ fn completions_and_manual_pages_are_printed() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let said = world.run(["completions", shell]);
         assert_eq!((said.code, said.err.as_str()), (0, ""));
-        assert!(said.out.contains("explain"), "{shell}");
+        // Every command is in each of them.
+        for command in
+            ["compose", "explain", "run", "retry", "continue", "status", "recover", "decide", "stop"]
+        {
+            assert!(said.out.contains(command), "{shell}: {command}");
+        }
     }
     world.write("complete.bash", world.run(["completions", "bash"]).out);
     let syntax =

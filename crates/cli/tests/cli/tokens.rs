@@ -66,6 +66,8 @@ fn an_estimate_names_its_method() {
         "warnings": [],
     });
     assert_eq!(counted, wanted);
+    let counted = world.run(["compose", "--json", "-r", "small", "--count", "Grüße, 世界"]).json();
+    assert_eq!((&counted["bytes"], &counted["characters"]), (&json!(15), &json!(9)));
     let said = world.run(["compose", "-r", "small", "--count", "Say hello."]);
     let table = "   tokens     bytes\n        3        10  task\n        3        10  in all\n\
                  estimated: o200k_base as it is, since the model is not known\n";

@@ -31,8 +31,9 @@ fn beside_runs(ledger: &str, each: usize) {
                 scope.spawn(move || {
                     for time in 0..each {
                         let script = format!("echo {number} {time}");
-                        let said =
-                            world.run(&["--ledger", ledger, "run", "-q", "x", "--", "sh", "-c", &script]);
+                        let said = world.run(&[
+                            "--ledger", ledger, "run", "-q", "--share", "x", "--", "sh", "-c", &script,
+                        ]);
                         assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{number} {time}");
                     }
                 })

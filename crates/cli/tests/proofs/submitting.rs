@@ -63,6 +63,7 @@ impl Running {
             "--json",
             "-q",
             "run",
+            "--share",
             "--role",
             "reviewer",
             "--session",

@@ -60,7 +60,7 @@ fn c8_retry_and_continue_tell_exactly_what_was_observed() {
             retry.run()
         )
     );
-    assert!(prompt.contains(text), "{prompt}");
+    assert_eq!(prompt.matches(text).count(), 1, "{prompt}");
     world.assert_nothing_is_open();
 }
 
@@ -74,7 +74,14 @@ fn c8_nothing_new_is_refused() {
     let third = world.run(&["--json", "-q", "retry", &second]);
     assert_eq!(third.error(), (Some(9), "run/refused".into()));
     let forced = world.run(&["--json", "-q", "retry", &second, "--force"]).expect(1);
-    assert!(world.prompt(&forced.run()).contains("- Runs of this task so far: 2\n"));
+    let digest = |run: &str| section(&world.prompt(run), "Retry/Continue Digest");
+    assert_eq!(
+        digest(&forced.run()),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {second}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task \
+             so far: 2\n\nChecks:\n\n- `c`: failed"
+        )
+    );
     // Other facts, and it is another prompt.
     world.write("README.md", "somebody works");
     let other = world.run(&["--json", "-q", "retry", &second, "--check", "d=true"]);
@@ -82,7 +89,14 @@ fn c8_nothing_new_is_refused() {
     let changed =
         world.run(&["--json", "-q", "retry", &second, "--force", "--", fake_agent(), "write", "x"]).expect(1);
     let last = world.run(&["--json", "-q", "retry", &changed.run()]).expect(1);
-    assert!(world.prompt(&last.run()).contains("- `x`\n"));
+    assert_eq!(
+        digest(&last.run()),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so \
+             far: 4\n\nChecks:\n\n- `c`: failed\n\nFiles changed by that run:\n\n- `x`",
+            changed.run()
+        )
+    );
     world.assert_nothing_is_open();
 }
 
@@ -175,14 +189,14 @@ fn c5_a_person_decides_once() {
     assert_eq!(by_agent.error(), (Some(9), "run/refused".into()));
     assert_eq!(world.run(&["-q", "decide", "--yes", &run, "a.txt"]).code, Some(2));
     let reasons = || world.run(&["status"]).expect(0).out.split_once("  ").unwrap().1.to_owned();
-    assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
+    assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
     world.run(&["-q", "decide", "--yes", &run, "a.txt", "--approve"]).expect(0);
-    assert_eq!(reasons(), "needs_review  (scope_violation_pending, checks_pending, uncommitted)\n");
+    assert_eq!(reasons(), "needs_review  (scope_violation_pending, uncommitted)\n");
     let secret = "ghp_Tz5Xw8Qn3Lk9Vb7Rm2Pd6Hs4Gj1Fc0Ya8Ue5";
     let refused = world.run(&["--json", "decide", "--yes", &run, "b.txt", "--reject", "--because", secret]);
     assert_eq!(refused.error(), (Some(9), "secret/found".into()));
     world.run(&["-q", "decide", "--yes", &run, "b.txt", "--reject", "--because", "No."]).expect(0);
-    assert_eq!(reasons(), "needs_review  (scope_violation_rejected, checks_pending, uncommitted)\n");
+    assert_eq!(reasons(), "needs_review  (scope_violation_rejected, uncommitted)\n");
     for path in ["a.txt", "b.txt"] {
         for decision in ["--approve", "--reject"] {
             assert_eq!(error(&[&run, path, decision]), (Some(9), "run/refused".into()));
@@ -209,5 +223,11 @@ fn u5_another_agent_goes_on_where_the_last_one_stopped() {
     );
     let next = world.run(&["--json", "-q", "retry", &first, "-a", "claude"]).expect(0);
     assert_eq!(fs::read_to_string(world.at("home/got")).unwrap(), world.prompt(&next.run()));
-    assert!(world.prompt(&next.run()).contains("- `src/in.txt`"));
+    assert_eq!(
+        section(&world.prompt(&next.run()), "Retry/Continue Digest"),
+        format!(
+            "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended by itself.\n- Exit code: 1\n- Runs of this task \
+             so far: 1\n\nFiles changed by that run:\n\n- `src/in.txt`"
+        )
+    );
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -160,6 +160,7 @@ fn killed_at_every_call_of_git() {
 #[test]
 fn killed_before_a_terminal_is_opened() {
     let world = World::new();
+    world.program("claude", "#!/bin/sh\n");
     world.program("tmux", "#!/bin/sh\nkill -9 $PPID\n");
     let mut command = world.command();
     command.args(["--json", "-q", "run", "-a", "claude", "--terminal", "Do it."]);
@@ -177,7 +178,11 @@ fn killed_before_a_terminal_is_opened() {
 fn killed_at_random_moments() {
     let rounds = if long() { 500 } else { 30 };
     let world = World::new();
-    let mut known = 0;
+    // How long a whole run takes here: it is killed at any part of that.
+    let begun = Instant::now();
+    world.go(&[], &["sleep", "20"]).expect(0);
+    let whole = u64::try_from(begun.elapsed().as_millis()).unwrap() * 5 / 4;
+    let mut known = 1;
     for round in 0..rounds {
         let words = [
             "say",
@@ -192,7 +197,7 @@ fn killed_at_random_moments() {
             "two",
         ];
         let running = world.start(&["--check", "c=true"], &words);
-        thread::sleep(Duration::from_millis(round * 293 % 400));
+        thread::sleep(Duration::from_millis(round * 293 % 400 * whole / 400));
         // It may have ended already.
         let _ = kill(Pid::from_raw(i32::try_from(running.id()).unwrap()), Signal::SIGKILL);
         let said = ended(running);
@@ -214,7 +219,21 @@ fn killed_at_random_moments() {
         known = runs;
     }
     world.assert_nothing_is_open();
-    assert!(known > 0);
+    assert!(known > 1, "none of the killed ones was recorded");
+}
+
+/// After its last record, and before its directory is removed: nothing is added to it.
+#[test]
+fn killed_after_the_last_record_adds_nothing() {
+    let world = World::new();
+    let run = world.go(&["--check", "c=true"], &["write", "new.txt"]).expect(0).run();
+    let kinds = world.kinds(&run);
+    let desk = world.at("home/.local/state/callsheet/runs").join(&run);
+    fs::create_dir_all(&desk).unwrap();
+    assert_eq!(world.run(&["recover"]).expect(0).out, "no run was left unfinished\n");
+    assert_eq!(world.kinds(&run), kinds);
+    assert_eq!(world.show(&run)["result"]["checks"][0]["result"], "passed");
+    assert!(!desk.exists());
 }
 
 /// Somebody else's unfinished run is not ours to finish.

@@ -4,14 +4,18 @@
 
 mod again;
 mod agents;
+mod claims;
 mod crashes;
 mod faults;
 mod handing_in;
 mod injections;
 mod orphans;
 mod people;
+mod preflight;
 mod scopes;
+mod tasks;
 mod terminals;
+mod trouble;
 mod trust;
 mod watching;
 mod world;

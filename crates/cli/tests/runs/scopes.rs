@@ -92,9 +92,7 @@ fn c8_one_worktree_and_branch_for_each_task() {
 }
 
 #[test]
-fn worktrees_need_a_task_and_a_repository() {
-    let world = World::new();
-    assert_eq!(world.go(&["--worktree"], &["exit", "0"]).error(), (Some(2), "usage/bad".into()));
+fn worktrees_need_a_repository() {
     let bare = World::bare();
     assert_eq!(
         bare.go(&["--worktree", "--task-id", "T-1"], &["exit", "0"]).error(),
@@ -105,6 +103,8 @@ fn worktrees_need_a_task_and_a_repository() {
 #[test]
 fn a_dry_run_does_nothing() {
     let world = World::new();
+    world.program("claude", "#!/bin/sh\n");
+    world.program("cargo", "#!/bin/sh\n");
     let mut command = world.command();
     command.args([
         "run",

@@ -250,7 +250,12 @@ fn m7_a_pane_of_yours_gets_a_line_and_stays() {
         &program,
     ]);
     let run = |target: &str| {
-        let mut command = world.command();
+        // Whatever the umask allows to others.
+        let like = world.command();
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(like.get_program()).args(like.get_args());
+        command.current_dir(&world.project).env_clear();
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.args(["--json", "-q", "run", "-a", "copilot", "--pane", target, "Do it."]);
         said(command.env("LANG", "C.UTF-8"), b"")
     };
@@ -268,6 +273,11 @@ fn m7_a_pane_of_yours_gets_a_line_and_stays() {
     let file = world.project.join(".callsheet/runs").join(ran.run()).join("prompt.md");
     let line = format!("Read and follow the instructions in {}\n", file.display());
     until("it is typed", || fs::read_to_string(world.at("log")).is_ok_and(|log| log == line));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "the prompt is its owner's");
+    // As long as the pane is there, its checkout is taken.
+    let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
+    assert_eq!(beside.error(), (Some(9), "run/refused".into()));
     assert_eq!(world.run(&["--json", "stop", "last"]).error(), (Some(9), "run/refused".into()));
     assert_eq!(world.run(&["recover"]).expect(0).out, format!("run {}  running\n", ran.run()));
     assert_eq!(tmux(&["display-message", "-p", "-t", pane.trim(), "#{pane_dead}"]), "0\n");
@@ -277,6 +287,7 @@ fn m7_a_pane_of_yours_gets_a_line_and_stays() {
         (&told["recovered"][0]["ended"], &told["recovered"][0]["why"]),
         (&json!("lost"), &json!("its terminal is closed"))
     );
+    world.run(&["-q", "run", "x", "--", "true"]).expect(0);
     world.assert_nothing_is_open();
 }
 

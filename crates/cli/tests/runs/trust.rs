@@ -71,7 +71,9 @@ fn nothing_happens_before_trust() {
         assert_eq!(run(&["trust", "--yes"]).expect(0).json()["trusted"], true, "{name}");
         assert_eq!(run(&["trust", "--show"]).expect(0).json()["trusted"], true, "{name}");
         let trusted = run(STARTS[1]);
-        assert_eq!(trusted.code, Some(0), "{name}: {trusted:?}");
+        // The search path of the project leads to no `claude`.
+        let code = if name == "environment" { 4 } else { 0 };
+        assert_eq!(trusted.code, Some(code), "{name}: {trusted:?}");
 
         // Another byte, and it is another question.
         world.write(
@@ -117,4 +119,20 @@ fn trust_is_for_one_place_and_all_of_it() {
     for entry in fs::read_dir(&kept).unwrap().flatten() {
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
+}
+
+/// For a check that several configurations have, the project's counts if it is trusted.
+#[test]
+fn check_of_the_project_wins_over_the_users() {
+    let world = World::new();
+    fs::create_dir_all(world.at("home/.config/callsheet")).unwrap();
+    let user = "[checks]\nc = \"true\"\nd = \"true\"\n";
+    fs::write(world.at("home/.config/callsheet/config.toml"), user).unwrap();
+    world.write(".callsheet/config.toml", "[checks]\nc = \"false\"\n");
+    world.run(&["trust", "--yes"]).expect(0);
+    let ran = world.go(&[], &["exit", "0"]);
+    assert_eq!(
+        crate::world::brief(&ran),
+        "1 completed: exited 0 | checks c:failed,d:passed | receipts spawned"
+    );
 }

@@ -67,7 +67,7 @@ fn c7_every_event_of_several_runs_in_order() {
     let world = World::new();
     // There before the ledger is.
     let watcher = Watcher::new(&world, &[]);
-    let flags = ["--write", "src/**", "--check", "c=true"];
+    let flags = ["--write", "src/**", "--check", "c=true", "--share"];
     let runs: Vec<Child> = (0..4)
         .map(|number| {
             let line = format!("line of {number}");

@@ -135,6 +135,8 @@ impl World {
         command.env("HOME", self.at("home")).env("PATH", path).env("TMUX_TMPDIR", self.dir.path());
         // An agent's home may be another one, and what is asked about it later is still found.
         command.env("XDG_STATE_HOME", self.at("home/.local/state"));
+        // No test waits longer than it has to for a process that does not end by itself.
+        command.env("CALLSHEET_TEST_GRACE_MS", "500");
         // Whatever lies around above it, the project is this one.
         command.args(["-C", "."]);
         command
@@ -234,6 +236,22 @@ impl World {
             }
         }
         found
+    }
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for World {
+    fn drop(&mut self) {
+        for line in self.left() {
+            let pid = line.split(' ').next().and_then(|pid| pid.parse().ok()).unwrap_or_default();
+            let own = i32::try_from(std::process::id()).unwrap();
+            if pid > 1 && pid != own {
+                let _ = nix::sys::signal::kill(
+                    nix::unistd::Pid::from_raw(pid),
+                    nix::sys::signal::Signal::SIGKILL,
+                );
+            }
+        }
     }
 }
 

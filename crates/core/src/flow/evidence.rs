@@ -19,7 +19,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Lane, Phase, lanes};
-use crate::fact::{CheckResult, Decision, Ended, Facts};
+use crate::fact::{CheckResult, Ended, Facts};
 use crate::glob::Glob;
 use crate::lookup::Library;
 use crate::reply::Outcome;
@@ -95,7 +95,7 @@ fn add_facts(facts: &Facts, evidence: &mut Evidence) {
     if facts.ended == Some(Ended::Exited) && facts.exit_code == Some(0) {
         evidence.insert("exit".to_string());
     }
-    if facts.violations.iter().all(|violation| violation.decision == Decision::Approved) {
+    if facts.violations.iter().all(|violation| violation.decision.is_accepted()) {
         evidence.insert("clean".to_string());
     }
 }

@@ -144,12 +144,19 @@ impl Account {
             .collect()
     }
 
-    /// The first decision counts: there is one.
-    fn decision(&self, path: &str) -> Decision {
+    /// Whether the run saw a change of this path.
+    pub fn has_changed(&self, path: &str) -> bool {
+        let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
+        seen.is_some_and(|seen| seen.changed.iter().any(|file| file.path == path))
+    }
+
+    /// What a person decided about a path. The first decision counts: there is one.
+    pub fn decision(&self, path: &str) -> Decision {
         let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
         match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
             Some("approve") => Decision::Approved,
             Some("reject") => Decision::Rejected,
+            Some("mine") => Decision::Mine,
             _ => Decision::Pending,
         }
     }

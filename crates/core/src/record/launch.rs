@@ -57,6 +57,12 @@ pub struct Launch {
     /// There is work that no commit has.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub dirty: bool,
+    /// Other runs may work in the same checkout.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub share: bool,
+    /// How the processes of the run are found if its callsheet dies: `cgroup` or `session`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<String>,
     /// Whatever a flow wants to find again.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub flow: BTreeMap<String, String>,

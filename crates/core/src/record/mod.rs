@@ -14,6 +14,7 @@ mod project;
 mod replay;
 mod told;
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -337,7 +338,7 @@ impl Exit {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
     /// What git tells of the worktree; nothing where there is no repository.
@@ -345,7 +346,19 @@ pub struct Observed {
     pub worktree: Option<fact::Observed>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRun>,
+    /// The runs that worked in the same checkout at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_with: Vec<String>,
+    /// Changed paths that this run may not write and one of those may: nothing shows which of them did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertain: Vec<String>,
+    /// The contents of the changed files as git would keep them, by path; nothing for a file that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
 }
+
+/// Git's ids of the contents of files, by path relative to the top of the repository; `None` if there is no file.
+pub type Contents = BTreeMap<String, Option<String>>;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

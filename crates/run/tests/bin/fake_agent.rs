@@ -158,6 +158,7 @@ fn run_job(script: &str) {
         guard: env::current_exe().unwrap(),
         stop: callsheet_run::Stop::default(),
         submissions: None,
+        trace: None,
     };
     let (mut most, mut told, mut left_out) = (0, 0, 0);
     let exit = callsheet_run::run_process(&job, &mut |event| match event {

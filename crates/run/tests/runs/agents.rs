@@ -61,6 +61,7 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
         server: Server::Usual,
         ready_within: Duration::ZERO,
         submissions: None,
+        trace: None,
     };
     let told = told_by(&delivery.acts, prompt);
     let mut watch = Watch::new(&agent, &told);

@@ -11,7 +11,7 @@ use crate::support::AGENT;
 fn check(command: &str, timeout_ms: u64) -> CheckRun {
     let argv = split_words(&format!("{AGENT} {command}")).unwrap();
     let spec = CheckSpec { name: "c".into(), argv, timeout_ms: Some(timeout_ms) };
-    run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), &mut |_| {})
+    run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), None, &mut |_| {})
 }
 
 #[test]
@@ -42,7 +42,8 @@ fn words_are_no_shell() {
 #[test]
 fn one_that_cannot_be_started_is_pending() {
     let spec = CheckSpec { name: "c".into(), argv: vec!["no-such-program".into()], timeout_ms: None };
-    let run = run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), &mut |_| {});
+    let run =
+        run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), None, &mut |_| {});
     assert_eq!((run.result, run.ended, run.exit_code), (CheckResult::Pending, None, None));
 }
 

@@ -15,7 +15,7 @@ fn children_end_with_the_agent() {
     let ran = agent(&["child", &child, "child-setsid", &child, "sleep", "2000", "exit", "2"]);
     assert_eq!(ran.ended(), (Exited, Some(2), None));
     assert_eq!(left(&mark), Vec::<String>::new());
-    assert_eq!(ran.out().matches(&mark).count(), 2);
+    assert_eq!(ran.out().matches(&*mark).count(), 2);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_storm_of_processes_is_ended() {
     let mut job = job(&[]);
     // Each process starts another one and ends, so that there is always one more.
     let script = format!("f() {{ sleep 0.01; sh -c \"$0\" \"$0\" {mark} & }}; f");
-    job.argv = vec!["sh".into(), "-c".into(), script.clone(), script, mark.clone()];
+    job.argv = vec!["sh".into(), "-c".into(), script.clone(), script, mark.to_string()];
     job.limits.deadline = Some(Duration::from_millis(500));
     job.limits.grace = Duration::from_millis(200);
     run(&job);
@@ -97,6 +97,39 @@ fn a_guard_that_is_killed_is_a_lost_run_and_nothing_is_left() {
     let ran = agent(&["say", &mark, "kill-guard", "sleep", "60000"]);
     assert_eq!(ran.ended(), (Lost, None, None));
     assert_nothing_left(&mark);
+}
+
+/// Without an environment and in a session of its own, by two forks: it becomes ours, and has a token of the run.
+#[test]
+fn daemons_do_not_outlive_a_killed_guard() {
+    for (at, way) in [
+        "setsid sh -c \"$0\" &",
+        "env -i setsid sh -c \"$0\" &",
+        "(env -i setsid sh -c '(sh -c \"$0\" &)' \"$0\" &)",
+        "(env -i setsid sh -c 'ulimit -m 1; (sh -c \"$0\" &)' \"$0\" &)",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mark = mark(&format!("daemons{at}"));
+        let dir = tempfile::tempdir().unwrap();
+        let up = dir.path().join("up").display().to_string();
+        let work = format!("trap '' TERM; : > {up}; while :; do sleep 0.1; done; : {mark}");
+        let script = format!("{way}\nwhile [ ! -e {up} ]; do sleep 0.02; done; kill -9 $PPID; sleep 60");
+        let mut job = job(&[]);
+        job.argv = ["env", "PATH=/usr/bin:/bin", "sh", "-c", &script, &work].map(str::to_owned).into();
+        let ran = run(&job);
+        assert_eq!(ran.ended(), (Lost, None, None), "{way}");
+        assert_nothing_left(&mark);
+    }
+}
+
+#[test]
+fn stopped_guard_is_continued() {
+    let mut job = job(&[]);
+    job.argv = ["sh", "-c", "kill -STOP $PPID; exit 3"].map(str::to_owned).into();
+    let ran = run(&job);
+    assert_eq!(ran.ended(), (Exited, Some(3), None));
 }
 
 #[test]

@@ -55,6 +55,7 @@ pub(crate) fn job(words: &[&str]) -> Job {
         guard: PathBuf::from(AGENT),
         stop: Stop::default(),
         submissions: None,
+        trace: None,
     }
 }
 
@@ -107,9 +108,38 @@ pub(crate) fn assert_nothing_left(mark: &str) {
     }
 }
 
-/// A word that no other test has in its command lines.
-pub(crate) fn mark(name: &str) -> String {
-    format!("mark-{name}-{}", std::process::id())
+/// A word that no other test has in its command lines. Processes that have it end with the test.
+pub(crate) struct Mark(String);
+
+pub(crate) fn mark(name: &str) -> Mark {
+    Mark(format!("mark-{name}-{}", std::process::id()))
+}
+
+impl std::ops::Deref for Mark {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Mark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        for line in left(&self.0) {
+            let pid = line
+                .split(' ')
+                .next()
+                .and_then(|pid| pid.parse().ok())
+                .and_then(rustix::process::Pid::from_raw);
+            let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+        }
+    }
 }
 
 /// A repository with a commit of `README.md`, `src/a.rs`, `run.sh` and `.gitignore`.

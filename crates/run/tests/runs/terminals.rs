@@ -104,13 +104,36 @@ fn dialogs_get_no_keys() {
     assert_eq!(fs::read_to_string(log).unwrap(), "");
 }
 
+/// A dialog can come up after the line was pasted: then it would get the Enter.
+#[test]
+fn dialog_after_the_paste_gets_no_enter() {
+    if !has_tmux() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log").display().to_string();
+    let script = format!(
+        "stty -icanon -echo min 1; printf 'ready\\n> '; while :; do c=$(dd bs=1 count=1 2>/dev/null; echo x); c=${{c%x}}; \
+         printf '%s' \"$c\"; [ \"$c\" = Z ] && break; done; printf '\\nTrust? 1. Yes 2. Quit\\n'; cat > '{log}'"
+    );
+    let own = Own::open("late", &script);
+    own.ready(10_000).unwrap();
+    let dialog = Err(TerminalError::Dialog { name: "trust".into(), todo: "answer".into() });
+    assert_eq!(own.tmux.type_line(&own.pane, &screen(), "Read the file Z"), dialog);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(fs::read_to_string(log).unwrap(), "");
+}
+
 #[test]
 fn nothing_is_typed_into_the_dark() {
     if !has_tmux() {
         return;
     }
     let dead = Own::open("dead", "echo ready; printf '> '; exit 3");
-    thread::sleep(Duration::from_millis(500));
+    let begun = std::time::Instant::now();
+    while dead.tmux.lives(&dead.pane) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it ends");
+    }
     assert!(matches!(dead.ready(5000), Err(TerminalError::Dead { .. })));
     assert!(matches!(dead.tmux.type_line(&dead.pane, &screen(), LINE), Err(TerminalError::Dead { .. })));
     let unknown = Own::open("unknown", "echo 'Pick a colour: 1. red 2. green'; cat");
@@ -210,6 +233,7 @@ fn performing(server: &Server) -> Performing {
         server: server.clone(),
         ready_within: Duration::from_secs(60),
         submissions: None,
+        trace: None,
     }
 }
 

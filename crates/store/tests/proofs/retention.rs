@@ -37,7 +37,7 @@ fn life() -> Vec<Event> {
         Event::Output(Output { stream: Stream::Stdout, line: 1, text: "one\n".into(), cut: false }),
         Event::Exit(Exit::of(Ended::Exited, Some(0))),
         Event::Replied(Replied { verdict: None, reply: json!({}) }),
-        Event::Observed(Observed { worktree: None, checks: Vec::new() }),
+        Event::Observed(Observed::default()),
     ]
 }
 

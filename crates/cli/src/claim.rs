@@ -1,0 +1,354 @@
+//! Claims: which runs and flows work in which checkout, so that no run is blamed for the changes of another.
+//!
+//! A claim belongs to the real directory of the worktree's top, whichever path, link, subfolder, project or ledger a run comes
+//! from. It holds as long as its process lives, or any process of its run.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::fact::{Observed, Reason, Violation};
+use callsheet_core::record::Id;
+use callsheet_core::scope::Scope;
+use callsheet_run::{ProcessStamp, ProcessTrace, boot_id};
+use serde::{Deserialize, Serialize};
+
+use crate::drive::host;
+use crate::state::{Desk, failed, hold, private_folder, replace_private, state_dir};
+
+/// What a run or flow asks for.
+pub(crate) struct ClaimRequest<'c> {
+    pub(crate) id: &'c Id,
+    /// The flow that drives the run, or the flow itself.
+    pub(crate) flow: Option<&'c str>,
+    /// The directory that the agent works in.
+    pub(crate) dir: &'c Path,
+    pub(crate) scope: &'c Scope,
+    /// Whether others may work there too.
+    pub(crate) share: bool,
+}
+
+/// A claim of this process. It ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    id: String,
+    is_handed_over: bool,
+}
+
+/// A run or flow that works in a checkout.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Holder {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flow: Option<String>,
+    checkout: Checkout,
+    host: String,
+    boot: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process: Option<ProcessStamp>,
+    /// The project below the top: empty, or with a slash at its end.
+    folder: String,
+    scope: Scope,
+    /// The runs that worked there at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    overlaps: Vec<Overlap>,
+}
+
+/// Another run in the same checkout, and what it may write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Overlap {
+    pub(crate) id: String,
+    folder: String,
+    scope: Scope,
+}
+
+/// A directory whose changes are observed together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Checkout {
+    device: u64,
+    inode: u64,
+    path: PathBuf,
+    /// Whether it is the top of a git worktree. A worktree inside of another one is a checkout of its own; a plain folder
+    /// is part of the folders above it.
+    is_worktree: bool,
+}
+
+impl Checkout {
+    /// The checkout that `dir` lies in, and the folder of `dir` below its top.
+    fn find(dir: &Path) -> Result<(Self, String), Failure> {
+        let real = dir.canonicalize().map_err(|error| failed(dir, &error))?;
+        let top = real.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok());
+        let path = top.unwrap_or(&real).to_owned();
+        let meta = fs::metadata(&path).map_err(|error| failed(&path, &error))?;
+        let below = real.strip_prefix(&path).map(|below| below.display().to_string()).unwrap_or_default();
+        let folder = if below.is_empty() { below } else { format!("{below}/") };
+        Ok((Self { device: meta.dev(), inode: meta.ino(), path, is_worktree: top.is_some() }, folder))
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let is_same = (self.device, self.inode) == (other.device, other.inode);
+        let is_nested = self.path.starts_with(&other.path) || other.path.starts_with(&self.path);
+        is_same || is_nested && !self.is_worktree && !other.is_worktree
+    }
+}
+
+impl Holder {
+    /// Whether the process that made the claim lives, or one of its run. Another machine's cannot be seen.
+    fn is_alive(&self) -> bool {
+        let is_here = self.host == host() && self.boot == boot_id();
+        is_here && (self.process.is_some_and(ProcessStamp::is_alive) || self.has_processes())
+    }
+
+    fn desk(&self) -> Option<Desk> {
+        Desk::of(&Id::parse(&self.id)?).ok()
+    }
+
+    fn has_processes(&self) -> bool {
+        let desk = self.desk().filter(|desk| desk.dir().is_dir());
+        desk.is_some_and(|desk| {
+            desk.is_taken() || !ProcessTrace::open(&self.id, desk.dir()).living().is_empty()
+        })
+    }
+
+    /// A run whose callsheet died, and whose records are not complete: its changes are still to be observed.
+    fn is_unfinished(&self) -> bool {
+        self.desk().is_some_and(|desk| desk.dir().is_dir())
+    }
+
+    fn is_flow(&self) -> bool {
+        self.flow.as_deref() == Some(self.id.as_str())
+    }
+
+    fn as_overlap(&self) -> Overlap {
+        Overlap { id: self.id.clone(), folder: self.folder.clone(), scope: self.scope.clone() }
+    }
+
+    fn add(&mut self, other: Overlap) {
+        if other.id != self.id && !self.overlaps.contains(&other) {
+            self.overlaps.push(other);
+        }
+    }
+}
+
+/// Claims the checkout that a run or flow works in. Refuses if another one works there, unless both agree to share it.
+pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<Claim, Failure> {
+    let (checkout, folder) = Checkout::find(request.dir)?;
+    let mut own = Holder {
+        id: request.id.to_string(),
+        flow: request.flow.map(str::to_owned),
+        checkout,
+        host: host(),
+        boot: boot_id(),
+        process: ProcessStamp::own(),
+        folder,
+        scope: request.scope.clone(),
+        overlaps: Vec::new(),
+    };
+    change(|holders| {
+        holders.retain(|holder| holder.id != own.id && (holder.is_unfinished() || holder.is_alive()));
+        let is_there = |holder: &&mut Holder| holder.checkout.overlaps(&own.checkout);
+        let mut there: Vec<&mut Holder> = holders.iter_mut().filter(is_there).collect();
+        let alive: Vec<bool> = there.iter().map(|holder| holder.is_alive()).collect();
+        for (holder, _) in there.iter().zip(&alive).filter(|(_, alive)| **alive) {
+            let is_same_flow = own.flow.is_some() && holder.flow == own.flow;
+            let agreed = |overlap: &Overlap| overlap.id == own.id || Some(&overlap.id) == own.flow.as_ref();
+            if !is_same_flow && !request.share && !holder.overlaps.iter().any(agreed) {
+                return Err(refused(holder, request.flow.is_some()));
+            }
+        }
+        for (holder, alive) in there.iter_mut().zip(alive) {
+            if holder.is_flow() && holder.flow == own.flow {
+                // Whoever shares the checkout with the flow shares it with its lanes.
+                holder.overlaps.iter().for_each(|overlap| own.add(overlap.clone()));
+                continue;
+            }
+            if alive {
+                own.add(holder.as_overlap());
+            }
+            holder.add(own.as_overlap());
+        }
+        holders.push(own);
+        Ok(())
+    })?;
+    Ok(Claim { id: request.id.to_string(), is_handed_over: false })
+}
+
+fn refused(holder: &Holder, is_flow: bool) -> Failure {
+    let what = if holder.is_flow() { "flow" } else { "run" };
+    let (id, path) = (&holder.id, holder.checkout.path.display());
+    let error = Diag::error(Code::RunRefused, format!("{what} {id} works in `{path}`"));
+    let stop = if holder.is_flow() { "callsheet flow stop" } else { "callsheet stop" };
+    let error = error.hint(format!("wait for it, or end it with `{stop} {id}`"));
+    if is_flow {
+        return error.into();
+    }
+    let own = "`--worktree` gives this run a worktree of its own";
+    error
+        .hint(format!("{own}; `--share` runs it here, and then no change can be attributed to one of both"))
+        .into()
+}
+
+impl Claim {
+    /// The claim holds from now on as long as another process lives.
+    pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Failure> {
+        self.is_handed_over = true;
+        change(|holders| {
+            if let Some(own) = holders.iter_mut().find(|holder| holder.id == self.id) {
+                own.process = ProcessStamp::of(pid).or(own.process);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.is_handed_over {
+            return;
+        }
+        // If it cannot be written, the claim ends with this process.
+        let _ = change(|holders| {
+            // A run that is still to be recovered must know who works there until then.
+            holders.retain(|holder| holder.id != self.id || holder.is_unfinished());
+            for own in holders.iter_mut().filter(|holder| holder.id == self.id) {
+                own.process = None;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Ends the claim of a run whose records are complete.
+pub(crate) fn release(id: &str) {
+    let _ = change(|holders| {
+        holders.retain(|holder| holder.id != id);
+        Ok(())
+    });
+}
+
+/// The runs that worked in the checkout of a run at the same time, and what is uncertain because of them.
+pub(crate) struct SharedCheckout {
+    folder: String,
+    overlaps: Vec<Overlap>,
+}
+
+impl SharedCheckout {
+    pub(crate) fn find(id: &Id) -> Result<Self, Failure> {
+        let own = read()?.into_iter().find(|holder| holder.id == id.as_str());
+        let (folder, overlaps) = own.map(|own| (own.folder, own.overlaps)).unwrap_or_default();
+        Ok(Self { folder, overlaps })
+    }
+
+    pub(crate) fn runs(&self) -> Vec<String> {
+        let mut runs: Vec<String> = self.overlaps.iter().map(|overlap| overlap.id.clone()).collect();
+        runs.sort();
+        runs.dedup();
+        runs
+    }
+
+    /// Takes the violations out that another run may have caused, because its scope allows the path. Returns their paths.
+    pub(crate) fn uncertain(&self, seen: &mut Observed) -> Vec<String> {
+        let is_uncertain = |violation: &Violation| {
+            let path = violation.path.trim_end_matches('/');
+            let may_write = |other: &Overlap| {
+                other.scope.judge().violated(&seen_from(&other.folder, &self.folder, path)).is_none()
+            };
+            violation.reason != Reason::LeadsOutside && self.overlaps.iter().any(may_write)
+        };
+        let (uncertain, certain) = std::mem::take(&mut seen.violations).into_iter().partition(is_uncertain);
+        seen.violations = certain;
+        Vec::into_iter(uncertain).map(|violation: Violation| violation.path).collect()
+    }
+}
+
+/// A path as the folder `to` sees it, written as the folder `from` sees it; both are below one top.
+fn seen_from(to: &str, from: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    let path = parts.join("/");
+    match path.strip_prefix(to) {
+        Some(below) => below.to_owned(),
+        None => format!("{}{path}", "../".repeat(to.matches('/').count())),
+    }
+}
+
+fn claims_file() -> Result<PathBuf, Failure> {
+    let state = state_dir()?;
+    private_folder(&state)?;
+    Ok(state.join("claims.json"))
+}
+
+fn read() -> Result<Vec<Holder>, Failure> {
+    let path = claims_file()?;
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+            let message = format!("`{}` cannot be read: {error}", path.display());
+            let hint = "remove the file if no run is going on";
+            Diag::error(Code::OutputFailed, message).hint(hint).into()
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(failed(&path, &error)),
+    }
+}
+
+/// Changes the claims; other processes wait meanwhile.
+fn change(work: impl FnOnce(&mut Vec<Holder>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let path = claims_file()?;
+    let _lock = hold(&path.with_extension("lock"))?;
+    let mut holders = read()?;
+    work(&mut holders)?;
+    let text = serde_json::to_string(&holders)
+        .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+    replace_private(&path, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_seen_from_other_folders() {
+        for (to, from, path, expected) in [
+            ("", "", "a/b", "a/b"),
+            ("", "sub/", "a", "sub/a"),
+            ("", "sub/", "../a", "a"),
+            ("sub/", "", "sub/a", "a"),
+            ("sub/", "", "a", "../a"),
+            ("x/y/", "sub/", "a", "../../sub/a"),
+            ("x/y/", "x/z/", "../y/a", "a"),
+        ] {
+            assert_eq!(seen_from(to, from, path), expected, "{to} {from} {path}");
+        }
+    }
+
+    #[test]
+    fn checkouts_are_known_by_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for path in ["repo/.git", "repo/sub", "repo/inner/.git", "plain/sub", "other"] {
+            fs::create_dir_all(at(path)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("repo/sub"), at("link")).unwrap();
+        let find = |path: &str| Checkout::find(&at(path)).unwrap();
+        let same = |one: &str, two: &str| find(one).0.overlaps(&find(two).0);
+        assert_eq!(find("link").1, "sub/");
+        for (one, two, expected) in [
+            ("repo", "repo/sub", true),
+            ("repo", "link", true),
+            ("repo", "repo/inner", false),
+            ("plain", "plain/sub", true),
+            ("plain/sub", "plain", true),
+            ("plain", "other", false),
+            ("repo", "plain", false),
+        ] {
+            assert_eq!(same(one, two), expected, "{one} {two}");
+        }
+    }
+}

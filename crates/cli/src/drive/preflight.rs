@@ -1,0 +1,133 @@
+//! Finds mistakes that would only show after the agent was paid: missing programs, and globs and paths that lead nowhere.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use callsheet_core::deliver::Act;
+use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::fact::CheckSpec;
+use callsheet_core::scope::Scope;
+use callsheet_run::{MissingProgram, find_program};
+
+/// Checks that every program can be started which these acts and checks name; all that are missing are reported.
+pub(super) fn need_programs(acts: &[Act], checks: &[CheckSpec], place: &Path) -> Result<(), Failure> {
+    let mut missing = Vec::new();
+    for act in acts {
+        if let Act::Spawn { argv, env, cwd, .. } | Act::Open { argv, env, cwd } = act {
+            let cwd = Path::new(cwd);
+            missing.extend(agent(argv, env, if cwd.is_dir() { cwd } else { place }));
+        }
+    }
+    if acts.iter().any(|act| matches!(act, Act::Open { .. } | Act::Type { .. })) {
+        missing.extend(program("tmux", &BTreeMap::new(), place).map(tmux));
+    }
+    missing.extend(need_checks(checks, place));
+    if missing.is_empty() { Ok(()) } else { Err(Failure(missing)) }
+}
+
+/// The checks whose programs cannot be started in `place`.
+pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diag> {
+    let check = |check: &CheckSpec| {
+        let name = check.argv.first().map_or("", String::as_str);
+        let missing = program(name, &BTreeMap::new(), place)?;
+        let what = format!("the check `{}` cannot be run", check.name);
+        let hint = "if the agent is to write the program, start it through another one: `sh -c './PROGRAM'`";
+        Some(not_found(&what, name, missing).hint(hint))
+    };
+    checks.iter().filter_map(check).collect()
+}
+
+/// An agent whose program cannot be started in `place`.
+pub(crate) fn need_agent(name: &str, place: &Path) -> Option<Diag> {
+    agent(&[name.to_owned()], &BTreeMap::new(), place)
+}
+
+fn agent(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diag> {
+    let name = argv.first().map_or("", String::as_str);
+    let missing = program(name, env, cwd)?;
+    let hint = "`callsheet doctor` says what is installed";
+    Some(not_found("the agent cannot be started", name, missing).hint(hint))
+}
+
+fn tmux(missing: MissingProgram) -> Diag {
+    not_found("there is no terminal for the agent", "tmux", missing)
+        .hint("install tmux, or leave out --terminal")
+}
+
+fn program(name: &str, env: &BTreeMap<String, String>, cwd: &Path) -> Option<MissingProgram> {
+    let path: Option<OsString> = env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
+    find_program(name, path.as_deref().map(OsStr::new), cwd).err()
+}
+
+fn not_found(what: &str, name: &str, missing: MissingProgram) -> Diag {
+    let why = missing.why.unwrap_or_else(|| format!("there is no program `{name}`"));
+    let looked = missing.looked.iter().map(|path| path.display());
+    Diag::error(Code::ProgramNotFound, format!("{what}: {why}")).looked(looked)
+}
+
+/// Warns about globs of the scope that can match nothing, and about files to read first that are not there.
+pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) -> Vec<Diag> {
+    let mut warnings = Vec::new();
+    for glob in &scope.write {
+        if let Some(why) = leads_nowhere(glob, place) {
+            let message = format!("the write glob `{glob}` {why}");
+            warnings
+                .push(Diag::warning(Code::ScopeNowhere, message).hint("globs are relative to the project"));
+        }
+    }
+    for path in read_first.iter().filter(|path| !path.contains(GLOB)) {
+        if place.join(path).symlink_metadata().is_err() {
+            let message = format!("the agent is to read `{path}` first, and there is no such file");
+            warnings.push(Diag::warning(Code::InputNotFound, message).looked([place.join(path).display()]));
+        }
+    }
+    warnings
+}
+
+const GLOB: [char; 4] = ['*', '?', '[', '{'];
+
+fn leads_nowhere(glob: &str, place: &Path) -> Option<String> {
+    if glob.starts_with('/') {
+        return Some("is absolute, so it matches nothing in the project".into());
+    }
+    let fixed = glob.split(GLOB).next().unwrap_or_default();
+    // A name at the end can be a file that the agent makes.
+    let dir = fixed.rsplit_once('/').map_or("", |(dir, _)| dir);
+    let is_there = dir.is_empty() || place.join(dir).is_dir();
+    (!is_there).then(|| format!("begins with the directory `{dir}`, which does not exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_that_lead_nowhere_are_known() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("src/deep")).unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        for good in [
+            "src/**",
+            "**",
+            "*.rs",
+            "new.txt",
+            "src/new.rs",
+            "src/deep/*",
+            "./src/*",
+            "src",
+            "src/",
+            "{a,b}/c",
+        ] {
+            assert_eq!(leads_nowhere(good, dir.path()), None, "{good}");
+        }
+        for (bad, named) in
+            [("srx/**", "srx"), ("src/dep/a.rs", "src/dep"), ("a/b/*.rs", "a/b"), ("file/x", "file")]
+        {
+            let why = format!("begins with the directory `{named}`, which does not exist");
+            assert_eq!(leads_nowhere(bad, dir.path()), Some(why), "{bad}");
+        }
+        let why = "is absolute, so it matches nothing in the project";
+        assert_eq!(leads_nowhere("/src/**", dir.path()).as_deref(), Some(why));
+    }
+}

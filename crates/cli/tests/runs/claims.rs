@@ -1,0 +1,221 @@
+//! A run claims its checkout: two runs are not blamed for each other's changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, ended, fake_agent, said, until};
+
+/// A run that works until the file `go` is there.
+fn working(world: &World, flags: &[&str]) -> Child {
+    let go = world.at("go").display().to_string();
+    let running = world.start(flags, &["say", "up", "wait-for", &go]);
+    until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    running
+}
+
+fn let_go(world: &World) {
+    fs::write(world.at("go"), "").unwrap();
+}
+
+/// Code and hints of the error.
+fn refusal(said: &Said) -> (Option<i32>, String, String) {
+    let line = said.err.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+    let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said:?}"));
+    (said.code, error["code"].as_str().unwrap().to_owned(), error["hint"].to_string())
+}
+
+/// Runs it in another directory.
+fn run_in(world: &World, dir: &Path, args: &[&str]) -> Said {
+    said(world.command().current_dir(dir).args(args), b"")
+}
+
+fn runs(world: &World) -> usize {
+    world.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap().len()
+}
+
+#[test]
+fn second_run_in_a_checkout_is_refused() {
+    let world = World::new();
+    world.write("part/.callsheet/config.toml", "");
+    world.commit();
+    let earlier = world.go(&[], &["exit", "1"]).expect(6).run();
+    std::os::unix::fs::symlink(&world.project, world.at("link")).unwrap();
+    std::os::unix::fs::symlink(world.project.join("part"), world.at("deep")).unwrap();
+    let first = working(&world, &["--task-id", "T-1"]);
+    let id = world.run(&["--json", "log", "--limit", "1"]).expect(0).json()["runs"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let agent = [fake_agent(), "write", "started.txt"];
+    let other = world.at("other.db").display().to_string();
+    let run = &["run", "Do it.", "--"][..];
+    let top = world.project.clone();
+    let ways: [(PathBuf, &[&str]); 9] = [
+        (top.clone(), run),
+        (world.at("link"), run),
+        (top.join("part"), run),
+        (world.at("deep"), run),
+        (top.join("src"), run),
+        (top.clone(), &["--ledger", &other, "run", "Do it.", "--"]),
+        (top.clone(), &["run", "--task-id", "T-2", "Do it.", "--"]),
+        (top.clone(), &["retry", &earlier, "--"]),
+        (top.clone(), &["continue", &earlier, "More.", "--"]),
+    ];
+    let before = runs(&world);
+    for (dir, way) in &ways {
+        let refused = run_in(&world, dir, &[&["--json", "-q"][..], way, &agent].concat());
+        let (code, kind, hint) = refusal(&refused);
+        assert_eq!((code, kind.as_str()), (Some(9), "run/refused"), "{dir:?} {way:?}");
+        assert!(hint.contains("--worktree") && hint.contains("--share") && hint.contains(&id), "{hint}");
+    }
+    let flow = world.run(&[&["--json", "-q", "flow", "start", "sdd", "Do it.", "--"], &agent[..]].concat());
+    assert_eq!(flow.error(), (Some(9), "run/refused".into()));
+    assert_eq!(runs(&world), before, "nothing was recorded");
+    assert!(!world.project.join("started.txt").exists(), "nothing was started");
+    // A worktree of its own is another checkout, with a task and without.
+    let own = world.go(&["--worktree"], &["write", "own.txt"]).expect(0);
+    let name = format!("/run-{}", own.run());
+    assert!(own.json()["worktree"].as_str().unwrap().trim_end_matches('/').ends_with(&name), "{own:?}");
+    assert_eq!(own.json()["attribution"], "worktree");
+    // It is used again, and is not the project's checkout.
+    let again = world.run(&["--json", "-q", "retry", &own.run(), "--", fake_agent(), "exit", "0"]).expect(0);
+    assert_eq!(again.json()["worktree"], own.json()["worktree"]);
+    let_go(&world);
+    assert_eq!(ended(first).expect(0).json()["attribution"], "checkout");
+    // Now it is free.
+    world.go(&[], &agent[1..]).expect(0);
+    world.assert_nothing_is_open();
+}
+
+/// Without git a folder is part of the folders above it.
+#[test]
+fn folders_without_git_are_claimed() {
+    let world = World::bare();
+    fs::create_dir_all(world.project.join("part")).unwrap();
+    let first = working(&world, &[]);
+    for dir in [world.project.clone(), world.project.join("part")] {
+        let refused = run_in(&world, &dir, &["--json", "-q", "run", "x", "--", "true"]);
+        assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{dir:?}");
+    }
+    let_go(&world);
+    ended(first).expect(0);
+}
+
+#[test]
+fn shared_checkout_makes_changes_uncertain() {
+    let world = World::new();
+    let (go, end) = (world.at("go").display().to_string(), world.at("end").display().to_string());
+    fs::create_dir(world.project.join("tests")).unwrap();
+    let one = ["--task-id", "P-1", "--write", "src/**"];
+    let first = world.start(&one, &["say", "up", "wait-for", &go, "write", "src/one.txt", "wait-for", &end]);
+    until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    let two = ["--task-id", "P-2", "--write", "tests/**", "--share"];
+    let words =
+        ["say", "on", "wait-for", &go, "write", "tests/two.txt", "write", "other.txt", "wait-for", &end];
+    let second = world.start(&two, &words);
+    until("both work", || world.run(&["show", "last", "--stream", "stdout"]).out == "on\n");
+    let_go(&world);
+    let made = ["src/one.txt", "other.txt"].map(|path| world.project.join(path));
+    until("both wrote", || made.iter().all(|path| path.exists()));
+    fs::write(end, "").unwrap();
+    let (first, second) = (ended(first), ended(second));
+    let paths = |said: &Said, key: &str| -> Vec<Value> {
+        said.json()[key].as_array().unwrap().iter().map(|item| item["path"].clone()).collect()
+    };
+    // Nobody may write `other.txt`, so it is a violation of both; the rest is a note.
+    for (said, other, uncertain) in
+        [(&first, &second, json!(["tests/two.txt"])), (&second, &first, json!(["src/one.txt"]))]
+    {
+        assert_eq!(said.code, Some(5), "{said:?}");
+        assert_eq!(paths(said, "violations"), [json!("other.txt")]);
+        let result = said.json();
+        assert_eq!(
+            (&result["uncertain"], &result["shared_with"], &result["attribution"]),
+            (&uncertain, &json!([other.run()]), &json!("shared"))
+        );
+        assert_eq!(world.show(&said.run())["result"], result);
+    }
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn claim_of_a_dead_process_is_free() {
+    let world = World::new();
+    let mut first = working(&world, &[]);
+    let id = world.run(&["--json", "log"]).expect(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
+    first.kill().unwrap();
+    ended(first);
+    world.assert_nothing_is_left();
+    // The next run is not blamed for it, nor is the lost one for the next.
+    let next = world.go(&["--write", "src/**"], &["write", "src/next.txt"]).expect(0);
+    assert_eq!(next.json()["shared_with"], json!([]));
+    let told = world.run(&["--json", "recover"]).expect(0).json();
+    assert_eq!(told["recovered"][0]["shared_with"], json!([next.run()]));
+    assert_eq!(told["recovered"][0]["run"], id.as_str());
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn flow_holds_the_claim_for_its_lanes() {
+    let world = World::new();
+    let (up, go) = (world.at("up").display().to_string(), world.at("go").display().to_string());
+    let mut command = world.command();
+    command.args(["-q", "flow", "start", "sdd", "Do it.", "--", fake_agent(), "write", &up, "wait-for", &go]);
+    command.stdin(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let driving = command.spawn().unwrap();
+    until("a lane works", || world.at("up").exists());
+    let refused = world.run(&["--json", "-q", "run", "x", "--", "true"]);
+    assert_eq!(refused.error(), (Some(9), "run/refused".into()));
+    assert!(refused.err.contains("flow "), "{refused:?}");
+    // The lanes are the flow's own, and are not refused: the flow goes on until a person is needed.
+    let_go(&world);
+    let waits = ended(driving);
+    assert!(waits.code == Some(1) && !waits.err.contains("run/refused"), "{waits:?}");
+    // While it waits, nothing works there. Its runs are no tasks.
+    world.run(&["-q", "run", "--task-id", "T-9", "x", "--", "true"]).expect(0);
+    assert_eq!(world.run(&["status"]).expect(0).out, "T-9  ready  (nothing_changed)\n");
+}
+
+#[test]
+fn person_says_that_a_change_is_theirs() {
+    let world = World::new();
+    let go = world.at("go").display().to_string();
+    let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "c=true"];
+    let running = world.start(&flags, &["say", "up", "write", "src/b.txt", "wait-for", &go]);
+    until("it works", || world.run(&["show", "last", "--stream", "stdout"]).out == "up\n");
+    world.write("notes.txt", "written by a person");
+    world.write("draft.txt", "written by a person");
+    let_go(&world);
+    let ran = ended(running).expect(5);
+    let run = ran.run();
+    let decide = |args: &[&str]| world.run(&[&["--json", "-q", "decide", &run], args].concat());
+    let page = world.run(&["show", &run]).expect(0).out;
+    assert!(page.contains("--mine"), "{page}");
+    // It is a person's decision.
+    let script = format!("exec \"$0\" -C . decide --yes {run} notes.txt --mine");
+    let by_agent = ["sh", "-c", &script, env!("CARGO_BIN_EXE_callsheet")];
+    let agent = said(&mut world.going_with(&["--worktree"], &by_agent), b"Do it.").expect(6).json();
+    assert_eq!(agent["exit_code"], 9);
+    assert_eq!(decide(&["notes.txt", "--mine"]).error(), (Some(9), "person/required".into()));
+    assert_eq!(decide(&["--yes", "nothing.txt", "--mine"]).error(), (Some(4), "run/no-violation".into()));
+    assert_eq!(decide(&["--yes", "src/b.txt", "--approve"]).error(), (Some(4), "run/no-violation".into()));
+    for path in ["notes.txt", "draft.txt", "src/b.txt"] {
+        assert_eq!(decide(&["--yes", path, "--mine"]).expect(0).json()["decision"], "mine", "{path}");
+        assert_eq!(decide(&["--yes", path, "--mine"]).error(), (Some(9), "run/refused".into()));
+    }
+    let decided: Vec<Value> = world.show(&run)["result"]["violations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|violation| json!([violation["path"], violation["decision"]]))
+        .collect();
+    assert_eq!(decided, [json!(["draft.txt", "mine"]), json!(["notes.txt", "mine"])]);
+    // It does not count against the run any more.
+    let status = world.run(&["status", "T-1"]).expect(0).out;
+    assert_eq!(status.lines().next(), Some("T-1  ready  (uncommitted)"));
+    world.assert_nothing_is_open();
+}

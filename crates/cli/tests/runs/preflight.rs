@@ -1,0 +1,155 @@
+//! Mistakes that are found before an agent is started, and paid.
+
+use serde_json::Value;
+
+use crate::world::{Said, World, fake_agent, said};
+
+/// The errors as they are printed, without the places that were looked in.
+fn errors(said: &Said, code: i32) -> Vec<String> {
+    assert_eq!(said.code, Some(code), "{said:?}");
+    said.err.lines().filter(|line| line.starts_with("error[")).map(str::to_owned).collect()
+}
+
+/// A project with a script that is not executable, and a program that needs one that is not there.
+fn world() -> World {
+    let world = World::new();
+    world.write("plain.sh", "#!/bin/sh\n");
+    world.program("orphan", "#!/no/such/interpreter\n");
+    world.commit();
+    world
+}
+
+#[test]
+fn missing_programs_are_errors_before_the_start() {
+    let world = world();
+    let at = |path: &str| world.project.join(path).display().to_string();
+    let mark = world.at("started").display().to_string();
+    let agent = [fake_agent(), "write", &mark];
+    let none = |name: &str| format!("there is no program `{name}`");
+    let orphan = format!(
+        "`{}` needs `/no/such/interpreter`, which cannot be started",
+        world.at("bin/orphan").display()
+    );
+    let checks: [(&str, String); 6] = [
+        ("nosuchprog --x", none("nosuchprog")),
+        ("./nothing", none("./nothing")),
+        ("src/nothing.sh a", none("src/nothing.sh")),
+        ("./plain.sh", format!("`{}` is not executable", at("./plain.sh"))),
+        ("./src", format!("`{}` is not a regular file", at("./src"))),
+        ("orphan", orphan),
+    ];
+    for (check, why) in &checks {
+        let check = format!("t={check}");
+        let run = world.run(&[&["-q", "run", "--check", &check, "x", "--"], &agent[..]].concat());
+        assert_eq!(
+            errors(&run, 4),
+            [format!("error[program/not-found]: the check `t` cannot be run: {why}")]
+        );
+        let dry =
+            world.run(&[&["-q", "run", "--dry-run", "--check", &check, "x", "--"], &agent[..]].concat());
+        assert_eq!(errors(&dry, 4), errors(&run, 4));
+        let flow =
+            world.run(&[&["-q", "flow", "start", "sdd", "--check", &check, "x", "--"], &agent[..]].concat());
+        assert_eq!(errors(&flow, 4), errors(&run, 4));
+    }
+    // All at once, each with the places that were looked in.
+    let all = world.run(&[
+        "--json",
+        "-q",
+        "run",
+        "--check",
+        "a=nosuch",
+        "--check",
+        "b=true",
+        "--check",
+        "c=./nothing",
+        "x",
+        "--",
+        "no-agent",
+    ]);
+    assert_eq!(all.code, Some(4));
+    let lines: Vec<Value> = all.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let text = serde_json::to_string(&lines).unwrap();
+    for (name, place) in [
+        ("no-agent", world.at("bin/no-agent")),
+        ("nosuch", world.at("bin/nosuch")),
+        ("nothing", world.project.join("./nothing")),
+    ] {
+        assert!(
+            text.contains(&format!("`{}{name}`", if name == "nothing" { "./" } else { "" })),
+            "{name}: {text}"
+        );
+        assert!(text.contains(&place.display().to_string()), "{name}: {text}");
+    }
+    assert!(!text.contains("check `b`"), "{text}");
+    for program in ["no-such-program", "./README.md", "/", "src", "orphan"] {
+        let run = said(&mut world.going_with(&[], &[program]), b"Do it.");
+        assert_eq!(run.error(), (Some(4), "program/not-found".into()), "{program}");
+    }
+    // An agent that is not installed, in a flow too.
+    for args in [
+        &["run", "-a", "codex", "x"][..],
+        &["run", "--terminal", "-a", "claude", "x"],
+        &["flow", "start", "sdd", "-a", "codex", "x"],
+    ] {
+        let mut command = world.command();
+        // Real agents may be installed here.
+        command.env("PATH", format!("{}:/usr/bin:/bin", world.at("bin").display()));
+        let run = said(command.args(["-q"]).args(args), b"");
+        let errors = errors(&run, 4);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(
+            errors[0]
+                .starts_with("error[program/not-found]: the agent cannot be started: there is no program `"),
+            "{errors:?}"
+        );
+    }
+    assert!(!world.at("started").exists() && !world.ledger().exists(), "nothing was started or recorded");
+    // What was started once is looked for again.
+    let first = world.go(&["--check", "t=true"], &["exit", "1"]).expect(6).run();
+    for again in [&["retry", &first][..], &["continue", &first, "More."]] {
+        let run = world.run(&[&["-q"], again, &["--check", "t=nosuchprog", "--"], &agent].concat());
+        assert_eq!(errors(&run, 4).len(), 1, "{again:?}");
+    }
+    assert!(!world.at("started").exists());
+    assert_eq!(world.run(&["--json", "log"]).expect(0).json()["runs"].as_array().unwrap().len(), 1);
+}
+
+/// A check is found where it is run: in the worktree.
+#[test]
+fn programs_are_looked_for_in_the_worktree() {
+    let world = World::new();
+    // It is not committed, so that no other worktree has it.
+    world.write("here.sh", "#!/bin/sh\n");
+    let script = world.project.join("here.sh");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let check = ["--check", "c=./here.sh"];
+    world.go(&check, &["exit", "0"]).expect(0);
+    let own = [&check[..], &["--worktree", "--task-id", "T-1"]].concat();
+    assert_eq!(world.go(&own, &["exit", "0"]).error(), (Some(4), "program/not-found".into()));
+    world.commit();
+    let own = [&check[..], &["--worktree", "--task-id", "T-2"]].concat();
+    world.go(&own, &["exit", "0"]).expect(0);
+}
+
+#[test]
+fn paths_that_lead_nowhere_are_warnings() {
+    let world = World::new();
+    let flags = ["--write", "/abs/**", "--write", "srx/**", "--write", "src/**", "--write", "new.txt"];
+    let read = ["--read-first", "README.md", "--read-first", "docs/none.md"];
+    let warned = |said: &Said| -> Vec<String> {
+        said.err.lines().filter(|line| line.starts_with("warning[")).map(str::to_owned).collect()
+    };
+    let expected = [
+        "warning[scope/nowhere]: the write glob `/abs/**` is absolute, so it matches nothing in the project",
+        "warning[scope/nowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",
+        "warning[input/not-found]: the agent is to read `docs/none.md` first, and there is no such file",
+    ];
+    let run = [&["run"], &flags[..], &read, &["Do it.", "--", "true"]].concat();
+    let dry = world.run(&[&["run", "--dry-run"], &run[1..]].concat()).expect(0);
+    let ran = world.run(&run).expect(0);
+    let again = world.run(&["retry", "last", "--force"]).expect(0);
+    for said in [&dry, &ran, &again] {
+        assert_eq!(warned(said), expected, "{said:?}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Where a task stands, by what is checked out, whoever committed it.
+
+use crate::world::{World, git, said};
+
+fn status(world: &World, task: &str) -> String {
+    let page = world.run(&["status", task]).expect(0).out;
+    page.lines().next().unwrap().strip_prefix(task).unwrap().trim_start().to_owned()
+}
+
+#[test]
+fn work_that_a_person_commits_is_done() {
+    let world = World::new();
+    let flags = ["--task-id", "D-1", "--write", "src/**", "--check", "ok=true"];
+    let work = "echo 1 > src/d; ln -s d src/link; rm src/a.txt";
+    said(&mut world.going_with(&flags, &["sh", "-c", work]), b"Do it.").expect(0);
+    assert_eq!(status(&world, "D-1"), "ready  (uncommitted)");
+    // Other work in the same commit, and other commits, change nothing about it.
+    world.write("mine.txt", "a person's");
+    world.commit();
+    assert_eq!(status(&world, "D-1"), "done");
+    world.write("src/d", "later");
+    world.commit();
+    assert_eq!(status(&world, "D-1"), "done");
+    // Part of it is not enough.
+    let flags = ["--task-id", "D-2", "--write", "src/**", "--check", "ok=true"];
+    said(&mut world.going_with(&flags, &["sh", "-c", "echo 2 > src/e; echo 3 > src/f"]), b"Do it.").expect(0);
+    world.git(&["add", "src/e"]);
+    world.git(&["commit", "-q", "-m", "part"]);
+    assert_eq!(status(&world, "D-2"), "ready  (uncommitted)");
+    // Another content is not what the run made.
+    world.write("src/f", "a person's");
+    world.commit();
+    assert_eq!(status(&world, "D-2"), "ready  (uncommitted)");
+}
+
+#[test]
+fn squashed_work_of_a_worktree_is_done() {
+    let world = World::new();
+    let flags = ["--task-id", "W-1", "--worktree", "--check", "ok=true"];
+    let ran = said(&mut world.going_with(&flags, &["sh", "-c", "echo 1 > src/w"]), b"Do it.").expect(0);
+    assert_eq!(status(&world, "W-1"), "ready  (uncommitted)");
+    let worktree = ran.json()["worktree"].as_str().unwrap().to_owned();
+    git(worktree.as_ref(), &["add", "-A"]);
+    git(worktree.as_ref(), &["commit", "-q", "-m", "work"]);
+    assert_eq!(status(&world, "W-1"), "ready  (merge_pending)");
+    world.git(&["merge", "-q", "--squash", "callsheet/W-1"]);
+    world.git(&["commit", "-q", "-m", "squashed"]);
+    assert_eq!(status(&world, "W-1"), "done");
+}
+
+#[test]
+fn failed_runs_are_never_ready() {
+    let world = World::new();
+    let run = |task: &str, flags: &[&str], words: &[&str]| {
+        world.go(&[&["--task-id", task], flags].concat(), words);
+        status(&world, task)
+    };
+    assert_eq!(run("F-1", &[], &["exit", "3"]), "failed  (run_failed, nothing_changed)");
+    assert_eq!(
+        run("F-2", &["--timeout", "1s"], &["sleep", "60000"]),
+        "failed  (run_failed, nothing_changed)"
+    );
+    assert_eq!(
+        run("F-3", &["--check", "c=false"], &["exit", "0"]),
+        "failed  (checks_failed, nothing_changed)"
+    );
+    assert_eq!(
+        run("F-4", &["--check", "c=true"], &["sleep", "300", "kill-guard", "sleep", "60000"]),
+        "failed  (run_failed, nothing_changed)"
+    );
+    assert_eq!(run("F-5", &[], &["exit", "0"]), "ready  (nothing_changed)");
+    world.program("odd", "\u{7f}ELF");
+    said(&mut world.going_with(&["--task-id", "F-6", "--check", "c=true"], &["odd"]), b"Do it.").expect(6);
+    assert_eq!(status(&world, "F-6"), "failed  (checks_pending, run_failed, nothing_changed)");
+}

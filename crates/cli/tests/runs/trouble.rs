@@ -1,0 +1,266 @@
+//! The table "If something goes wrong" of `docs/runs.md`, row by row.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use callsheet_mock::{Postgres, not_tested};
+use serde_json::json;
+
+use crate::world::{World, brief, ended, said, until};
+
+/// Ends a process that no environment shows, if the test does not.
+struct Daemon<'w>(&'w World);
+
+impl Daemon<'_> {
+    fn pid(&self) -> Option<i32> {
+        fs::read_to_string(self.0.at("pid")).ok()?.trim().parse().ok()
+    }
+
+    /// Whether it is there; a zombie is not.
+    fn lives(&self) -> bool {
+        let stat = self.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok());
+        stat.is_some_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))
+    }
+
+    fn has_ended(&self) {
+        until("the daemon wrote its number", || self.pid().is_some());
+        let begun = Instant::now();
+        while self.lives() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?} lives", self.pid());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid().filter(|_| self.lives()) {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+}
+
+/// How an agent starts something that is not to be found. `WORK` is what it starts.
+const WAYS: [&str; 5] = [
+    "sh -c \"$WORK\" >/dev/null 2>&1 &",
+    "setsid sh -c \"$WORK\" >/dev/null 2>&1 &",
+    "env -i setsid sh -c \"$WORK\" >/dev/null 2>&1 &",
+    "(env -i PATH=\"$PATH\" setsid sh -c '(sh -c \"$0\" &)' \"$WORK\" >/dev/null 2>&1 &)",
+    "(env -i PATH=\"$PATH\" setsid sh -c 'ulimit -m 1; cd /; (sh -c \"$0\" &)' \"$WORK\" >/dev/null 2>&1 &)",
+];
+
+/// An agent that starts a daemon in this way, waits until it is there, and then does `rest`.
+fn agent(world: &World, way: &str, rest: &str) -> Vec<String> {
+    let pid = world.at("pid").display().to_string();
+    let work = format!("trap '' TERM HUP; echo $$ > {pid}; while :; do sleep 0.2; done");
+    let script = format!(
+        "WORK=\"{}\"\nread -r _ _ _ ours _ < /proc/$PPID/stat\n{way}\nwhile [ ! -s {pid} ]; do sleep 0.05; done\n{rest}",
+        work.replace('$', "\\$")
+    );
+    vec!["sh".into(), "-c".into(), script]
+}
+
+fn go(world: &World, cgroup: bool, flags: &[&str], program: &[String]) -> crate::world::Said {
+    let program: Vec<&str> = program.iter().map(String::as_str).collect();
+    let mut command = world.going_with(flags, &program);
+    if !cgroup {
+        command.env("CALLSHEET_TEST_WITHOUT_CGROUP", "1");
+    }
+    said(&mut command, b"Do it.")
+}
+
+#[test]
+fn daemon_of_an_agent_is_ended_with_the_run() {
+    for way in WAYS {
+        let world = World::new();
+        let daemon = Daemon(&world);
+        let ran = go(&world, false, &[], &agent(&world, way, "exit 0"));
+        assert_eq!(brief(&ran), "0 completed: exited 0 | receipts spawned", "{way}");
+        daemon.has_ended();
+        world.assert_nothing_is_open();
+    }
+}
+
+#[test]
+fn stopped_guard_is_continued() {
+    let world = World::new();
+    let program = ["sh", "-c", "kill -STOP $PPID; sleep 0.3; kill -STOP $PPID; exit 3"].map(str::to_owned);
+    let ran = go(&world, false, &["--check", "c=true"], &program);
+    assert_eq!(brief(&ran), "6 failed: exited 3 | checks c:passed | receipts spawned");
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn killed_guard_leaves_nothing_behind() {
+    for way in WAYS {
+        let world = World::new();
+        let daemon = Daemon(&world);
+        let ran = go(&world, false, &[], &agent(&world, way, "kill -9 $PPID; sleep 60"));
+        assert_eq!(brief(&ran), "6 failed: lost | receipts spawned", "{way}");
+        daemon.has_ended();
+        world.assert_nothing_is_open();
+    }
+}
+
+#[test]
+fn killed_callsheet_leaves_nothing_behind() {
+    for way in WAYS {
+        let world = World::new();
+        let daemon = Daemon(&world);
+        let ran = go(&world, false, &[], &agent(&world, way, "kill -9 $ours; sleep 60"));
+        assert_eq!(ran.code, None, "{way}");
+        daemon.has_ended();
+        let told = world.run(&["--json", "recover"]).expect(0).json();
+        assert_eq!((&told["recovered"][0]["ended"], &told["running"]), (&json!("lost"), &json!([])), "{way}");
+        world.assert_nothing_is_open();
+    }
+}
+
+/// Nothing is recorded while something of the run lives, and `stop` ends it.
+#[test]
+fn processes_that_outlive_both_are_seen() {
+    // Each way by itself, and together with a cgroup if there is one.
+    // A process that lowers its limits too is only found by its cgroup.
+    let ways = WAYS[..4].iter().map(|way| (way, false)).chain([(&WAYS[3], true), (&WAYS[4], true)]);
+    for (way, cgroup) in ways {
+        let world = World::new();
+        let daemon = Daemon(&world);
+        let rest = "echo before > before.txt; kill -9 $ours $PPID; exit 0";
+        let ran = go(&world, cgroup, &["--check", "c=true"], &agent(&world, way, rest));
+        assert_eq!(ran.code, None, "{way}");
+        let run =
+            world.run(&["--json", "log"]).expect(0).json()["runs"][0]["id"].as_str().unwrap().to_owned();
+        let tracking = world.show(&run)["result"]["tracking"].clone();
+        if cgroup && tracking != "cgroup" {
+            not_tested("processes of a run by their cgroup: none can be made here");
+            continue;
+        }
+        assert_eq!(tracking, if cgroup { "cgroup" } else { "session" });
+        let kinds = world.kinds(&run);
+        for args in [&["--json", "recover"][..], &["--json", "recover", &run]] {
+            let refused = world.run(args);
+            assert_eq!(refused.error(), (Some(9), "run/refused".into()), "{way}");
+            assert!(refused.err.contains(&format!("callsheet stop {run}")), "{refused:?}");
+            assert!(refused.err.contains(&daemon.pid().unwrap().to_string()), "{refused:?}");
+            assert_eq!(refused.json(), json!({ "recovered": [], "running": [run] }));
+        }
+        assert_eq!(world.kinds(&run), kinds, "nothing was recorded");
+        assert!(daemon.lives());
+        // Its checkout is not free either.
+        let beside = world.run(&["--json", "-q", "run", "x", "--", "true"]);
+        assert_eq!(beside.error(), (Some(9), "run/refused".into()));
+        let stopped = world.run(&["--json", "stop", &run]).expect(0).json();
+        daemon.has_ended();
+        assert_eq!(
+            (&stopped["ended"], &stopped["changed"][0]["path"], &stopped["checks"][0]["result"]),
+            (&json!("lost"), &json!("before.txt"), &json!("pending"))
+        );
+        world.assert_nothing_is_open();
+        world.go(&[], &["exit", "0"]).expect(0);
+    }
+}
+
+/// In a mount namespace of its own, where `full` is a file system of 200 KB without room.
+fn on_full_disk(world: &World, full: &str, args: &[&str]) -> Option<crate::world::Said> {
+    let script = "mount -t tmpfs -o size=200k full \"$1\" || exit 99\n\
+                  head -c 400k /dev/zero > \"$1/filler\" 2>/dev/null\nshift\nexec \"$@\"";
+    let like = world.command();
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", script, "sh", full])
+        .arg(like.get_program())
+        .args(like.get_args())
+        .args(args);
+    command.current_dir(&world.project).env_clear();
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = said(&mut command, b"");
+    let is_mounted = said.code != Some(99) && !said.err.contains("unshare: ");
+    if !is_mounted {
+        not_tested(&format!("a full disk: {}", said.err.lines().next().unwrap_or_default()));
+    }
+    is_mounted.then_some(said)
+}
+
+#[test]
+fn full_disk_of_the_state_starts_nothing() {
+    let world = World::new();
+    let state = world.at("home/.local/state");
+    fs::create_dir_all(&state).unwrap();
+    let mark = world.at("started").display().to_string();
+    let run = ["--json", "-q", "run", "x", "--", "touch", &mark];
+    let Some(full) = on_full_disk(&world, &state.display().to_string(), &run) else { return };
+    assert!(matches!(full.code, Some(8 | 70)), "{full:?}");
+    assert!(!world.at("started").exists(), "nothing was started");
+    // With room again everything is as before.
+    world.go(&[], &["exit", "0"]).expect(0);
+    world.assert_nothing_is_open();
+}
+
+#[test]
+fn full_disk_of_the_worktree_is_the_agents_trouble() {
+    let world = World::new();
+    fs::create_dir(world.project.join("full")).unwrap();
+    let full = world.project.join("full").display().to_string();
+    let script = "echo more > full/more.txt && exit 0; echo other > src/other.txt; exit 4";
+    let run = ["--json", "-q", "run", "--write", "src/**", "x", "--", "sh", "-c", script];
+    let Some(ran) = on_full_disk(&world, &full, &run) else { return };
+    let result = ran.json();
+    assert_eq!((ran.code, &result["exit_code"]), (Some(6), &json!(4)), "{ran:?}");
+    assert!(
+        result["changed"].as_array().unwrap().iter().any(|file| file["path"] == "src/other.txt"),
+        "{result}"
+    );
+    world.assert_nothing_is_open();
+}
+
+/// The ledger is gone, or its server: the agent is ended, and the exit code says so.
+#[test]
+fn ledger_that_disappears_ends_the_agent() {
+    let world = World::new();
+    let go = world.at("go").display().to_string();
+    let ledger = world.at("own.db");
+    let shown = ledger.display().to_string();
+    let words = ["say", "one", "wait-for", &go, "say", "two", "sleep", "60000"];
+    let mut command = world.command();
+    command
+        .args(["--json", "-q", "--ledger", &shown, "run", "x", "--", crate::world::fake_agent()])
+        .args(words);
+    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let says = || world.run(&["--ledger", &shown, "show", "last", "--stream", "stdout"]).out;
+    until("it runs", || says() == "one\n");
+    fs::remove_file(&ledger).unwrap();
+    fs::write(&go, "").unwrap();
+    assert_eq!(ended(running).error().0, Some(8));
+    world.assert_nothing_is_left();
+}
+
+#[test]
+fn server_that_disappears_ends_the_agent() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("a PostgreSQL server that disappears: {why}")),
+    };
+    let url = server.database("gone").unwrap();
+    let world = World::new();
+    let go = world.at("go").display().to_string();
+    let words = ["say", "one", "write", "out.txt", "wait-for", &go, "say", "two", "sleep", "60000"];
+    let mut command = world.command();
+    command
+        .args(["--json", "-q", "--ledger", &url, "run", "x", "--", crate::world::fake_agent()])
+        .args(words);
+    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let says = || world.run(&["--ledger", &url, "show", "last", "--stream", "stdout"]).out;
+    until("it runs", || says() == "one\n");
+    server.crash().unwrap();
+    fs::write(&go, "").unwrap();
+    assert_eq!(ended(running).error().0, Some(8));
+    world.assert_nothing_is_left();
+    // When it is back, the run is completed with what can still be seen.
+    server.resume().unwrap();
+    let told = world.run(&["--json", "--ledger", &url, "recover"]).expect(0).json();
+    let run = &told["recovered"][0];
+    assert_eq!((&run["ended"], &run["changed"][0]["path"]), (&json!("lost"), &json!("out.txt")), "{told}");
+    assert_eq!(world.run(&["--ledger", &url, "verify", "--all"]).code, Some(0));
+}

@@ -1,0 +1,134 @@
+//! Finds the program that a command would start, before it is started.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+/// A program that cannot be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingProgram {
+    /// Why, if a file with its name was found.
+    pub why: Option<String>,
+    /// The files that were looked for, in order.
+    pub looked: Vec<PathBuf>,
+}
+
+/// Finds `name` as the system does for a process that works in `cwd` and searches `path`: a name with a slash is a file
+/// seen from `cwd`, any other name is looked up in the directories of `path`.
+pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, MissingProgram> {
+    let candidates: Vec<PathBuf> = match name {
+        "" => Vec::new(),
+        name if name.contains('/') => vec![cwd.join(name)],
+        // An empty entry means the directory that the process works in, and `join` makes it so.
+        name => std::env::split_paths(path.unwrap_or_default()).map(|dir| cwd.join(dir).join(name)).collect(),
+    };
+    let mut missing = MissingProgram { why: None, looked: Vec::new() };
+    for candidate in candidates {
+        match can_start(&candidate, cwd) {
+            Ok(()) => return Ok(candidate),
+            Err(why) => {
+                missing.why = missing.why.or(why);
+                missing.looked.push(candidate);
+            }
+        }
+    }
+    Err(missing)
+}
+
+/// Whether the system can start this file. The error says why not, if there is a file.
+fn can_start(file: &Path, cwd: &Path) -> Result<(), Option<String>> {
+    let meta = file.metadata().map_err(|_| None)?;
+    let shown = file.display();
+    if !meta.is_file() {
+        return Err(Some(format!("`{shown}` is not a regular file")));
+    }
+    if access(file, Access::EXEC_OK).is_err() {
+        return Err(Some(format!("`{shown}` is not executable")));
+    }
+    match interpreter(file) {
+        Some(interpreter) if access(&cwd.join(&interpreter), Access::EXEC_OK).is_err() => {
+            Err(Some(format!("`{shown}` needs `{}`, which cannot be started", interpreter.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The longest first line of a script that Linux reads.
+const MAX_SCRIPT_LINE: u64 = 256;
+
+/// The program that the first line of a script names.
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    let mut line = Vec::new();
+    File::open(file).ok()?.take(MAX_SCRIPT_LINE).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = String::from_utf8_lossy(line).split_whitespace().next()?.to_owned();
+    Some(PathBuf::from(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// A directory with one file of each kind.
+    fn world() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text, mode) in [
+            ("bin/good", "#!/bin/sh\n", 0o755),
+            ("bin/plain", "#!/bin/sh\n", 0o644),
+            ("bin/orphan", "#!/no/such/interpreter -x\n", 0o755),
+            ("bin/bare", "echo no first line\n", 0o755),
+            ("other/plain", "#!/bin/sh\n", 0o755),
+            ("here", "#!/bin/sh\n", 0o755),
+        ] {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::create_dir(dir.path().join("bin/folder")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn programs_are_found_as_the_system_finds_them() {
+        let dir = world();
+        let at = |name: &str| dir.path().join(name);
+        let find = |name: &str, path: &str| find_program(name, Some(OsStr::new(path)), dir.path());
+        for (name, path, found) in [
+            ("good", "bin", "bin/good"),
+            ("bare", "bin:other", "bin/bare"),
+            ("plain", "bin:other", "other/plain"),
+            ("bin/good", "", "bin/good"),
+            ("./here", "/nowhere", "./here"),
+            ("here", ":bin", "here"),
+        ] {
+            assert_eq!(find(name, path), Ok(at(found)), "{name} in {path}");
+        }
+        let is = |name: &str, what: &str| Some(format!("`{}` {what}", at(name).display()));
+        let cases = [
+            ("nothing", "bin:other", None, vec!["bin/nothing", "other/nothing"]),
+            ("plain", "bin", is("bin/plain", "is not executable"), vec!["bin/plain"]),
+            ("folder", "bin", is("bin/folder", "is not a regular file"), vec!["bin/folder"]),
+            ("./bin/folder", "", is("./bin/folder", "is not a regular file"), vec!["./bin/folder"]),
+            (
+                "orphan",
+                "bin",
+                is("bin/orphan", "needs `/no/such/interpreter`, which cannot be started"),
+                vec!["bin/orphan"],
+            ),
+            ("./nothing", "bin", None, vec!["./nothing"]),
+            ("", "bin", None, vec![]),
+        ];
+        for (name, path, why, looked) in cases {
+            let looked = looked.into_iter().map(at).collect();
+            assert_eq!(find(name, path), Err(MissingProgram { why, looked }), "{name} in {path}");
+        }
+        assert_eq!(find_program("x", None, dir.path()).unwrap_err().looked, Vec::<PathBuf>::new());
+    }
+}
