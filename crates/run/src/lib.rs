@@ -11,6 +11,7 @@
 mod ancestry;
 mod checks;
 mod disk;
+mod documents;
 mod environment;
 mod folder;
 mod git;
@@ -23,6 +24,7 @@ mod perform;
 mod prefetched;
 mod process;
 mod read;
+mod shared_names;
 mod shelf;
 mod submission;
 mod tmux;
@@ -35,6 +37,7 @@ mod worktree;
 pub use ancestry::{guard_run, is_below_guard, runs_above, state_home};
 pub use checks::run_check;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+pub use documents::DocumentReader;
 pub use environment::PRIVATE_VARIABLES;
 pub use folder::{Folder, WriteError};
 pub use git::{CommonDir, Git, GitError};
@@ -49,6 +52,7 @@ pub use process::{
     Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
 };
 pub use read::read_file;
+pub use shared_names::shared_names;
 pub use submission::{
     AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
 };

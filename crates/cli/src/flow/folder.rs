@@ -29,15 +29,17 @@ pub(crate) struct FlowFolder {
 }
 
 impl FlowFolder {
-    pub(crate) fn open(app: &App<'_>, plan: &Plan) -> Result<Self, Failure> {
+    pub(crate) fn new(app: &App<'_>, plan: &Plan) -> Self {
         let relative = plan.folder();
         let path = app.project.join(&relative);
         let archived = archived(&path);
-        if !path.exists() && archived.exists() {
-            return Ok(Self { path: archived, relative, kind: plan.definition.folder });
-        }
-        open(&app.project)?.make(&relative, 0o700).map_err(|error| failed(&error))?;
-        Ok(Self { path, relative, kind: plan.definition.folder })
+        let path = if !path.exists() && archived.exists() { archived } else { path };
+        Self { path, relative, kind: plan.definition.folder }
+    }
+
+    /// Makes it where it is not there, through no link.
+    pub(crate) fn make(&self, app: &App<'_>) -> Result<(), Failure> {
+        open(&app.project)?.make(&self.relative, 0o700).map_err(|error| failed(&error))
     }
 
     fn folder(&self) -> Result<Folder, Failure> {
