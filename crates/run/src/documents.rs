@@ -79,15 +79,7 @@ impl DocumentReader {
 }
 
 fn stamp(meta: &Metadata) -> Stamp {
-    (
-        meta.dev(),
-        meta.ino(),
-        meta.len(),
-        meta.mtime(),
-        meta.mtime_nsec(),
-        meta.ctime(),
-        meta.ctime_nsec(),
-    )
+    (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
 }
 
 fn is_settled(meta: &Metadata) -> bool {

@@ -124,9 +124,10 @@ pub(crate) fn run_pending_checks(
         let output = redactor.text(&check.output).into_owned();
         CheckRun { output, ..check }
     };
-    let all = launch.checks.iter().filter_map(|check| {
-        ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor)))
-    });
+    let all = launch
+        .checks
+        .iter()
+        .filter_map(|check| ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor))));
     let found = Observed { worktree: seen.worktree.clone(), checks: all.collect() };
     observed(ledger, &account.run.id, found)
 }

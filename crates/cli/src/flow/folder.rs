@@ -229,3 +229,24 @@ pub(crate) fn name_for(request: &str, is_taken: impl Fn(&str) -> bool) -> String
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_wants_changed_is_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        let folder = FlowFolder { path: path.clone(), relative: ".".into(), kind: Kind::Changes };
+        let note = |words: &str| {
+            folder.note_changes("CHANGES.md", words).unwrap();
+            fs::read_to_string(path.join("CHANGES.md")).unwrap()
+        };
+        assert_eq!(note("One.\n"), "One.\n");
+        assert_eq!(note(" One. "), "One.\n");
+        assert_eq!(note("Two."), "One.\n\nTwo.\n");
+        assert_eq!(note("Two."), "One.\n\nTwo.\n");
+        assert_eq!(note("One."), "One.\n\nTwo.\n\nOne.\n");
+    }
+}

@@ -10,8 +10,8 @@ use std::time::Duration;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::Ended;
 use callsheet_core::flow::{
-    DocumentFilter, Documents, Each, Lane, Phase, Seen, State, document_changes, evidence, may_write, present,
-    request,
+    DocumentFilter, Documents, Each, Lane, Phase, Seen, State, document_changes, evidence, may_write,
+    present, request,
 };
 use callsheet_core::record::{Account, Digest, Id, request_of, snapshot_of};
 use callsheet_core::reply::Outcome;
@@ -262,7 +262,8 @@ impl LaneJob {
         let strayed = place.map(|worktree| self.strayed(worktree)).unwrap_or_default();
         if !strayed.is_empty() {
             evidence.remove("clean");
-            let message = format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
+            let message =
+                format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
             talk.push(Diag::warning(Code::FlowRefused, message));
         }
         let cost = account.exit.as_ref().and_then(|exit| exit.told.cost_usd).unwrap_or(0.0);

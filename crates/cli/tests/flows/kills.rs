@@ -76,13 +76,12 @@ fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
         assert_eq!(reference.run(&reference.start("sdd", &["--check", "waits=true"])).code, Some(0));
         let world = World::new("quick.sh");
         let check = world.meet().join("check.sh");
-        let text = format!(
-            "if mkdir '{0}/first' 2> /dev/null; then sleep 30; fi\nexit 0\n",
-            world.meet().display()
-        );
+        let text =
+            format!("if mkdir '{0}/first' 2> /dev/null; then sleep 30; fi\nexit 0\n", world.meet().display());
         fs::write(&check, text).unwrap();
         let check = format!("waits=sh {}", check.display());
-        let child = world.command(&world.start("sdd", &["--check", &check])).stdout(Stdio::null()).spawn().unwrap();
+        let child =
+            world.command(&world.start("sdd", &["--check", &check])).stdout(Stdio::null()).spawn().unwrap();
         wait_for(&world.meet().join("first"));
         World::kill(child, with_guards);
         if with_guards {
@@ -105,7 +104,8 @@ fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
 #[test]
 fn a_lane_that_did_not_end_is_asked_the_same_again() {
     let world = World::new("sdd.sh");
-    let script = "if [ \"$CALLSHEET_PHASE\" = implement ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi";
+    let script =
+        "if [ \"$CALLSHEET_PHASE\" = implement ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi";
     world.afterwards(script);
     let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).spawn().unwrap();
     wait_for(&world.meet().join("first"));

@@ -227,7 +227,8 @@ fn a_task_that_vanished_makes_the_flow_wait() {
     for repaired in [true, false] {
         let world = World::new("quick.sh");
         fs::write(world.meet().join("wait"), "").unwrap();
-        let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child =
+            world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut child = child.unwrap();
         wait_for(&world.meet().join("here"));
         is(&world.run(&["--json", "flow", "stop"]), 0, "stop");
@@ -298,7 +299,8 @@ fn a_conflict_asks_a_person() {
 /// A document that a lane or the planner leaves as a link is not read through.
 #[test]
 fn no_document_is_read_through_a_link() {
-    for (left, phase) in [("06_implementation/done_2", "implementing"), ("04_planning/plan_1.md", "planning")] {
+    for (left, phase) in [("06_implementation/done_2", "implementing"), ("04_planning/plan_1.md", "planning")]
+    {
         let world = World::new("staged.sh");
         let secret = world.meet().join("secret");
         fs::write(&secret, "what only its owner knows\n").unwrap();
@@ -311,7 +313,11 @@ fn no_document_is_read_through_a_link() {
         world.afterwards(&script);
         is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, left);
         let status = world.status();
-        assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{left}: {status}");
+        assert_eq!(
+            (&status["state"], &status["phase"]),
+            (&json!("waiting"), &json!(phase)),
+            "{left}: {status}"
+        );
         assert_eq!(fs::read_to_string(&secret).unwrap(), "what only its owner knows\n");
         let knows = |text: &str| text.contains("what only its owner knows");
         for run in status["runs"].as_array().unwrap() {

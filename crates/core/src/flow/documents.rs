@@ -81,11 +81,7 @@ impl Phase {
     }
 
     /// What of `changes` is not for the phase to change while these lanes work.
-    fn strays<'c>(
-        &self,
-        lanes: &[&Lane],
-        changes: impl IntoIterator<Item = &'c String>,
-    ) -> Vec<&'c String> {
+    fn strays<'c>(&self, lanes: &[&Lane], changes: impl IntoIterator<Item = &'c String>) -> Vec<&'c String> {
         let globs: Vec<Glob> = self.changeable_by(lanes).collect();
         changes.into_iter().filter(|path| !globs.iter().any(|glob| glob.covers(path))).collect()
     }

@@ -92,7 +92,8 @@ impl<'f> Machine<'f> {
                 if why.is_empty() {
                     self.state.failed.push("it is not known why".into());
                 }
-                self.actions.push(Action::Ask { phase: self.state.phase.clone(), why: self.state.waits_for() });
+                self.actions
+                    .push(Action::Ask { phase: self.state.phase.clone(), why: self.state.waits_for() });
                 Ok(())
             }
             Event::Decided { decision } => self.decided(decision),

@@ -141,9 +141,7 @@ fn exactly(path: &str) -> Vec<Token> {
 
 /// A name without what some systems do not see in it: invisible letters, dots and blanks at the end, streams.
 fn without_disguise(part: &[Token]) -> Vec<Token> {
-    let is_invisible = |c: char| {
-        matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
-    };
+    let is_invisible = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let seen = part.iter().filter(|token| !matches!(token, Token::Char(c) if is_invisible(*c)));
     let mut seen: Vec<Token> = seen.copied().take_while(|token| *token != Token::Char(':')).collect();
     while matches!(seen.last(), Some(Token::Char('.' | ' '))) {
@@ -351,22 +349,61 @@ mod tests {
     #[test]
     fn what_is_gits_and_callsheets_cannot_be_owned_however_it_is_spelled() {
         let names = [
-            ".git", ".GIT", ".Git", ".callsheet", ".CallSheet", "git~1", ".g\u{200c}it", ".git.", ".git ", ".git::$I",
-            "\\.git", "[.]git", ".g*", ".gi?", ".gi[t]", "?git", "*git", ".{git,x}", ".*", "????", ".c*t", ".g**",
+            ".git",
+            ".GIT",
+            ".Git",
+            ".callsheet",
+            ".CallSheet",
+            "git~1",
+            ".g\u{200c}it",
+            ".git.",
+            ".git ",
+            ".git::$I",
+            "\\.git",
+            "[.]git",
+            ".g*",
+            ".gi?",
+            ".gi[t]",
+            "?git",
+            "*git",
+            ".{git,x}",
+            ".*",
+            "????",
+            ".c*t",
+            ".g**",
         ];
-        let around = ["{}", "./{}", "{}/", "{}/**", "{}/config", "a/{}", "a/b/{}/x", "**/{}", "*/{}/*", "a//./{}"];
+        let around =
+            ["{}", "./{}", "{}/", "{}/**", "{}/config", "a/{}", "a/b/{}/x", "**/{}", "*/{}/*", "a//./{}"];
         for name in names {
             for path in around.map(|around| around.replace("{}", name)) {
                 assert!(Glob::new(&path).unownable().is_some(), "{path}");
             }
         }
-        let others = ["a/../.git", "..", "../x", "/etc/passwd", "a/..", "!x", "!src/**", "{!x,y}", "\\!x", "./!x"];
+        let others =
+            ["a/../.git", "..", "../x", "/etc/passwd", "a/..", "!x", "!src/**", "{!x,y}", "\\!x", "./!x"];
         for path in others {
             assert!(Glob::new(path).unownable().is_some(), "{path}");
         }
         let fine = [
-            "src/**", "**", "*", "*/*", "**/*.rs", ".gitignore", ".github/**", ".gitattributes", "src/!x", "git", "*.md",
-            "callsheet", ".callsheets", "src/.git*ignore", "a..b", ".env*", "{a,b}/**", "??", "*/mod.rs",
+            "src/**",
+            "**",
+            "*",
+            "*/*",
+            "**/*.rs",
+            ".gitignore",
+            ".github/**",
+            ".gitattributes",
+            "src/!x",
+            "git",
+            "*.md",
+            "callsheet",
+            ".callsheets",
+            "src/.git*ignore",
+            "a..b",
+            ".env*",
+            "{a,b}/**",
+            "??",
+            "*/mod.rs",
         ];
         for path in fine {
             assert_eq!(Glob::new(path).unownable(), None, "{path}");

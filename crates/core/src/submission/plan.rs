@@ -83,13 +83,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn check(
-        &self,
-        groups: &[Group],
-        lanes: &BTreeMap<u64, Lane>,
-        data: &Data,
-        wrong: &mut Vec<Diag>,
-    ) {
+    fn check(&self, groups: &[Group], lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut Vec<Diag>) {
         check_numbers(groups, lanes, wrong);
         let parallel: Vec<&Group> = groups.iter().filter(|group| group.parallel).collect();
         let shared_names = if parallel.is_empty() { Vec::new() } else { (self.shared_names)() };

@@ -68,8 +68,16 @@ fn mode(path: &Path, mode: u32) {
 const DOES: [&str; 6] = ["change", "add", "delete", "chmod", "link", "change executable"];
 
 /// What became of the same file in the project meanwhile.
-const MEANWHILE: [&str; 8] =
-    ["untouched", "changed", "deleted", "the same", "a link", "a folder", "its folder is a link", "another mode"];
+const MEANWHILE: [&str; 8] = [
+    "untouched",
+    "changed",
+    "deleted",
+    "the same",
+    "a link",
+    "a folder",
+    "its folder is a link",
+    "another mode",
+];
 
 fn does(what: &str, file: &Path) {
     match what {
