@@ -37,10 +37,12 @@ struct Around {
     user: Option<PathBuf>,
     ledger: Option<String>,
     all_projects: bool,
+    /// It ends something, or only looks: settings of the project that cannot be read do not keep it from that.
+    only_ends: bool,
 }
 
 impl<'p> App<'p> {
-    pub(crate) fn new(global: &Global, print: &'p Print) -> Result<Self, Failure> {
+    pub(crate) fn new(global: &Global, print: &'p Print, only_ends: bool) -> Result<Self, Failure> {
         let here = env::current_dir().map_err(|error| {
             Diag::error(Code::InputNotFound, format!("the current directory cannot be found: {error}"))
         })?;
@@ -49,7 +51,7 @@ impl<'p> App<'p> {
             None => nearest(&here),
         };
         let (named, ledger) = (global.project.is_some(), global.ledger.clone());
-        let around = Around { user: user_dir(), ledger, all_projects: global.all_projects };
+        let around = Around { user: user_dir(), ledger, all_projects: global.all_projects, only_ends };
         Self::build(print, here, project, named, around)
     }
 
@@ -62,14 +64,19 @@ impl<'p> App<'p> {
     ) -> Result<Self, Failure> {
         let here = PathBuf::from(here.unwrap_or_default());
         let project = named_directory(Path::new(&project.unwrap_or_default()), &here)?;
-        Self::build(print, here, project, true, Around { user: user_dir(), ledger, all_projects: true })
+        let around = Around { user: user_dir(), ledger, all_projects: true, only_ends: false };
+        Self::build(print, here, project, true, around)
     }
 
     /// The same surroundings in another project.
     pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Failure> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
-        let around =
-            Around { user: self.user.clone(), ledger: self.ledger.clone(), all_projects: self.all_projects };
+        let around = Around {
+            user: self.user.clone(),
+            ledger: self.ledger.clone(),
+            all_projects: self.all_projects,
+            only_ends: false,
+        };
         Self::build(self.print, self.here.clone(), project, true, around)
     }
 
@@ -80,14 +87,23 @@ impl<'p> App<'p> {
         project_named: bool,
         around: Around,
     ) -> Result<Self, Failure> {
-        let Around { user, ledger, all_projects } = around;
-        let config = Config::load(&project, user.as_deref(), false)?;
+        let Around { user, ledger, all_projects, only_ends } = around;
+        let config = match Config::load(Some(&project), user.as_deref(), false) {
+            Err(Failure(diags)) if only_ends => {
+                print.talk(&diags);
+                Config::load(None, user.as_deref(), false)?
+            }
+            config => config?,
+        };
         let (home, name) = (OnceLock::new(), OnceLock::new());
         let mut app =
             Self { print, here, project, project_named, user, config, ledger, all_projects, home, name };
         // What a trusted project asks for holds.
         if app.is_trusted() {
-            app.config = Config::load(&app.project, app.user.as_deref(), true)?;
+            match Config::load(Some(&app.project), app.user.as_deref(), true) {
+                Err(_) if only_ends => {}
+                config => app.config = config?,
+            }
         }
         app.config.ledger.value.iter().for_each(|address| print.hide(address));
         Ok(app)

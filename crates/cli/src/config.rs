@@ -198,10 +198,11 @@ const MAX_BYTES: u64 = 64 * 1024;
 
 impl Config {
     /// `trusted` says whether the user has agreed to what the project asks for.
-    pub(crate) fn load(project: &Path, user: Option<&Path>, trusted: bool) -> Result<Self, Failure> {
+    /// Without a project, the user's settings alone.
+    pub(crate) fn load(project: Option<&Path>, user: Option<&Path>, trusted: bool) -> Result<Self, Failure> {
         // A cloned repository's configuration may be a link to anywhere, and an error shows what it says: it
         // is read like every other file of the project, never out of it.
-        let roots = Roots { project: Some(project.to_owned()), ..Roots::default() };
+        let roots = Roots { project: project.map(Path::to_owned), ..Roots::default() };
         let of_project = SourceId::new(Root::Project, PROJECT_FILE)
             .map_or(Ok(None), |id| Disk::new(&roots, MAX_BYTES).text(&id));
         let of_user = user.map_or(Ok(None), |user| read_file(&user.join(USER_FILE), MAX_BYTES));

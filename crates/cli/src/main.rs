@@ -62,7 +62,8 @@ fn dispatch(cli: &Cli, matches: &clap::ArgMatches, print: &print::Print) -> fail
         Command::Schema(args) => return commands::schema::run(print, args),
         _ => {}
     }
-    let app = App::new(&cli.global, print)?;
+    let only_ends = matches!(&cli.command, Command::Flow(args) if args.only_ends());
+    let app = App::new(&cli.global, print, only_ends)?;
     let given = matches.subcommand().map(|(_, given)| given);
     match &cli.command {
         Command::Init => commands::init::run(&app),

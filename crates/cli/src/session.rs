@@ -8,7 +8,7 @@ use callsheet_core::prefs::{self, Preference};
 use callsheet_core::request::Layout;
 use callsheet_core::submission::{self, Submitted, read_yaml, waiting};
 use callsheet_core::{Root, SourceId, Sources as _};
-use callsheet_run::{Disk, Folder, Roots, WriteError};
+use callsheet_run::{Disk, Folder, Roots, WriteError, shared_names};
 use serde_json::{Value, json};
 
 use crate::app::{App, named_directory};
@@ -64,7 +64,7 @@ impl Session {
 
     /// Hands in `data` by the contract `tool`: files are written, preferences remembered.
     pub(crate) fn hand_in(&self, tool: &str, data: &Value) -> Result<Done, Failure> {
-        self.carry_out(submission::submit(&self.disk, &self.layout, tool, data)?)
+        self.carry_out(self.judge(tool, data)?)
     }
 
     /// Hands in the files that agents wrote for the contract `tool`. Nothing is written unless all of them are good.
@@ -135,7 +135,11 @@ impl Session {
                 }
             }
         }
-        Ok((submission::submit(&self.disk, &self.layout, tool, &data)?, data))
+        Ok((self.judge(tool, &data)?, data))
+    }
+
+    fn judge(&self, tool: &str, data: &Value) -> Result<Submitted, Failure> {
+        submission::submit_in(&self.disk, &self.layout, tool, data, &|| shared_names(&self.project))
     }
 
     fn carry_out(&self, submitted: Submitted) -> Result<Done, Failure> {

@@ -4,8 +4,6 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::{Digest, Id, sha256};

@@ -6,6 +6,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::caseless::{caseless, plain_path};
+
 /// More alternatives than this are not told apart: such a glob covers nothing and owns everything.
 const MOST_ALTERNATIVES: usize = 64;
 
@@ -14,6 +16,7 @@ pub(crate) struct Glob {
     alternatives: Vec<Vec<Token>>,
     folded: Vec<Vec<Token>>,
     too_many: bool,
+    names_own: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +41,14 @@ impl Glob {
         let mut all = Vec::new();
         let too_many = !expand(glob, &mut all);
         let read = |globs: &[String]| globs.iter().map(|glob| tokens(glob)).collect();
-        let folded: Vec<String> = all.iter().map(|glob| glob.to_ascii_lowercase()).collect();
-        Self { alternatives: read(&all), folded: read(&folded), too_many }
+        let folded: Vec<String> = all.iter().map(|glob| caseless(glob)).collect();
+        let names_own = all.iter().any(|glob| glob.split('/').any(|part| part == ".callsheet"));
+        Self { alternatives: read(&all), folded: read(&folded), too_many, names_own }
+    }
+
+    /// Whether it names callsheet's own folder outright.
+    pub(crate) const fn names_own(&self) -> bool {
+        self.names_own
     }
 
     /// Whether `path` is certainly among what it means: letter by letter.
@@ -49,7 +58,7 @@ impl Glob {
 
     /// Whether `path` may be among what it means: on some systems the case of letters makes no difference.
     pub(crate) fn owns(&self, path: &str) -> bool {
-        self.too_many || matches(&self.folded, &path.to_ascii_lowercase())
+        self.too_many || matches(&self.folded, &caseless(path))
     }
 }
 
@@ -104,7 +113,7 @@ fn takes(token: &Token, c: char) -> bool {
 
 fn tokens(glob: &str) -> Vec<Token> {
     // What ends in a slash is a folder, which is matched by its name.
-    let chars: Vec<char> = glob.strip_prefix("./").unwrap_or(glob).trim_end_matches('/').chars().collect();
+    let chars: Vec<char> = plain_path(glob).trim_end_matches('/').chars().collect();
     let mut tokens: Vec<Token> = Vec::with_capacity(chars.len());
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
@@ -232,6 +241,8 @@ mod tests {
             assert_eq!(Glob::new(glob).covers(path), expected, "{glob} and {path}");
         }
         assert!(Glob::new("src/A.rs").owns("SRC/a.rs"));
+        assert!(Glob::new("Straße/*.KEY").owns("strasse/é.key"));
+        assert!(Glob::new("*/e\u{301}").owns("x/É"));
         assert!(Glob::new("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}").owns("x"));
     }
 }

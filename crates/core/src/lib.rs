@@ -15,6 +15,7 @@ pub mod agent;
 mod budget;
 mod builder;
 mod builtin;
+mod caseless;
 pub mod catalog;
 pub mod check;
 mod compose;

@@ -87,13 +87,15 @@ pub struct Judge {
 
 impl Judge {
     /// Why `path`, relative to the worktree, must not have been written; `None` where it was allowed. Git's own files are
-    /// never in a write scope.
+    /// never in a write scope, callsheet's only if a glob names them outright.
     pub fn violated(&self, path: &str) -> Option<Reason> {
         if self.exclude.iter().any(|glob| glob.owns(path)) {
             return Some(Reason::Excluded);
         }
         let is_gits = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
-        let allowed = self.open || self.write.iter().any(|glob| glob.covers(path));
+        let is_own = path.split('/').any(|part| part.eq_ignore_ascii_case(".callsheet"));
+        let mut named = self.write.iter().filter(|glob| !is_own || glob.names_own());
+        let allowed = self.open || named.any(|glob| glob.covers(path));
         (is_gits || !allowed).then_some(Reason::OutsideWrite)
     }
 }
@@ -132,6 +134,12 @@ mod tests {
         for excluded in ["src/secret/a", "src/SECRET/a", "docs/a.key"] {
             assert_eq!(of(excluded), Some(Reason::Excluded), "{excluded}");
         }
+        let all = scope(&["**", "*/**", ".callsheet/changes/x/**"], &[]).judge();
+        let outside = Some(Reason::OutsideWrite);
+        for own in [".callsheet/config.toml", "a/.callsheet/config.toml", ".CALLSHEET/x", ".git/config"] {
+            assert_eq!(all.violated(own), outside, "{own}");
+        }
+        assert_eq!((all.violated("a/b"), all.violated(".callsheet/changes/x/tasks.md")), (None, None));
         let open = scope(&[], &["x"]).judge();
         assert_eq!((open.violated("y"), open.violated("x/y")), (None, Some(Reason::Excluded)));
         assert_eq!(open.violated(".git/hooks/pre-commit"), Some(Reason::OutsideWrite));

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use callsheet_core::check::check;
-use callsheet_core::fact::{Check, CheckResult, Facts, Reason, Violation};
+use callsheet_core::fact::{self, Check, CheckResult, Facts, Reason, Violation};
 use callsheet_core::flow::{
-    Action, At, Decision, Event, Evidence, Flow, Group, Lane, Seen, Session, Settings, Stage, State, Why,
-    collect, evidence, find_flow, fold, graph, may_write, prepare, request, session_state, step,
+    Action, At, Decision, DocumentFilter, Event, Evidence, Flow, Group, GroupState, Lane, LaneState, Seen,
+    Session, Settings, Stage, State, Why, aside, collect, evidence, find_flow, fold, graph, may_write,
+    prepare, request, session_state, step,
 };
 use callsheet_core::render::render;
 use callsheet_core::reply::Outcome;
@@ -157,7 +158,8 @@ fn a_stopped_flow_does_nothing_until_it_is_resumed() {
     for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
         let (stopped, actions) = step(&flow, moment.state.clone(), &Event::Stopped);
         assert_eq!(actions, [Action::Stop]);
-        for event in [Event::Stopped, moment.event.clone(), Event::Decided { decision: Decision::Approve }] {
+        let happened = [Event::Stopped, moment.event.clone()];
+        for event in happened.into_iter().filter(|event| !matches!(event, Event::Decided { .. })) {
             let (state, actions) = step(&flow, stopped.clone(), &event);
             assert_eq!(state, stopped);
             assert!(matches!(actions[..], [Action::Ignore { .. }]));
@@ -166,6 +168,211 @@ fn a_stopped_flow_does_nothing_until_it_is_resumed() {
         assert_eq!(resumed, step(&flow, moment.state.clone(), &Event::Resumed));
         assert!(!resumed.0.stopped);
     }
+}
+
+/// Whatever could not be done is what a person is told, and resuming goes on with it.
+#[test]
+fn a_flow_that_failed_waits_until_a_person_resumes_it_or_decides() {
+    for (name, flow, script) in scripts() {
+        for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
+            let why = strings(&["the disk is full"]);
+            let failed = Event::Failed { entry: moment.state.entry, why: why.clone() };
+            let (waits, actions) = step(&flow, moment.state.clone(), &failed);
+            assert!(matches!(actions[..], [Action::Ask { .. }]), "{name}");
+            assert!(waits.is_waiting() && waits.waits_for()[0] == Why::Failed { says: why });
+            let late = [Event::Refused { entry: waits.entry, why: Vec::new() }, failed];
+            for event in late {
+                let (state, actions) = step(&flow, waits.clone(), &event);
+                assert_eq!(state, waits);
+                assert!(matches!(actions[..], [Action::Ignore { .. }]));
+            }
+            let resumed = step(&flow, waits.clone(), &Event::Resumed);
+            assert_eq!(resumed, step(&flow, moment.state.clone(), &Event::Resumed), "{name}");
+            let approve = Event::Decided { decision: Decision::Approve };
+            let approved = step(&flow, waits.clone(), &approve);
+            assert_eq!(approved, step(&flow, moment.state.clone(), &approve), "{name}");
+            let (stopped, _) = step(&flow, waits, &Event::Stopped);
+            assert_eq!(step(&flow, stopped, &Event::Resumed), resumed, "{name}");
+        }
+    }
+}
+
+/// Each document, with the phases that may change it.
+const SDD: [(&str, &[&str]); 9] = [
+    ("proposal.md", &["plan"]),
+    ("specs/login.md", &["plan", "archive"]),
+    ("tasks.md", &["plan"]),
+    ("PLAN.md", &["plan"]),
+    ("CHALLENGE.md", &["challenge"]),
+    ("IMPLEMENTATION.md", &["plan", "implement"]),
+    ("REVIEW.md", &["plan", "review"]),
+    ("ARCHIVE.md", &["archive"]),
+    ("CHANGES.md", &[]),
+];
+const STAGED: [(&str, &[&str]); 20] = [
+    ("requirements.md", &["product_management"]),
+    ("context.md", &["product_management"]),
+    ("01_product_management/done", &["product_management"]),
+    ("02_architecting/architecture.md", &["architecting"]),
+    ("02_architecting/architecture.yaml", &["architecting"]),
+    ("03_research/code-x/request.md", &["product_management", "architecting", "planning"]),
+    ("03_research/code-x/summary.md", &["research"]),
+    ("03_research/web-y/summary.md", &[]),
+    ("04_planning/plan.md", &["planning"]),
+    ("04_planning/plan_1.md", &["planning"]),
+    ("04_planning/tasks_1.md", &["planning", "implementing"]),
+    ("04_planning/tasks_2.md", &["planning"]),
+    ("04_planning/execution_plan.yaml", &["planning"]),
+    ("05_design/design.md", &["planning", "designing"]),
+    ("06_implementation/done_1", &["planning", "implementing"]),
+    ("06_implementation/done_2", &["planning"]),
+    ("07_review/review_logic.md", &["planning", "reviewing"]),
+    ("07_review/review_quality.md", &["planning"]),
+    ("07_review/fix_request.md", &["planning"]),
+    ("08_completion/summary.md", &["completing"]),
+];
+
+/// A phase at work with one lane, and with all of these documents.
+fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> State {
+    let id = match phase {
+        "implementing" => "1",
+        "reviewing" => "logic",
+        "research" => "code-x",
+        _ => "all",
+    };
+    let stage = Stage::Running { run: Some("r".into()) };
+    State {
+        at: At::Running,
+        phase: phase.into(),
+        entry: 3,
+        came_from: Some("architecting".into()),
+        groups: vec![GroupState { id: "g".into(), end: 1, ..GroupState::default() }],
+        lanes: vec![LaneState { lane: lane(id), stage, after: Vec::new(), alone: false }],
+        next: 1,
+        running: vec![0],
+        documents: Some(
+            documents
+                .iter()
+                .map(|(path, _)| (*path).to_owned())
+                .chain([aside(3) + "/old.md"])
+                .map(|path| (path, "1".into()))
+                .collect(),
+        ),
+        ..State::default()
+    }
+}
+
+#[test]
+fn only_its_owner_changes_a_document() {
+    let mut tried = 0;
+    for (flow, documents) in [("sdd", &SDD[..]), ("staged", &STAGED)] {
+        let flow = shipped(flow);
+        let filter = DocumentFilter::new(&flow, 3);
+        let aside_now = aside(3) + "/old.md";
+        let target: (&str, &[&str]) = match flow.phase("plan") {
+            Some(_) => ("specs/renamed.md", &["plan", "archive"]),
+            None => ("04_planning/renamed.md", &["planning"]),
+        };
+        let with_aside: Vec<(&str, &[&str])> =
+            documents.iter().copied().chain([(aside_now.as_str(), &[][..])]).collect();
+        assert!(with_aside.iter().all(|(path, _)| filter.is_document(path)), "{with_aside:?}");
+        for other in ["notes.txt", "state.json", "earlier/002/old.md", "earlier/003-all-1/old.md"] {
+            assert!(!filter.is_document(other), "{other}");
+        }
+        for phase in &flow.phase {
+            for (path, owners) in &with_aside {
+                let changes: [(&str, Option<&str>); 5] = [
+                    ("deleted", None),
+                    ("edited", Some("2")),
+                    ("added", Some("2")),
+                    ("renamed", None),
+                    ("a link", Some("link: /etc/passwd")),
+                ];
+                for (how, what) in changes {
+                    tried += 1;
+                    let told = format!("{} in {}: {how}", path, phase.name);
+                    let mut state = at_work(&phase.name, documents);
+                    let approved = match how {
+                        "added" => state.documents.as_mut().unwrap().remove(*path).and(None),
+                        _ => Some("1".to_owned()),
+                    };
+                    let mut changed = BTreeMap::from([((*path).to_owned(), what.map(String::from))]);
+                    let mut is_stray = !owners.contains(&phase.name.as_str());
+                    if how == "renamed" {
+                        // The new name is a document of the plan.
+                        let (name, plan) = target;
+                        changed.insert(name.into(), Some("1".into()));
+                        is_stray |= !plan.contains(&phase.name.as_str());
+                    }
+                    let (state, _) = step(&flow, state, &Event::Documents { changed });
+                    assert_eq!(!state.strayed.is_empty(), is_stray, "{told}");
+                    let needs = phase.on[0].needs.iter();
+                    let id = state.lanes[0].lane.id.clone();
+                    let evidence =
+                        needs.map(|need| need.replace("{lane}", &id).replace("**", "a.md")).collect();
+                    let (entry, run) = (3, "r".to_owned());
+                    let ended = Event::LaneEnded { entry, lane: id.clone(), run, evidence, cost: 0 };
+                    let (ended, _) = step(&flow, state, &ended);
+                    let is_why = |why: &Why| matches!(why, Why::Documents { .. });
+                    assert_eq!(ended.waits_for().iter().any(is_why), is_stray, "{told}");
+                    if !is_stray {
+                        assert!(
+                            ended.entry > 3 || ended.has_ended() || ended.phase == "completing",
+                            "{told}"
+                        );
+                        continue;
+                    }
+                    assert_eq!(ended.entry, 3, "{told}");
+                    // A person accepts it, or puts it back: then nothing strays.
+                    let approve = Event::Decided { decision: Decision::Approve };
+                    let (accepted, _) = step(&flow, ended.clone(), &approve);
+                    assert!(
+                        accepted.strayed.is_empty() && !accepted.waits_for().iter().any(is_why),
+                        "{told}"
+                    );
+                    if how != "renamed" {
+                        let changed = BTreeMap::from([((*path).to_owned(), approved)]);
+                        let (restored, _) = step(&flow, ended, &Event::Documents { changed });
+                        assert!(restored.strayed.is_empty(), "{told}");
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(tried, 5 * 10 * 5 + 9 * 21 * 5);
+}
+
+/// While a flow waits, is stopped or failed, changes are a person's; while it enters a phase, they are ours or stray.
+#[test]
+fn whose_change_it_is_depends_on_who_is_at_work() {
+    let flow = shipped("sdd");
+    let edited = |path: &str| Event::Documents { changed: BTreeMap::from([(path.into(), Some("2".into()))]) };
+    let working = at_work("challenge", &SDD);
+    let failed = Event::Failed { entry: 3, why: strings(&["x"]) };
+    let waiting = State { at: At::Waiting { why: vec![Why::Decision] }, ..working.clone() };
+    let asked =
+        [waiting, step(&flow, working.clone(), &Event::Stopped).0, step(&flow, working.clone(), &failed).0];
+    for state in asked {
+        for (path, _) in SDD {
+            let (state, _) = step(&flow, state.clone(), &edited(path));
+            assert!(state.strayed.is_empty(), "{path}");
+            assert_eq!(state.documents.unwrap()[path], "2");
+        }
+    }
+    // What an agent did before the flow was stopped stays its doing.
+    let (strayed, _) = step(&flow, working.clone(), &edited("tasks.md"));
+    let (stopped, _) = step(&flow, strayed, &Event::Stopped);
+    let (resumed, _) = step(&flow, stopped, &Event::Resumed);
+    assert_eq!(resumed.strayed.keys().collect::<Vec<_>>(), ["tasks.md"]);
+    let entering = State { at: At::Entering, lanes: Vec::new(), running: Vec::new(), ..working.clone() };
+    let strays = |path: &str| !step(&flow, entering.clone(), &edited(path)).0.strayed.is_empty();
+    assert_eq!(["CHALLENGE.md", "CHANGES.md"].map(strays), [false, false]);
+    assert_eq!(["tasks.md", "proposal.md", "REVIEW.md"].map(strays), [true, true, true]);
+    // A flow of an older version knows no documents: the first look is what it goes on from.
+    let unknown = State { documents: None, ..working };
+    let (first, _) = step(&flow, unknown, &edited("tasks.md"));
+    assert!(first.strayed.is_empty());
+    assert!(!step(&flow, first, &edited("proposal.md")).0.strayed.is_empty());
 }
 
 #[test]
@@ -329,7 +536,7 @@ fn prepared(
     let settings = Settings { single_coder, ..Settings::default() };
     let state = State { phase: phase.into(), settings, ..State::default() };
     let sources = Held::with(files);
-    let prepared = prepare(&shipped(flow), &state, &Library::new(&sources), &Layout::default());
+    let prepared = prepare(&shipped(flow), &state, &Library::new(&sources), &Layout::default(), &Vec::new);
     prepared.map(|prepared| (prepared.groups, prepared.again)).map_err(|failure| failure.to_string())
 }
 
@@ -458,6 +665,28 @@ fn t6_evidence_is_what_was_seen() {
     assert_eq!(review(Some("pass")), words(&[&rest[..], &["reply.PASS"]].concat()));
     assert_eq!(review(Some("fail")), words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()));
     assert_eq!(review(None), words(&rest));
+    // One of several that is no pass is enough.
+    for verdicts in [["pass", "fail"], ["fail", "pass"], ["pass", ""]] {
+        let several = verdicts.map(|verdict| ("submit_review", Some(verdict)));
+        let found = of("reviewing", Outcome::None, &Facts::default(), &several, &[]);
+        assert_eq!(found, words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()), "{verdicts:?}");
+    }
+    // A person's approval is the only decision that makes a violation clean, and of all of them.
+    let decided = |decisions: &[fact::Decision]| {
+        let violation = |(at, decision): (usize, &fact::Decision)| Violation {
+            path: format!("x{at}"),
+            reason: Reason::OutsideWrite,
+            decision: *decision,
+        };
+        let violations = decisions.iter().enumerate().map(violation).collect();
+        let facts = Facts { violations, ..good.clone() };
+        of("fixing", Outcome::None, &facts, &[], &[]).contains("clean")
+    };
+    use fact::Decision::{Approved, Pending, Rejected};
+    assert!(decided(&[Approved]) && decided(&[Approved, Approved]));
+    for decisions in [&[Rejected][..], &[Pending], &[Approved, Rejected], &[Pending, Approved]] {
+        assert!(!decided(decisions), "{decisions:?}");
+    }
     let files = [("04_planning/execution_plan.yaml", PLAN), ("03_research/web-x/request.md", "")];
     let planned = of("planning", Outcome::None, &Facts::default(), &[], &files);
     assert_eq!(
@@ -528,7 +757,7 @@ fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
                 entry: 2,
                 ..State::default()
             };
-            let groups = prepare(&flow, &state, &library, &Layout::default()).unwrap().groups;
+            let groups = prepare(&flow, &state, &library, &Layout::default(), &Vec::new).unwrap().groups;
             let state = State { again, ..state };
             // With and without a lane for each.
             let first = groups[0].lanes[0].clone();
@@ -651,6 +880,12 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => select(vec![Event::Stopped, Event::Resumed, Event::Resumed]).prop_map(Move::Other),
         1 => any::<Index>()
             .prop_map(|at| Move::Other(Event::Refused { entry: at.index(8) as u32, why: Vec::new() })),
+        1 => any::<Index>()
+            .prop_map(|at| Move::Other(Event::Failed { entry: at.index(8) as u32, why: Vec::new() })),
+        1 => (any::<Index>(), proptest::option::of(Just("2".to_owned()))).prop_map(|(at, what)| {
+            let paths = ["tasks.md", "REVIEW.md", "04_planning/plan.md", "06_implementation/done_l0"];
+            Move::Other(Event::Documents { changed: [(paths[at.index(4)].to_owned(), what)].into() })
+        }),
         1 => any::<Index>().prop_map(Move::Again),
     ]
 }
@@ -671,6 +906,10 @@ impl Next {
         let running: Vec<(&Lane, Option<&str>)> = state.running().collect();
         match &state.at {
             _ if state.stopped => Some(Event::Resumed),
+            _ if !state.failed.is_empty() && self.parallel => {
+                Some(Event::Decided { decision: self.decision.clone() })
+            }
+            _ if !state.failed.is_empty() => Some(Event::Resumed),
             At::Entering => {
                 Some(Event::Entered { entry, groups: self.groups(), again: false, aside: Vec::new() })
             }
@@ -763,7 +1002,7 @@ impl Watch {
                     self.evidence.insert((*entry, lane.clone()), evidence.clone());
                 }
             }
-            Event::Decided { decision: Decision::Approve } if !was.stopped => {
+            Event::Decided { decision: Decision::Approve } => {
                 let failed = was.lanes.iter().filter(|lane| matches!(lane.stage, Stage::Failed { .. }));
                 if matches!(was.at, At::Waiting { .. }) {
                     self.accepted.extend(failed.map(|lane| ((was.entry, lane.lane.id.clone()), None)));
@@ -832,7 +1071,7 @@ impl Watch {
                     self.merged = at;
                 }
                 Action::Enter { .. } => self.merged = None,
-                Action::Run { .. } if !matches!(event, Event::Resumed) => {
+                Action::Run { .. } if !matches!(event, Event::Resumed | Event::Decided { .. }) => {
                     assert!(now.max_cost.is_none_or(|max| now.cost < max), "more is spent than may be");
                 }
                 _ => {}
@@ -903,5 +1142,88 @@ proptest! {
         prop_assert_eq!(&read, &events);
         prop_assert_eq!(&fold(&flow, &read), &state);
         prop_assert_eq!(serde_json::from_str::<State>(&json(&state)).unwrap(), state);
+    }
+}
+
+/// What a person who repairs everything and approves brings about.
+fn way_on(flow: &Flow, mut state: State) -> State {
+    let good = |lane: &Lane, phase: &str| -> BTreeSet<String> {
+        let needs = flow.phase(phase).unwrap().on[0].needs.iter();
+        let each = needs.flat_map(|need| lane.covers().iter().map(|id| need.replace("{lane}", id)));
+        each.map(|need| need.replace("**", "a.md")).collect()
+    };
+    for number in 0..500 {
+        let entry = state.entry;
+        let event = match &state.at {
+            At::Done | At::Rejected | At::New => break,
+            _ if state.is_asked() && !matches!(state.at, At::Waiting { .. }) && number % 2 == 0 => {
+                Event::Resumed
+            }
+            _ if state.is_asked() => Event::Decided { decision: Decision::Approve },
+            At::Running if state.merging => {
+                let lane = state.lanes[state.unsettled].lane.id.clone();
+                Event::Merged { entry, lane, conflicts: Vec::new() }
+            }
+            At::Running => match state.running().next().unwrap() {
+                (lane, None) => {
+                    Event::LaneStarted { entry, lane: lane.id.clone(), run: format!("w{number}") }
+                }
+                (lane, Some(run)) => Event::LaneEnded {
+                    entry,
+                    lane: lane.id.clone(),
+                    run: run.into(),
+                    evidence: good(lane, &state.phase),
+                    cost: 1,
+                },
+            },
+            _ => {
+                let groups = vec![Group { lanes: vec![lane("l0")], ..Group::default() }];
+                Event::Entered { entry, groups, again: false, aside: Vec::new() }
+            }
+        };
+        let (now, actions) = step(flow, state, &event);
+        assert!(!matches!(actions[..], [Action::Ignore { .. }]), "{event:?} is ignored: {actions:?}");
+        state = now;
+    }
+    state
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if env::var_os("CALLSHEET_LONG").is_some_and(|long| long == "1") { 100_000 } else { 1_000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// `decide`, `stop` and `resume` work in every state, and each way a person takes comes to an end.
+    #[test]
+    fn from_every_state_a_person_can_bring_a_flow_to_an_end(
+        name in select(&["sdd", "staged"][..]),
+        jobs in 0..4_u32,
+        max_cost in proptest::option::of(1..100_u64),
+        moves in proptest::collection::vec(moves(), 0..60),
+    ) {
+        let flow = shipped(name);
+        let settings = Settings { jobs, max_cost, ..Settings::default() };
+        let mut events = vec![Event::Started { request: String::new(), settings, more: Value::Null }];
+        let mut state = fold(&flow, &events);
+        for next in moves {
+            let Some(event) = next.event(&flow, &state, &events) else { break };
+            state = step(&flow, state, &event).0;
+            events.push(event);
+        }
+        if !state.has_ended() {
+            let decided = |decision| step(&flow, state.clone(), &Event::Decided { decision }).0;
+            prop_assert_eq!(decided(Decision::Reject).at, At::Rejected);
+            let changes = decided(Decision::Changes("more".into()));
+            prop_assert_eq!(&changes.at, &At::Entering);
+            let (stopped, _) = step(&flow, state.clone(), &Event::Stopped);
+            prop_assert!(stopped.stopped);
+            let (rejected, _) = step(&flow, stopped.clone(), &Event::Decided { decision: Decision::Reject });
+            prop_assert_eq!(rejected.at, At::Rejected);
+            for from in [state, stopped, changes] {
+                prop_assert_eq!(way_on(&flow, from).at, At::Done);
+            }
+        }
     }
 }

@@ -51,7 +51,7 @@ fn failed(error: &io::Error) -> GitError {
 
 /// A commit of everything that git follows or would, but for what is ours.
 fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
-    let tree = tree_of(git, &home.join(format!("{name}.index")))?;
+    let (tree, _) = tree_of(git, &home.join(format!("{name}.index")))?;
     let head = git.head()?;
     let mut args = vec!["commit-tree", "-m", "callsheet: what a lane starts from"];
     if let Some(head) = &head {
@@ -61,8 +61,9 @@ fn snapshot(git: &Git, home: &Path, name: &str) -> Result<String, GitError> {
     Ok(text(&git.done(&args, "")?).trim().to_owned())
 }
 
-/// The files of a worktree as a tree, by way of an index that nobody else uses.
-fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
+/// The files of a worktree as a tree, by way of an index that nobody else uses; and those that are not in it because
+/// their names are not UTF-8.
+fn tree_of(git: &Git, index: &Path) -> Result<(String, Vec<String>), GitError> {
     if let Some(folder) = index.parent() {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
@@ -78,6 +79,8 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
     let untracked = git.done(&["ls-files", "-z", "--others", "--exclude-standard"], "")?;
     let tracked = git.done(&["ls-files", "-z"], "")?;
     let is_ours = |path: &&str| path.split('/').any(|part| part == ".callsheet");
+    let names = changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0));
+    let odd: Vec<String> = names.filter(|name| std::str::from_utf8(name).is_err()).map(text).collect();
     let (changed, untracked, tracked) = (text(&changed), text(&untracked), text(&tracked));
     let names = changed.split('\0').chain(untracked.split('\0')).filter(|path| !path.is_empty());
     let add: String =
@@ -89,7 +92,7 @@ fn tree_of(git: &Git, index: &Path) -> Result<String, GitError> {
     let tree = git.done(&["write-tree", "--missing-ok"], "")?;
     // It would only be copied again.
     let _ = fs::remove_file(index);
-    Ok(text(&tree).trim().to_owned())
+    Ok((text(&tree).trim().to_owned(), odd))
 }
 
 /// A copy of an index, as old as it is: git knows by its age which files it has to look at again.
@@ -108,13 +111,12 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
     let gone = || GitError { what: "worktree".into(), why: format!("`{}` is gone", lane.display()) };
     let theirs = Git::at(lane)?.filter(|theirs| theirs.is_of_same_repository(git)).ok_or_else(gone)?;
     let start = read_own(&start_of(home, name)).ok_or_else(gone)?;
-    let tree = tree_of(&theirs, &home.join(format!("{name}.index")))?;
+    let (tree, mut conflicts) = tree_of(&theirs, &home.join(format!("{name}.index")))?;
     let raw = theirs.done(
         &["diff-tree", "-r", "-z", "--no-renames", "--abbrev=40", "--end-of-options", &start, &tree],
         "",
     )?;
     let moved = moved(&raw);
-    let mut conflicts = Vec::new();
     let mut todo = Vec::new();
     for file in &moved {
         let now = now(git, &file.path);

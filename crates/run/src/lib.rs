@@ -12,6 +12,7 @@ mod ancestry;
 mod checks;
 mod contents;
 mod disk;
+mod documents;
 mod environment;
 mod folder;
 mod git;
@@ -26,6 +27,7 @@ mod prefetched;
 mod process;
 mod programs;
 mod read;
+mod shared_names;
 mod shelf;
 mod submission;
 mod tmux;
@@ -40,6 +42,7 @@ pub use ancestry::{ProcessStamp, guard_run, is_below_guard, runs_above, state_ho
 pub use checks::run_check;
 pub use contents::recorded_contents;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
+pub use documents::DocumentReader;
 pub use environment::{PRIVATE_VARIABLES, grace};
 pub use folder::{Folder, WriteError};
 pub use git::{CommonDir, Git, GitError};
@@ -56,6 +59,7 @@ pub use process::{
 };
 pub use programs::{MissingProgram, find_program};
 pub use read::{open_file, read_file, read_own};
+pub use shared_names::shared_names;
 pub use submission::{
     AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
 };

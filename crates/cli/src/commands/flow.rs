@@ -35,6 +35,14 @@ pub(crate) struct Args {
     command: Command,
 }
 
+impl Args {
+    /// It ends a flow, or only looks at flows.
+    pub(crate) const fn only_ends(&self) -> bool {
+        let rejects = matches!(&self.command, Command::Decide { decision: Verdict::Reject, .. });
+        rejects || matches!(&self.command, Command::Status { .. } | Command::Stop(_) | Command::List)
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "a command line is read once")]
 enum Command {
@@ -269,8 +277,7 @@ fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
     let mut ledger = app.write_ledger()?;
     let known = find_own(app, &mut ledger, flow)?;
     app.need_trust()?;
-    let events = known.events.clone();
-    drive(app, ledger, known, |driver| driver.resume(&events))
+    drive(app, ledger, known, |driver| driver.resume())
 }
 
 fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>, yes: bool) -> Outcome {
@@ -288,30 +295,32 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
     let mut ledger = app.write_ledger()?;
     app.above_guards_of(&mut ledger)?;
     let known = find_own(app, &mut ledger, flow)?;
-    if word(&known.state) != "waiting" {
-        let message =
-            format!("the flow `{}` waits for no decision: it is {}", known.plan.name, word(&known.state));
+    if known.state.has_ended() {
+        let message = format!("the flow `{}` has ended: it is {}", known.plan.name, word(&known.state));
         return Err(refused(message).into());
     }
     let by = app.person(yes)?;
-    app.need_trust()?;
+    // To end a flow starts nothing.
+    if decision != Decision::Reject {
+        app.need_trust()?;
+    }
     if let Decision::Changes(text) = &decision {
         secrets::refuse_in(app, None, &[("the changes".into(), text)])?;
     }
-    drive(app, ledger, known, |driver| driver.happen(Event::Decided { decision }, by))
+    drive(app, ledger, known, |driver| driver.decide(decision, by))
 }
 
 /// Does what `begin` leads to, until the flow has ended or a person is needed.
 fn drive(
     app: &App<'_>,
-    ledger: Ledger,
+    mut ledger: Ledger,
     known: Known,
     begin: impl FnOnce(&mut Driver<'_>) -> Result<Vec<Action>, Failure>,
 ) -> Outcome {
     let desk = Desk::of(&known.id)?;
-    let seat = desk.sit()?.ok_or_else(|| {
-        Diag::error(Code::RunRefused, format!("the flow `{}` is driven by another process", known.plan.name))
-    })?;
+    let seat = desk.sit()?.ok_or_else(|| driven(&known.plan.name))?;
+    // Another process may have driven it until just now.
+    let known = Known::read(&mut ledger, &known.id)?.unwrap_or(known);
     desk.forget_stop();
     let id = known.id.clone();
     let scope = Scope::default();
@@ -351,16 +360,25 @@ fn drive(
     })
 }
 
+fn driven(name: &str) -> Failure {
+    let error = Diag::error(Code::RunRefused, format!("the flow `{name}` is driven by another process"));
+    error.hint("`callsheet flow stop` stops it").into()
+}
+
 fn not_found() -> Failure {
     Diag::error(Code::TaskNotFound, "there is no such flow").hint("`callsheet flow list` lists them").into()
 }
 
 /// Every flow of the ledger, the oldest first.
-fn all(ledger: &mut Ledger) -> Result<Vec<Known>, Failure> {
+fn all(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Known>, Failure> {
     let ids = ledger.flows().map_err(failure)?;
     let mut all = Vec::new();
     for id in ids {
-        all.extend(Known::read(ledger, &id)?);
+        match Known::read(ledger, &id) {
+            Ok(known) => all.extend(known),
+            // One that cannot be read does not hide the others.
+            Err(Failure(diags)) => app.print.talk(&diags),
+        }
     }
     Ok(all)
 }
@@ -389,7 +407,7 @@ fn find_own(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Kn
 /// The flow that was named, by its folder among those of this project, or by its id among all.
 fn find(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
     let project = app.runs_of(ledger)?;
-    let mut flows = all(ledger)?;
+    let mut flows = all(app, ledger)?;
     let Some(name) = name else {
         flows.retain(|known| !known.imported && is_of(known, project.as_ref()));
         let open = flows.iter().rposition(|known| !known.state.has_ended());
@@ -444,14 +462,17 @@ fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
     let mut ledger = app.write_ledger()?;
     let known = find_own(app, &mut ledger, flow)?;
     let refused = |message: String| Failure::from(Diag::error(Code::RunRefused, message));
+    let desk = Desk::of(&known.id)?;
     if !is_driven(&known.id) {
-        return Err(refused(format!(
-            "nothing of the flow `{}` runs: it is {}",
-            known.plan.name,
-            word(&known.state)
-        )));
+        let id = known.id.clone();
+        if !known.state.stopped && !known.state.has_ended() {
+            let _seat = desk.sit()?.ok_or_else(|| driven(&known.plan.name))?;
+            let known = Known::read(&mut ledger, &id)?.unwrap_or(known);
+            Driver::new(app, ledger, known, Interrupt::default())?.stop()?;
+        }
+        return status(app, Some(id.as_str()), false);
     }
-    Desk::of(&known.id)?.ask_to_stop()?;
+    desk.ask_to_stop()?;
     for _ in 0..600 {
         if !is_driven(&known.id) {
             return status(app, Some(known.id.as_str()), false);
@@ -464,7 +485,7 @@ fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
 fn list(app: &App<'_>) -> Outcome {
     let mut ledger = app.read_ledger()?;
     let project = app.runs_of(&ledger)?;
-    let mut flows = all(&mut ledger)?;
+    let mut flows = all(app, &mut ledger)?;
     flows.retain(|known| is_of(known, project.as_ref()));
     flows.reverse();
     if app.print.json {

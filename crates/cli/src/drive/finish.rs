@@ -19,12 +19,13 @@ use callsheet_run::{Before, LivingProcess, ProcessTrace, own_program, recorded_c
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
-use super::notes::MOST_LINE;
+use super::notes::{Clean, MOST_LINE};
 use super::terminal::close_server;
 use super::{Progress, Stopper, pane_lives, remove_files};
 use crate::app::App;
 use crate::claim::{SharedCheckout, release};
 use crate::ledger::failure;
+use crate::secrets;
 use crate::spool::TextSpool;
 use crate::state::Desk;
 
@@ -134,6 +135,39 @@ fn checks(launch: &Launch, checking: &Checking<'_>) -> Vec<CheckRun> {
         done.push(run_check(&check, worktree, guard.clone(), stop, Some(checking.trace), &mut |_| {}));
     }
     done
+}
+
+/// Runs the checks of a run that nobody ran, because its callsheet died or was stopped, and records what they say.
+pub(crate) fn run_pending_checks(
+    app: &App<'_>,
+    ledger: &mut Ledger,
+    account: Account,
+    stopper: &Stopper,
+    progress: &Progress,
+) -> Result<Account, Failure> {
+    let (Some(launch), Some(seen)) = (&account.launch, &account.observed) else { return Ok(account) };
+    let ran = |check: &&CheckSpec| {
+        let is_it = |run: &&CheckRun| run.name == check.name && run.result != CheckResult::Pending;
+        seen.checks.iter().find(is_it).cloned()
+    };
+    let open: Vec<CheckSpec> = launch.checks.iter().filter(|check| ran(check).is_none()).cloned().collect();
+    if open.is_empty() {
+        return Ok(account);
+    }
+    let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
+    let mut redactor = clean.redactor();
+    let rest = Launch { checks: open, ..launch.clone() };
+    let mut rest = checks(&rest, &stopper.stop_by_person(), progress).into_iter();
+    let redact = |check: CheckRun, redactor: &mut Redactor<'_>| {
+        let output = redactor.text(&check.output).into_owned();
+        CheckRun { output, ..check }
+    };
+    let all = launch
+        .checks
+        .iter()
+        .filter_map(|check| ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor))));
+    let found = Observed { worktree: seen.worktree.clone(), checks: all.collect() };
+    observed(ledger, &account.run.id, found)
 }
 
 /// So much of a reply's text is kept with it, its end; all that was printed is in the ledger as output.

@@ -46,7 +46,7 @@ use crate::session::{failed as unwritten, open};
 use crate::spool::TextSpool;
 use crate::state::{Desk, failed, name_of, private_folder, state_dir};
 
-pub(crate) use finish::recover;
+pub(crate) use finish::{recover, run_pending_checks};
 pub(crate) use preflight::{need_agent, need_checks};
 pub(crate) use progress::Progress;
 pub(crate) use result::{code_of, result_json, result_page};

@@ -29,15 +29,17 @@ pub(crate) struct FlowFolder {
 }
 
 impl FlowFolder {
-    pub(crate) fn open(app: &App<'_>, plan: &Plan) -> Result<Self, Failure> {
+    pub(crate) fn new(app: &App<'_>, plan: &Plan) -> Self {
         let relative = plan.folder();
         let path = app.project.join(&relative);
         let archived = archived(&path);
-        if !path.exists() && archived.exists() {
-            return Ok(Self { path: archived, relative, kind: plan.definition.folder });
-        }
-        open(&app.project)?.make(&relative, 0o700).map_err(|error| failed(&error))?;
-        Ok(Self { path, relative, kind: plan.definition.folder })
+        let path = if !path.exists() && archived.exists() { archived } else { path };
+        Self { path, relative, kind: plan.definition.folder }
+    }
+
+    /// Makes it where it is not there, through no link.
+    pub(crate) fn make(&self, app: &App<'_>) -> Result<(), Failure> {
+        open(&app.project)?.make(&self.relative, 0o700).map_err(|error| failed(&error))
     }
 
     fn folder(&self) -> Result<Folder, Failure> {
@@ -226,4 +228,25 @@ pub(crate) fn name_for(request: &str, is_taken: impl Fn(&str) -> bool) -> String
     }
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_wants_changed_is_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        let folder = FlowFolder { path: path.clone(), relative: ".".into(), kind: Kind::Changes };
+        let note = |words: &str| {
+            folder.note_changes("CHANGES.md", words).unwrap();
+            fs::read_to_string(path.join("CHANGES.md")).unwrap()
+        };
+        assert_eq!(note("One.\n"), "One.\n");
+        assert_eq!(note(" One. "), "One.\n");
+        assert_eq!(note("Two."), "One.\n\nTwo.\n");
+        assert_eq!(note("Two."), "One.\n\nTwo.\n");
+        assert_eq!(note("One."), "One.\n\nTwo.\n\nOne.\n");
+    }
 }

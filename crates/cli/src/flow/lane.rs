@@ -1,26 +1,32 @@
 //! One lane of a phase: its prompt is composed when it starts, and its evidence is what is found when it has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::Ended;
-use callsheet_core::flow::{Each, Lane, Phase, Seen, State, evidence, may_write, present, request};
+use callsheet_core::flow::{
+    DocumentFilter, Documents, Each, Lane, Phase, Seen, State, document_changes, evidence, may_write,
+    present, request,
+};
 use callsheet_core::record::{Account, Digest, Id, request_of, snapshot_of};
 use callsheet_core::reply::Outcome;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
 use callsheet_core::{Library, Request, Snapshot, Text, find_agent, find_contract};
-use callsheet_run::{Git, Prints, lane_worktree, merge_lane};
+use callsheet_run::{DocumentReader, Git, Prints, lane_worktree, merge_lane};
 use callsheet_store::{Error, Ledger};
 
 use super::{FlowFolder, Plan, Told};
 use crate::app::App;
 use crate::commands::compose::{Form, Then, finish_order};
-use crate::drive::{How, Progress, Ready, Stopper, WorkIn, git_failed, project_in, recover};
+use crate::drive::{
+    How, Progress, Ready, Stopper, WorkIn, git_failed, project_in, recover, run_pending_checks,
+};
 use crate::inputs::Order;
 use crate::ledger::failure;
 use crate::secrets;
@@ -37,6 +43,8 @@ pub(super) struct LaneJob {
     pub(super) lane: Lane,
     pub(super) worktree: bool,
     pub(super) folder: FlowFolder,
+    /// The documents as the phase found them.
+    pub(super) approved: Documents,
     /// Its run before a crash or a stop, if there was one.
     pub(super) before: Option<Id>,
     pub(super) max_cost_usd: Option<f64>,
@@ -62,7 +70,8 @@ impl LaneJob {
     pub(super) fn run(self, app: &App<'_>, told: &Sender<Told>, stopper: &Stopper) {
         let lane = self.lane.id.clone();
         let entry = self.state.entry;
-        let told_last = match self.lane(app, told, stopper) {
+        let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.lane(app, told, stopper)));
+        let told_last = match lane_done.unwrap_or_else(|_| Err(broken())) {
             Ok(Done { run, evidence, cost, talk }) => {
                 Told::Ended { entry, lane, run: run.to_string(), evidence, cost, talk }
             }
@@ -76,24 +85,34 @@ impl LaneJob {
         let mut ledger = app.write_ledger()?;
         let place = if self.worktree { Some(self.worktree(app)?) } else { None };
         if let Some(account) = self.ended_before(app, &mut ledger)? {
-            self.announce(told, &account.run.id);
+            self.announce(told, &account.run.id)?;
+            let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
             return self.done(app, &account, place.as_ref());
         }
         self.folder.set_aside(&self.phase.stale_of(&self.lane), &self.aside())?;
         let ready = self.ready(app, &mut ledger, place.as_ref())?;
-        self.announce(told, ready.id());
+        self.announce(told, ready.id())?;
         let (account, _) = ready.go(app, ledger, stopper, &self.progress)?;
+        if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == Ended::Unstarted) {
+            let why = exit.why.clone().unwrap_or_default();
+            let message = format!("`{}` could not be started: {why}", self.lane.id);
+            return Err(Diag::error(Code::RunNotStarted, message).into());
+        }
         self.done(app, &account, place.as_ref())
     }
 
     /// Says which run it is, and waits until that is recorded.
-    fn announce(&self, told: &Sender<Told>, run: &Id) {
+    fn announce(&self, told: &Sender<Told>, run: &Id) -> Result<(), Failure> {
         let (go, wait) = mpsc::sync_channel(1);
         let (entry, lane) = (self.state.entry, self.lane.id.clone());
-        if told.send(Told::Ready { entry, lane, run: run.to_string(), go }).is_ok() {
-            // Without an answer nobody decides any more, and what is started is ended with us.
-            let _ = wait.recv();
+        let is_told = told.send(Told::Ready { entry, lane, run: run.to_string(), go }).is_ok();
+        // Without an answer nobody decides any more.
+        if is_told && wait.recv() == Ok(true) {
+            return Ok(());
         }
+        let message = format!("`{}` was not started: documents are not as they were approved", self.lane.id);
+        let hint = "`callsheet flow status` names them";
+        Err(Diag::error(Code::FlowRefused, message).hint(hint).into())
     }
 
     /// A folder of its own, so that what the phase set aside stays what it was.
@@ -223,7 +242,7 @@ impl LaneJob {
                 self.folder.write(&BTreeMap::from([(report.clone(), text)]))?;
             }
         }
-        let (submissions, talk) = self.hand_in(app, account)?;
+        let (submissions, mut talk) = self.hand_in(app, account)?;
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let mut facts = account.facts(0);
@@ -239,9 +258,28 @@ impl LaneJob {
             submissions: &submissions,
             files: &files,
         };
-        let evidence = evidence(&self.phase, &seen, &library, &layout);
+        let mut evidence = evidence(&self.phase, &seen, &library, &layout);
+        let strayed = place.map(|worktree| self.strayed(worktree)).unwrap_or_default();
+        if !strayed.is_empty() {
+            evidence.remove("clean");
+            let message =
+                format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
+            talk.push(Diag::warning(Code::FlowRefused, message));
+        }
         let cost = account.exit.as_ref().and_then(|exit| exit.told.cost_usd).unwrap_or(0.0);
         Ok(Done { run: account.run.id.clone(), evidence, cost: (cost.max(0.0) * 1e6).round() as u64, talk })
+    }
+
+    /// The documents that the lane changed where it works, and that are not for its phase to change.
+    fn strayed(&self, worktree: &Path) -> Vec<String> {
+        let filter = DocumentFilter::new(&self.plan.definition, self.state.entry);
+        // What was set aside does not travel.
+        let travels = |path: &str| filter.is_document(path) && !path.starts_with("earlier/");
+        let now = DocumentReader::default().read(&worktree.join(&self.folder.relative), &travels);
+        let mut approved = self.approved.clone();
+        approved.retain(|path, _| travels(path));
+        let changed = document_changes(&approved, &now).into_keys();
+        changed.filter(|path| !self.phase.may_change(path)).collect()
     }
 
     /// What was handed in by tools, and what lies there as files; each with its verdict.
@@ -299,6 +337,10 @@ impl LaneJob {
         let made = lane_worktree(&git, &home, &name).map_err(|error| git_failed(&error))?;
         Ok(project_in(app, &git, &made.path))
     }
+}
+
+fn broken() -> Failure {
+    Diag::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
 }
 
 /// Where the worktrees of a flow's lanes are.

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use callsheet_core::Library;
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::flow::{Action, At, Decision, Event, Lane, State, collect, fold, prepare, step};
+use callsheet_core::flow::{
+    Action, At, Decision, DocumentFilter, Event, Lane, State, collect, document_changes, fold, prepare, step,
+};
 use callsheet_core::record::{self, By, Decided, Id};
-use callsheet_run::{Git, Prints};
+use callsheet_run::{DocumentReader, Git, Prints, shared_names};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
@@ -87,12 +89,12 @@ impl Known {
 
 /// What a lane's thread tells the one that decides.
 enum Told {
-    /// A run is ready; it starts when the answer is given.
+    /// A run is ready; it starts if the answer says so.
     Ready {
         entry: u32,
         lane: String,
         run: String,
-        go: SyncSender<()>,
+        go: SyncSender<bool>,
     },
     Ended {
         entry: u32,
@@ -102,7 +104,7 @@ enum Told {
         cost: u64,
         talk: Vec<Diag>,
     },
-    /// It could not be started at all.
+    /// It could not be started, or what it left could not be looked at.
     Failed {
         lane: String,
         failure: Failure,
@@ -129,6 +131,13 @@ pub(crate) struct Driver<'a> {
     shown: Option<Instant>,
     lanes: Arc<Mutex<BTreeMap<String, Arc<Progress>>>>,
     prints: Arc<Prints>,
+    documents: DocumentReader,
+    /// What a person wants changed, and what no phase was entered with yet.
+    changes: Vec<String>,
+    /// Nothing can be recorded any more.
+    lost: bool,
+    /// Events are not printed.
+    silent: bool,
 }
 
 impl<'a> Driver<'a> {
@@ -138,11 +147,17 @@ impl<'a> Driver<'a> {
         known: Known,
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
-        let folder = FlowFolder::open(app, &known.plan)?;
+        let folder = FlowFolder::new(app, &known.plan);
         let mut last_runs = BTreeMap::new();
+        let mut changes = Vec::new();
         for event in &known.events {
-            if let Event::LaneStarted { entry, lane, run } = event {
-                last_runs.insert((*entry, lane.clone()), run.clone());
+            match event {
+                Event::LaneStarted { entry, lane, run } => {
+                    last_runs.insert((*entry, lane.clone()), run.clone());
+                }
+                Event::Decided { decision: Decision::Changes(words) } => changes.push(words.clone()),
+                Event::Entered { .. } => changes.clear(),
+                _ => {}
             }
         }
         Ok(Self {
@@ -159,6 +174,10 @@ impl<'a> Driver<'a> {
             shown: None,
             lanes: Arc::default(),
             prints: Arc::default(),
+            documents: DocumentReader::default(),
+            changes,
+            lost: false,
+            silent: false,
         })
     }
 
@@ -173,6 +192,12 @@ impl<'a> Driver<'a> {
 
     /// Records what happened, and says what is to be done about it.
     pub(crate) fn happen(&mut self, event: Event, by: By) -> Result<Vec<Action>, Failure> {
+        let happened = self.record(event, by);
+        self.lost |= happened.is_err();
+        happened
+    }
+
+    fn record(&mut self, event: Event, by: By) -> Result<Vec<Action>, Failure> {
         let detail = json!(event);
         let name = detail["event"].as_str().unwrap_or_default().to_owned();
         let what = if self.state.phase.is_empty() { "flow".into() } else { self.state.phase.clone() };
@@ -191,7 +216,7 @@ impl<'a> Driver<'a> {
 
     /// One line per event, for programs.
     fn tell(&self, seq: u64, mut event: Value) -> Result<(), Failure> {
-        if self.app.print.json {
+        if self.app.print.json && !self.silent {
             // What it was started with is in the ledger; here it would hide the rest.
             if let Some(event) = event.as_object_mut() {
                 event.remove("more");
@@ -228,44 +253,49 @@ impl<'a> Driver<'a> {
         'a: 'scope,
     {
         let mut queue: VecDeque<Action> = actions.into();
-        let mut failed: Option<Failure> = None;
+        let mut failures: Vec<String> = Vec::new();
+        let mut stopping = false;
         loop {
             while let Some(action) = queue.pop_front() {
-                match action {
-                    Action::Enter { entry, keep, .. } => queue.extend(self.enter(entry, keep)?),
+                let done = match action {
                     Action::Run { entry, phase, lane, worktree } => {
                         let stopper = Arc::new(Stopper::new(&Interrupt::default()));
                         running.insert(lane.id.clone(), Arc::clone(&stopper));
                         let job = self.job(entry, &phase, lane, worktree)?;
                         let (app, send) = (self.app, send.clone());
                         scope.spawn(move || job.run(app, &send, &stopper));
+                        Ok(Vec::new())
                     }
-                    Action::Merge { entry, lane } => queue.extend(self.merge(entry, lane)?),
-                    Action::Write { changes } => {
-                        self.folder.note_changes(&self.plan.definition.changes, &changes)?
-                    }
-                    Action::Stop => running.values().for_each(|stopper| stopper.end()),
-                    Action::Finish { done } => self.finish(done)?,
-                    Action::Ask { .. } => {}
-                    Action::Ignore { why } => self.app.print.note(&why),
+                    action => self.act(action),
+                };
+                match done {
+                    Ok(more) => queue.extend(more),
+                    Err(failure) if self.lost => return Err(failure),
+                    Err(failure) => failures.extend(says(&failure)),
                 }
             }
-            self.show(running.is_empty())?;
+            self.show_if_possible(running.is_empty());
             if running.is_empty() {
-                return failed.map_or(Ok(()), Err);
+                return self.rest(failures, stopping);
             }
             match receive.recv_timeout(LOOK) {
                 Ok(Told::Ready { entry, lane, run, go }) => {
-                    queue.extend(self.happen(Event::LaneStarted { entry, lane, run }, By::Flow)?);
+                    // The prompt is composed: it holds the documents as they are now.
+                    self.look(By::Flow)?;
+                    let starts = !stopping && self.state.strayed.is_empty();
+                    if starts {
+                        queue.extend(self.happen(Event::LaneStarted { entry, lane, run }, By::Flow)?);
+                    }
                     // A thread that is gone says so itself.
-                    let _ = go.send(());
+                    let _ = go.send(starts);
                 }
                 Ok(Told::Ended { entry, lane, run, evidence, cost, talk }) => {
                     running.remove(&lane);
                     self.forget(&lane);
                     self.app.print.talk(&talk);
-                    // What was ended because the flow was stopped is run again when it is resumed.
-                    if !self.state.stopped && failed.is_none() {
+                    // What was ended because the flow is stopped is run again when it is resumed.
+                    if !stopping {
+                        self.look(By::Flow)?;
                         let event = Event::LaneEnded { entry, lane, run, evidence, cost };
                         queue.extend(self.happen(event, By::Flow)?);
                     }
@@ -273,15 +303,58 @@ impl<'a> Driver<'a> {
                 Ok(Told::Failed { lane, failure }) => {
                     running.remove(&lane);
                     self.forget(&lane);
-                    failed.get_or_insert(failure);
-                    running.values().for_each(|stopper| stopper.end());
+                    failures.extend(says(&failure));
                 }
                 Err(_) => {}
             }
-            if !self.state.stopped && (self.interrupt.is_set() || self.desk.is_asked_to_stop()) {
-                queue.extend(self.happen(Event::Stopped, self.app.caller())?);
+            if !stopping && (self.interrupt.is_set() || self.desk.is_asked_to_stop()) {
+                stopping = true;
+                running.values().for_each(|stopper| stopper.end());
             }
         }
+    }
+
+    /// Nothing runs any more: records that the flow is stopped, or that something could not be done.
+    fn rest(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Failure> {
+        if self.state.has_ended() || (failures.is_empty() && !stopping) {
+            failures.iter().for_each(|why| self.app.print.say(why));
+            return Ok(());
+        }
+        // What agents left is theirs; from now on changes are a person's.
+        self.look(By::Flow)?;
+        let entry = self.state.entry;
+        let (event, by) = match stopping {
+            true => (Event::Stopped, self.app.caller()),
+            false => (Event::Failed { entry, why: failures }, By::Flow),
+        };
+        self.happen(event, by)?;
+        self.show_if_possible(true);
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> Result<Vec<Action>, Failure> {
+        match action {
+            Action::Enter { entry, keep, .. } => return self.enter(entry, keep),
+            Action::Merge { entry, lane } => return self.merge(entry, lane),
+            // They are written when the phase is entered.
+            Action::Write { changes } => self.changes.push(changes),
+            Action::Finish { done } => self.finish(done)?,
+            Action::Ignore { why } => self.app.print.note(&why),
+            Action::Run { .. } | Action::Ask { .. } | Action::Stop => {}
+        }
+        Ok(Vec::new())
+    }
+
+    /// Records what differs from the last look at the documents.
+    fn look(&mut self, by: By) -> Result<(), Failure> {
+        let filter = DocumentFilter::new(&self.plan.definition, self.state.entry);
+        let now = self.documents.read(&self.folder.path, &|path| filter.is_document(path));
+        let known = self.state.documents.as_ref();
+        let changed = document_changes(known.unwrap_or(&BTreeMap::new()), &now);
+        if known.is_none() || !changed.is_empty() {
+            self.happen(Event::Documents { changed }, by)?;
+        }
+        Ok(())
     }
 
     fn forget(&self, lane: &str) {
@@ -292,6 +365,10 @@ impl<'a> Driver<'a> {
 
     /// Reads what the phase consists of now, and sets aside what an earlier round left.
     fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<Action>, Failure> {
+        self.folder.make(self.app)?;
+        for words in &self.changes {
+            self.folder.note_changes(&self.plan.definition.changes, words)?;
+        }
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
         let layout = self.app.config.layout();
@@ -302,16 +379,18 @@ impl<'a> Driver<'a> {
             files.insert(file.clone(), format!("{}\n", self.state.request.trim_end()));
         }
         self.folder.write(&files)?;
+        self.look(By::Flow)?;
+        if !self.state.strayed.is_empty() {
+            return Err(strayed(&self.state));
+        }
         // What was written is not what was listed before.
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
-        let prepared = match prepare(&self.plan.definition, &self.state, &library, &layout) {
-            Ok(prepared) => prepared,
-            Err(Failure(diags)) => {
-                let why = diags.iter().map(ToString::to_string).collect();
-                return self.happen(Event::Refused { entry, why }, By::Flow);
-            }
-        };
+        let shared = || shared_names(&self.app.project);
+        let prepared = prepare(&self.plan.definition, &self.state, &library, &layout, &shared)?;
+        if prepared.groups.iter().all(|group| group.lanes.is_empty()) {
+            return Err(Diag::error(Code::FlowRefused, "there is nothing to do").into());
+        }
         let phase = self.plan.definition.phase(&self.state.phase);
         let stale: Vec<String> = match phase {
             Some(phase) if !keep => phase.stale().map(str::to_owned).collect(),
@@ -323,8 +402,10 @@ impl<'a> Driver<'a> {
             // Without git there are no worktrees; lanes that own different files can share one.
             groups.iter_mut().for_each(|group| group.worktrees = false);
         }
+        self.look(By::Flow)?;
         let actions =
             self.happen(Event::Entered { entry, groups, again: prepared.again, aside }, By::Flow)?;
+        self.changes.clear();
         // Prompts tell the round that it shows.
         self.show(true)?;
         Ok(actions)
@@ -351,6 +432,7 @@ impl<'a> Driver<'a> {
                 ..State::default()
             },
             plan: self.plan.clone(),
+            approved: self.state.documents.clone().filter(|_| worktree).unwrap_or_default(),
             folder: self.folder.clone(),
             max_cost_usd: left,
             single_coder: self.state.settings.single_coder,
@@ -369,11 +451,18 @@ impl<'a> Driver<'a> {
     }
 
     fn finish(&mut self, done: bool) -> Result<(), Failure> {
-        self.show(true)?;
+        self.show_if_possible(true);
         if done && self.plan.definition.archive {
             self.folder.archive()?;
         }
         Ok(())
+    }
+
+    /// The same where nothing depends on it.
+    fn show_if_possible(&mut self, now: bool) {
+        if let Err(failure) = self.show(now) {
+            self.app.print.note(&failure.to_string());
+        }
     }
 
     /// A session shows its state to those who look into its folder.
@@ -386,15 +475,43 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// What has to be done again after a crash: what was decided, and perhaps not done.
-    pub(crate) fn resume(&mut self, events: &[Event]) -> Result<Vec<Action>, Failure> {
-        if let Some(Event::Decided { decision: Decision::Changes(changes) }) = events.last() {
-            self.folder.note_changes(&self.plan.definition.changes, changes)?;
-        }
+    /// Goes on, with what was decided and perhaps not done.
+    pub(crate) fn resume(&mut self) -> Result<Vec<Action>, Failure> {
         if self.state.has_ended() {
-            self.finish(self.state.at == At::Done)?;
-            return Ok(Vec::new());
+            return Ok(vec![Action::Finish { done: self.state.at == At::Done }]);
+        }
+        // While a flow waits, a person may edit its documents.
+        if self.state.is_asked() && self.app.above_guard().is_ok() {
+            self.look(self.app.caller())?;
         }
         self.happen(Event::Resumed, self.app.caller())
     }
+
+    /// Goes on as a person decided, with the documents as the person left them.
+    pub(crate) fn decide(&mut self, decision: Decision, by: By) -> Result<Vec<Action>, Failure> {
+        self.look(by)?;
+        self.happen(Event::Decided { decision }, by)
+    }
+
+    /// Stops a flow of which nothing runs.
+    pub(crate) fn stop(&mut self) -> Result<(), Failure> {
+        self.silent = true;
+        if !self.state.is_asked() {
+            self.look(By::Flow)?;
+        }
+        self.happen(Event::Stopped, self.app.caller()).map(drop)
+    }
+}
+
+/// What could not be done, for a person.
+fn says(Failure(diags): &Failure) -> Vec<String> {
+    diags.iter().map(ToString::to_string).collect()
+}
+
+/// Documents are not what was approved.
+fn strayed(state: &State) -> Failure {
+    let paths: Vec<&str> = state.strayed.keys().map(String::as_str).collect();
+    let message = format!("documents are not as they were approved: {}", paths.join(", "));
+    let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";
+    Diag::error(Code::FlowRefused, message).hint(hint).into()
 }

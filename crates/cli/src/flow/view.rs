@@ -11,6 +11,7 @@ use crate::print::{Paint, Print};
 pub(crate) fn word(state: &State) -> &'static str {
     match &state.at {
         _ if state.stopped => "stopped",
+        _ if state.is_waiting() => "waiting",
         At::New => "new",
         At::Entering | At::Running => "running",
         At::Waiting { .. } => "waiting",
@@ -21,7 +22,7 @@ pub(crate) fn word(state: &State) -> &'static str {
 
 /// Why a person is asked, in words.
 pub(crate) fn reasons(state: &State) -> Vec<String> {
-    let At::Waiting { why } = &state.at else { return Vec::new() };
+    let begins = if state.at == At::Entering { "begin" } else { "go on" };
     let reason = |why: &Why| match why {
         Why::Decision => format!("`{}` is for a person to decide", state.phase),
         Why::Evidence { lane, lacks } => format!("`{lane}` has no evidence for {}", lacks.join(", ")),
@@ -29,8 +30,12 @@ pub(crate) fn reasons(state: &State) -> Vec<String> {
         Why::Limit { phase } => format!("`{phase}` was entered as often as it may be"),
         Why::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
         Why::Cost => "as much was spent as may be".to_owned(),
+        Why::Documents { paths } => {
+            format!("`{}` changed documents that are not its own: {}", state.phase, paths.join(", "))
+        }
+        Why::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
     };
-    why.iter().map(reason).collect()
+    state.waits_for().iter().map(reason).collect()
 }
 
 const fn decision_word(decision: &Decision) -> &'static str {

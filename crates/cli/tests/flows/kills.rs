@@ -1,46 +1,125 @@
-//! A flow whose callsheet is killed, at any record, comes to the same end when it is resumed.
+//! A flow whose callsheet is killed, at any moment, comes to the same end when it is resumed.
 
-use std::process::{Command, Stdio};
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::world::World;
 
-/// The short form kills at every tenth record, `./test --long` at every one.
-fn step() -> usize {
-    if std::env::var_os("CALLSHEET_LONG").is_some() { 1 } else { 10 }
+/// How many times each flow is killed.
+fn kills() -> u64 {
+    if std::env::var_os("CALLSHEET_LONG").is_some() { 100 } else { 10 }
 }
 
-fn killed_everywhere(agent: &str, flow: &str, jobs: &str) {
+const CHECKS: [&str; 4] = ["--check", "form=test -e src/lib.txt", "--check", "slow=sleep 0.02"];
+
+fn killed_anywhere(agent: &str, flow: &str, jobs: &str) {
+    let more = [&["--jobs", jobs][..], &CHECKS].concat();
     let reference = World::new(agent);
-    let code = reference.run(&reference.start(flow, &["--jobs", jobs])).code;
+    let code = reference.run(&reference.start(flow, &more)).code;
     let expected = reference.end();
-    let mut killed = 0;
-    for seq in (1..reference.head()).step_by(step()) {
+    let (records, mut seed, mut killed) = (reference.head(), 7_u64, 0);
+    for number in 0..kills() {
+        let mut random = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % most
+        };
+        // In each part of the flow as often, and between its records.
+        let seq = 1 + (number * (records - 1) + random(records)) / kills();
+        let (later, with_guards) = (Duration::from_millis(random(25)), number % 2 == 1);
+        let told = format!("killed {later:?} after record {seq}, with guards: {with_guards}");
         let world = World::new(agent);
-        let mut start: Command = world.command(&world.start(flow, &["--jobs", jobs]));
+        let mut start = world.command(&world.start(flow, &more));
         let child = start.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        if !world.kill_at(child, seq) {
+        if !world.kill_at(child, seq, later, with_guards) {
             continue;
         }
         killed += 1;
-        // Nothing but what the ledger knows: not which agent, not which flow. A flow that has ended is not resumed.
+        world.wait_until_alone();
+        // Nothing but what the ledger knows: not which agent, not which flow. A flow that has not begun is not resumed.
         if world.run(&["--json", "flow", "status"]).code == Some(4) {
             continue;
         }
         let resumed = world.run(&["--json", "-q", "flow", "resume"]);
-        assert_eq!((resumed.code, resumed.err.as_str()), (code, ""), "killed at {seq}");
-        assert_eq!(world.end(), expected, "killed at {seq}");
+        assert_eq!((resumed.code, resumed.err.as_str()), (code, ""), "{told}");
+        assert_eq!(world.end(), expected, "{told}");
+        world.assert_nothing_is_paid_twice();
         let verified = world.run(&["verify", "--all"]);
-        assert_eq!(verified.code, Some(0), "killed at {seq}: {}", verified.err);
+        assert_eq!(verified.code, Some(0), "{told}: {}", verified.err);
     }
-    assert!(killed > 0, "nothing was killed");
+    assert!(killed > kills() / 2, "only {killed} were killed");
 }
 
 #[test]
-fn c8_a_change_is_the_same_after_a_kill_at_any_record() {
-    killed_everywhere("sdd.sh", "sdd", "1");
+fn c8_a_change_is_the_same_after_a_kill_at_any_moment() {
+    killed_anywhere("sdd.sh", "sdd", "1");
 }
 
 #[test]
-fn c8_a_session_with_lanes_is_the_same_after_a_kill_at_any_record() {
-    killed_everywhere("staged.sh", "staged", "3");
+fn c8_a_session_with_lanes_is_the_same_after_a_kill_at_any_moment() {
+    killed_anywhere("staged.sh", "staged", "3");
+}
+
+fn wait_for(path: &std::path::Path) {
+    let begun = Instant::now();
+    while !path.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} does not come", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The agent had ended, and its checks had not: the agent is not paid again, and the checks are run.
+#[test]
+fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
+    for (with_guards, recovered) in [(false, false), (true, false), (false, true)] {
+        let reference = World::new("quick.sh");
+        assert_eq!(reference.run(&reference.start("sdd", &["--check", "waits=true"])).code, Some(0));
+        let world = World::new("quick.sh");
+        let check = world.meet().join("check.sh");
+        let text =
+            format!("if mkdir '{0}/first' 2> /dev/null; then sleep 30; fi\nexit 0\n", world.meet().display());
+        fs::write(&check, text).unwrap();
+        let check = format!("waits=sh {}", check.display());
+        let child =
+            world.command(&world.start("sdd", &["--check", &check])).stdout(Stdio::null()).spawn().unwrap();
+        wait_for(&world.meet().join("first"));
+        World::kill(child, with_guards);
+        if with_guards {
+            // Nobody is left who would end it.
+            world.kill_rest();
+        }
+        if recovered {
+            assert_eq!(world.run(&["-q", "recover"]).code, Some(0));
+        }
+        let resumed = world.run(&["--json", "-q", "flow", "resume"]);
+        assert_eq!((resumed.code, resumed.err.as_str()), (Some(0), ""));
+        assert_eq!(world.end().prompts, reference.end().prompts);
+        world.assert_nothing_is_paid_twice();
+        let runs = |world: &World| world.status()["runs"].as_array().unwrap().len();
+        assert_eq!(runs(&world), runs(&reference));
+    }
+}
+
+/// An agent that was killed had changed what its prompt is made of: it is asked the same once more.
+#[test]
+fn a_lane_that_did_not_end_is_asked_the_same_again() {
+    let world = World::new("sdd.sh");
+    let script =
+        "if [ \"$CALLSHEET_PHASE\" = implement ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi";
+    world.afterwards(script);
+    let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).spawn().unwrap();
+    wait_for(&world.meet().join("first"));
+    World::kill(child, false);
+    world.wait_until_alone();
+    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(0));
+    let started: Vec<String> = world
+        .events()
+        .iter()
+        .map(|event| &event["data"]["detail"])
+        .filter(|detail| detail["event"] == "lane_started" && detail["lane"] == "1.1")
+        .map(|detail| world.prompt(detail["run"].as_str().unwrap()))
+        .collect();
+    assert_eq!(started.len(), 2);
+    assert_eq!(started[0], started[1]);
+    assert!(!started[0].contains("progress"), "it holds what the first one wrote");
 }

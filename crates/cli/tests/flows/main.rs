@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod agents;
+mod documents;
 mod kills;
 mod people;
 mod traces;
+mod ways_on;
 mod world;

@@ -35,6 +35,28 @@ pub(crate) struct End {
 }
 
 impl World {
+    /// No lane is run again that has ended by itself.
+    pub(crate) fn assert_nothing_is_paid_twice(&self) {
+        let events = self.events();
+        let mut runs: BTreeMap<(u64, String), Vec<String>> = BTreeMap::new();
+        for event in &events {
+            let detail = &event["data"]["detail"];
+            if detail["event"] == "lane_started" {
+                let key = (detail["entry"].as_u64().unwrap(), detail["lane"].as_str().unwrap().to_owned());
+                let (runs, run) = (runs.entry(key).or_default(), detail["run"].as_str().unwrap().to_owned());
+                if !runs.contains(&run) {
+                    runs.push(run);
+                }
+            }
+        }
+        for (lane, runs) in runs {
+            for run in &runs[..runs.len() - 1] {
+                let ended = |event: &&Value| event["run"] == **run && event["data"]["ended"] == "exited";
+                assert_eq!(events.iter().find(ended), None, "{lane:?} was run again: {runs:?}");
+            }
+        }
+    }
+
     pub(crate) fn new(agent: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["project/src", "home", "meet"] {
@@ -52,6 +74,60 @@ impl World {
         world
     }
 
+    /// The same outside of any repository.
+    pub(crate) fn without_git(agent: &str) -> Self {
+        let world = Self::new(agent);
+        fs::remove_dir_all(world.project().join(".git")).unwrap();
+        world
+    }
+
+    /// Lets the agent do `script` once it has done its work; `$0` is in the world's folder.
+    pub(crate) fn afterwards(&self, script: &str) {
+        let real = self.agent.with_extension("real");
+        fs::rename(&self.agent, &real).unwrap();
+        let text = format!("#!/bin/sh\n'{}'\ncode=$?\n{script}\nexit $code\n", real.display());
+        fs::write(&self.agent, text).unwrap();
+        fs::set_permissions(&self.agent, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub(crate) fn agent(&self) -> &Path {
+        &self.agent
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// The processes that know of this world.
+    fn others(&self) -> Vec<u32> {
+        let place = self.dir.path().to_str().unwrap().as_bytes();
+        let all = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+            let knows = |file: &str| {
+                let text = fs::read(entry.path().join(file)).unwrap_or_default();
+                text.windows(place.len()).any(|part| part == place)
+            };
+            knows("environ") || knows("cmdline")
+        });
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// Waits until no process knows of this world any more.
+    pub(crate) fn wait_until_alone(&self) {
+        let begun = Instant::now();
+        while !self.others().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "something runs on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends what an agent or a check left, after its guard was killed.
+    pub(crate) fn kill_rest(&self) {
+        for pid in self.others() {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+        }
+        self.wait_until_alone();
+    }
+
     pub(crate) fn project(&self) -> PathBuf {
         self.dir.path().join("project")
     }
@@ -67,6 +143,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callsheet"));
         command.current_dir(self.project()).env_clear().env("PATH", std::env::var("PATH").unwrap());
         command.env("HOME", self.dir.path().join("home")).args(["-C", "."]).args(args).stdin(Stdio::null());
+        command.env("MEET_AT", self.meet());
         command
     }
 
@@ -154,16 +231,34 @@ impl World {
         End { state: text("state"), phase: text("phase"), prompts, files: files(&self.project()) }
     }
 
-    /// Starts, and ends it at once by SIGKILL when the ledger has so many records. Whether there was time to.
-    pub(crate) fn kill_at(&self, mut child: Child, seq: u64) -> bool {
+    /// Ends it at once by SIGKILL, with its guards if wanted.
+    pub(crate) fn kill(mut child: Child, with_guards: bool) {
+        let of_child = |pid: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat.rsplit(')').next().unwrap_or_default().split(' ').nth(2).map(str::to_owned);
+            parent.as_deref() == Some(child.id().to_string().as_str())
+        };
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let guards: Vec<u32> = all.filter(|pid| with_guards && of_child(pid)).collect();
+        child.kill().unwrap();
+        for guard in guards {
+            // It may have ended by itself.
+            let _ = Command::new("kill").args(["-9", &guard.to_string()]).stderr(Stdio::null()).status();
+        }
+        child.wait().unwrap();
+    }
+
+    /// Ends it at once by SIGKILL a little after the ledger has so many records. Whether there was time to.
+    pub(crate) fn kill_at(&self, mut child: Child, seq: u64, later: Duration, with_guards: bool) -> bool {
         let begun = Instant::now();
         loop {
             if child.try_wait().unwrap().is_some() {
                 return false;
             }
             if self.head() >= seq {
-                child.kill().unwrap();
-                child.wait().unwrap();
+                std::thread::sleep(later);
+                Self::kill(child, with_guards);
                 return true;
             }
             assert!(begun.elapsed() < Duration::from_secs(120), "it does not come to record {seq}");

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Lane;
+use crate::caseless::{caseless, plain_path};
 use crate::submission::OwnedGlob;
 
 /// A lane is compared with no more globs than this. One that is near to more of them runs alone.
@@ -26,7 +27,7 @@ pub(super) fn waits(lanes: &[Lane]) -> Vec<Waits> {
     let mut all = Vec::with_capacity(lanes.len());
     for (at, lane) in lanes.iter().enumerate() {
         let own: Vec<(String, OwnedGlob)> =
-            lane.owned.iter().map(|glob| (beginning(glob), OwnedGlob::new(glob))).collect();
+            lane.owned.iter().chain(&lane.also).map(|glob| (beginning(glob), OwnedGlob::new(glob))).collect();
         all.push(compare(&own, &known));
         for (begins, glob) in own {
             known.entry(begins).or_default().push((at, glob));
@@ -59,9 +60,12 @@ fn compare(own: &[(String, OwnedGlob)], known: &BTreeMap<String, Vec<(usize, Own
 /// The letters that every path begins with that the glob owns. Of two globs that own a path together, one begins as
 /// the other does.
 fn beginning(glob: &str) -> String {
-    let bare = glob.trim_end_matches('/');
-    let fixed = bare.find(['*', '?', '[', '\\', '{']).unwrap_or(bare.len());
-    bare[..fixed].to_ascii_lowercase()
+    let fixed = glob.find(['*', '?', '[', '\\', '{']).unwrap_or(glob.len());
+    let plain = plain_path(&glob[..fixed]);
+    // Of `src/` and what follows, the slash is part of the beginning; alone it says that `src` is a folder.
+    let plain = if fixed == glob.len() { plain.trim_end_matches('/') } else { &plain };
+    // Of `.` and what follows, nobody knows whether it stays.
+    caseless(plain.strip_suffix('.').unwrap_or(plain))
 }
 
 #[cfg(test)]
@@ -99,6 +103,14 @@ mod tests {
             "s*",
             "ü/a",
             "ü",
+            "U\u{308}/A",
+            "./src//a.rs",
+            "./*",
+            "src/./*.rs",
+            "src/",
+            "straße/x",
+            "STRASSE/**",
+            "stra??e/x",
             "",
         ];
         for a in globs {

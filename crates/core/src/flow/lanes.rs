@@ -12,7 +12,7 @@ use crate::lookup::{Library, read};
 use crate::name::is_name;
 use crate::request::Layout;
 use crate::source::{Limits, Root, SourceId};
-use crate::submission::{self, Order};
+use crate::submission::{self, Order, OwnedGlob, SharedName};
 
 const TASKS: &str = "tasks.md";
 const RESEARCH: &str = "03_research";
@@ -29,12 +29,13 @@ pub struct Prepared {
 }
 
 /// The lanes of the phase that is being entered. The flow's folder is the session root of the sources, as it is before
-/// anything is set aside. What is needed and not there, or not valid, is an error: the phase is refused.
+/// anything is set aside. `shared_names` tells which files of the project have several names. What is needed and not there, or not valid, is an error: the phase is refused.
 pub fn prepare(
     flow: &Flow,
     state: &State,
     library: &Library<'_>,
     layout: &Layout,
+    shared_names: &dyn Fn() -> Vec<SharedName>,
 ) -> Result<Prepared, Failure> {
     let phase = flow.phase(&state.phase).ok_or_else(|| {
         Diag::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
@@ -47,7 +48,7 @@ pub fn prepare(
     let groups = match phase.ask.each {
         None => alloc::vec![group("all", alloc::vec![one(ALL)])],
         Some(Each::Tasks) => alloc::vec![group("tasks", tasks(library, whole)?)],
-        Some(Each::Plans) => plans(library, layout, whole || state.settings.single_coder)?,
+        Some(Each::Plans) => plans(library, layout, whole || state.settings.single_coder, shared_names)?,
         Some(Each::Reviewers) => {
             let lanes = reviewers(phase, &submission::order(library, layout)?)?;
             alloc::vec![Group { parallel: true, ..group("reviewers", lanes) }]
@@ -101,7 +102,12 @@ fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Failure> {
     Ok(if as_one { alloc::vec![whole(ids)] } else { ids.iter().map(|id| one(id)).collect() })
 }
 
-fn plans(library: &Library<'_>, layout: &Layout, as_one: bool) -> Result<Vec<Group>, Failure> {
+fn plans(
+    library: &Library<'_>,
+    layout: &Layout,
+    as_one: bool,
+    shared_names: &dyn Fn() -> Vec<SharedName>,
+) -> Result<Vec<Group>, Failure> {
     let order = submission::order(library, layout)?;
     if as_one {
         let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
@@ -110,11 +116,21 @@ fn plans(library: &Library<'_>, layout: &Layout, as_one: bool) -> Result<Vec<Gro
         return Ok(alloc::vec![group(ALL, alloc::vec![whole(numbers)])]);
     }
     let owned = submission::owned_files(library, layout)?;
+    for glob in owned.values().flatten() {
+        if let Some(why) = OwnedGlob::new(glob).unownable() {
+            let message = format!("`{glob}` is in `owned_files`, and no sub-plan can own it: {why}");
+            return Err(Diag::error(Code::FlowRefused, message).into());
+        }
+    }
+    let at_once = order.groups.iter().any(|group| group.parallel && group.plans.len() > 1);
+    let shared_names = if at_once { shared_names() } else { Vec::new() };
+    let shared_names = shared_names.as_slice();
     let groups = order.groups.iter().map(|group| {
         let lanes = group.plans.iter().map(|plan| {
             // Who does not say what is theirs may write anything, and so runs alone.
             let owned = owned.get(&plan.number).cloned().unwrap_or_else(|| alloc::vec!["**".to_string()]);
-            Lane { owned, ..one(&plan.number.to_string()) }
+            let also = submission::other_names(&owned, shared_names);
+            Lane { owned, also, ..one(&plan.number.to_string()) }
         });
         let worktrees = group.parallel && group.plans.len() > 1;
         Group { id: group.id.clone(), parallel: group.parallel, worktrees, lanes: lanes.collect() }

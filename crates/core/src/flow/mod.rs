@@ -6,6 +6,7 @@
 //! written down are enough to come to the same state again.
 
 mod disjoint;
+mod documents;
 mod evidence;
 mod graph;
 mod lanes;
@@ -23,6 +24,7 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use documents::{DocumentChanges, DocumentFilter, Documents, document_changes};
 pub use evidence::{Evidence, Seen, evidence};
 pub use graph::graph;
 pub use lanes::{Prepared, prepare};
@@ -102,6 +104,10 @@ pub struct Phase {
     /// The file that the answer itself becomes. It is set aside as outputs are.
     #[serde(default)]
     pub report: Option<String>,
+    /// Paths and globs of other documents that the phase may change. A document that some phase writes or owns is
+    /// changed by no other.
+    #[serde(default)]
+    pub owns: Vec<String>,
     /// How reviews of several lanes become one, by the time that another phase is entered.
     #[serde(default)]
     pub collect: Option<Collect>,

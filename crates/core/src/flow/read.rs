@@ -113,8 +113,8 @@ impl Problems<'_> {
         let collected =
             phase.collect.iter().flat_map(|collect| [&collect.from, &collect.all, &collect.failed]);
         let again = phase.again.iter().filter_map(|again| again.inputs.as_ref()).flatten();
-        let paths =
-            phase.inputs.iter().chain(again).chain(&phase.outputs).chain(&phase.report).chain(collected);
+        let written = phase.outputs.iter().chain(&phase.report).chain(&phase.owns);
+        let paths = phase.inputs.iter().chain(again).chain(written).chain(collected);
         paths.for_each(|path| self.path(name, path));
         if phase.limit == Some(0) {
             self.bad(format_args!("`{name}` may never be entered"), "a `limit` is at least 1");

@@ -57,8 +57,8 @@ pub fn session_state(flow: &Flow, state: &State, session: &Session<'_>) -> Value
         "updated_at": session.updated_at,
         "updated_by": "callsheet",
     });
-    if let (At::Waiting { why }, Value::Object(shown)) = (&state.at, &mut shown) {
-        shown.insert("waiting_for".to_string(), json!(why));
+    if let (true, Value::Object(shown)) = (state.is_waiting(), &mut shown) {
+        shown.insert("waiting_for".to_string(), json!(state.waits_for()));
     }
     if let Value::Object(shown) = &mut shown {
         shown.insert("research_tasks".to_string(), topics(&lanes(Each::Topics), "code-"));

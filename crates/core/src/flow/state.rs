@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Flow;
+use super::{DocumentChanges, Documents, Flow};
 
 /// What somebody starts a flow with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +72,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         conflicts: Vec<String>,
     },
+    /// Documents of the flow's folder differ from the last look.
+    Documents {
+        changed: DocumentChanges,
+    },
+    /// Something could not be done. A person is asked, and resuming tries it again.
+    Failed {
+        entry: u32,
+        why: Vec<String>,
+    },
     Decided {
         decision: Decision,
     },
@@ -115,6 +124,9 @@ pub struct Lane {
     /// Globs of the files that it alone may write; none where that does not matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<String>,
+    /// Other names of files that it owns: links lead from one to the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// What its request can name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
@@ -133,6 +145,9 @@ pub struct State {
     pub at: At,
     /// Nothing happens until it is resumed.
     pub stopped: bool,
+    /// Why something could not be done. Nothing happens until a person resumes the flow or decides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
     pub settings: Settings,
     pub request: String,
     /// The phase it is in, or was in last.
@@ -164,6 +179,12 @@ pub struct State {
     pub kept: BTreeMap<String, Option<usize>>,
     /// What became of the lanes of phases that were left.
     pub left: BTreeMap<String, Left>,
+    /// The documents at the last look; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Documents>,
+    /// Documents that changed and that the phase may not change, each with what was approved.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub strayed: BTreeMap<String, Option<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +219,10 @@ pub enum Why {
     Refused { says: Vec<String> },
     /// As much was spent as may be.
     Cost,
+    /// Documents were changed that the phase may not change.
+    Documents { paths: Vec<String> },
+    /// Something could not be done.
+    Failed { says: Vec<String> },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -306,6 +331,28 @@ impl State {
             groups: self.groups.iter().map(|group| group.id.clone()).collect(),
             parallel: self.groups.last().is_some_and(|group| group.parallel),
         })
+    }
+
+    /// Whether nothing happens before a person says so.
+    pub const fn is_asked(&self) -> bool {
+        self.stopped || self.is_waiting()
+    }
+
+    /// Whether a person has to decide, or to repair something.
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self.at, At::Waiting { .. }) || !self.failed.is_empty()
+    }
+
+    /// Why a person is asked.
+    pub fn waits_for(&self) -> Vec<Why> {
+        let failed = (!self.failed.is_empty()).then(|| Why::Failed { says: self.failed.clone() });
+        let asked = match &self.at {
+            At::Waiting { why } => why.as_slice(),
+            _ => &[],
+        };
+        let paths: Vec<String> = self.strayed.keys().cloned().collect();
+        let strayed = (!paths.is_empty() && asked.is_empty()).then_some(Why::Documents { paths });
+        failed.into_iter().chain(strayed).chain(asked.iter().cloned()).collect()
     }
 
     /// Whether nothing can happen any more.

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::disjoint::{Waits, waits};
+use super::documents;
 use super::evidence::{Evidence, lacking};
 use super::{Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Phase, Stage, State};
 use super::{Target, Why};
@@ -44,8 +45,10 @@ impl<'f> Machine<'f> {
             (At::New, _) => return Err("the flow has not started".into()),
             (_, Event::Started { .. }) => return Err("the flow has started already".into()),
             (At::Done | At::Rejected, _) => return Err("the flow has ended".into()),
-            (_, Event::Resumed) => {}
+            (_, Event::Resumed | Event::Decided { .. } | Event::Documents { .. }) => {}
             _ if self.state.stopped => return Err("the flow is stopped".into()),
+            (_, Event::Stopped) => {}
+            _ if !self.state.failed.is_empty() => return Err("the flow waits for a person".into()),
             _ => {}
         }
         match event {
@@ -79,6 +82,20 @@ impl<'f> Machine<'f> {
                 Ok(())
             }
             Event::Merged { entry, lane, conflicts } => self.merged(*entry, lane, conflicts),
+            Event::Documents { changed } => {
+                documents::take(self.flow, &mut self.state, changed);
+                Ok(())
+            }
+            Event::Failed { entry, why } => {
+                self.is_now(*entry)?;
+                self.state.failed.clone_from(why);
+                if why.is_empty() {
+                    self.state.failed.push("it is not known why".into());
+                }
+                self.actions
+                    .push(Action::Ask { phase: self.state.phase.clone(), why: self.state.waits_for() });
+                Ok(())
+            }
             Event::Decided { decision } => self.decided(decision),
             Event::Stopped => {
                 self.state.stopped = true;
@@ -181,17 +198,25 @@ impl<'f> Machine<'f> {
         Ok(())
     }
 
+    /// A person can decide at any time: to reject ends the flow, changes lead to where they are made, and to approve is
+    /// to go on if nothing was asked.
     fn decided(&mut self, decision: &Decision) -> Ignored {
-        let At::Waiting { why } = &self.state.at else {
-            return Err("nobody was asked".into());
-        };
-        let why = why.clone();
+        if *decision == Decision::Reject {
+            self.clear_wait();
+            self.state.running.clear();
+            self.state.merging = false;
+            self.state.at = At::Rejected;
+            self.actions.push(Action::Finish { done: false });
+            return Ok(());
+        }
         let phase = self.phase()?;
+        self.clear_wait();
+        let why = match &self.state.at {
+            At::Waiting { why } => why.clone(),
+            _ if *decision == Decision::Approve => return self.resumed(),
+            _ => Vec::new(),
+        };
         match decision {
-            Decision::Reject => {
-                self.state.at = At::Rejected;
-                self.actions.push(Action::Finish { done: false });
-            }
             Decision::Changes(changes) => {
                 self.actions.push(Action::Write { changes: changes.clone() });
                 self.raise_cost(&why);
@@ -200,9 +225,16 @@ impl<'f> Machine<'f> {
                 self.go(Target::Phase(phase.changed()));
                 self.keep(kept);
             }
-            Decision::Approve => self.approve(phase, &why),
+            _ => self.approve(phase, &why),
         }
         Ok(())
+    }
+
+    /// The person has seen why the flow waits, and what is in its folder.
+    fn clear_wait(&mut self) {
+        self.state.stopped = false;
+        self.state.failed.clear();
+        self.state.strayed.clear();
     }
 
     fn approve(&mut self, phase: &'f Phase, why: &[Why]) {
@@ -222,7 +254,8 @@ impl<'f> Machine<'f> {
             state.stage = if by_hand { Stage::Done { on: None } } else { Stage::Unmerged { on: None } };
             accepted = true;
         }
-        if accepted || why == [Why::Cost] {
+        let goes_on = |why: &Why| matches!(why, Why::Cost | Why::Documents { .. });
+        if accepted || (!why.is_empty() && why.iter().all(goes_on)) {
             if accepted {
                 self.state.rounds = BTreeMap::from([(phase.name.clone(), 1)]);
             }
@@ -271,6 +304,7 @@ impl<'f> Machine<'f> {
     fn resumed(&mut self) -> Ignored {
         let phase = self.phase()?;
         self.state.stopped = false;
+        self.state.failed.clear();
         match &self.state.at {
             At::Entering => self.ask_to_enter(!self.state.kept.is_empty()),
             At::Waiting { why } => {
@@ -404,6 +438,9 @@ impl<'f> Machine<'f> {
             if self.state.next < end && self.is_over_cost() {
                 why.push(Why::Cost);
             }
+            if !self.state.strayed.is_empty() {
+                why.push(Why::Documents { paths: self.state.strayed.keys().cloned().collect() });
+            }
             if !why.is_empty() {
                 return self.wait(why);
             }
@@ -448,7 +485,8 @@ impl<'f> Machine<'f> {
             let stopped = before.is_some_and(|before| {
                 !parallel && matches!(self.state.lanes[before].stage, Stage::Failed { .. })
             });
-            if stopped || self.is_over_cost() || self.has_to_wait(at) {
+            let strayed = !self.state.strayed.is_empty();
+            if stopped || strayed || self.is_over_cost() || self.has_to_wait(at) {
                 return;
             }
             self.state.running.push(at);

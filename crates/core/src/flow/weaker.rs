@@ -54,6 +54,8 @@ impl Phase {
         let keeps = |own: &[String], all: &[String]| all.iter().all(|path| own.contains(path));
         let is_set_aside = keeps(&self.outputs, &shipped.outputs) && self.report == shipped.report;
         note(!is_set_aside, "outputs of an earlier round are not set aside");
+        let more = |own: &[String]| !keeps(&shipped.outputs, own);
+        note(more(&self.outputs) || self.owns != shipped.owns, "other documents may be changed");
         for reviewer in &shipped.reviewer {
             let own = self.reviewer.iter().find(|own| own.name == reviewer.name);
             let is_called = own

@@ -8,6 +8,7 @@ mod order;
 mod overlap;
 mod plan;
 mod schema;
+mod shared;
 mod stale;
 mod words;
 mod yaml;
@@ -20,8 +21,9 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 pub(crate) use self::order::{Order, OrderGroup, OrderPlan, order, owned_files};
-pub(crate) use self::overlap::Glob as OwnedGlob;
+pub(crate) use self::overlap::{Glob as OwnedGlob, literal};
 pub use self::schema::schema;
+pub use self::shared::{SharedName, other_names};
 pub use self::stale::waiting;
 pub(crate) use self::words::unknown_slots;
 pub use self::yaml::read_yaml;
@@ -91,7 +93,19 @@ pub fn submit(
     name: &str,
     given: &Value,
 ) -> Result<Submitted, Failure> {
-    let desk = Desk { library: Library::new(sources), layout, roles: roles(sources, layout) };
+    submit_in(sources, layout, name, given, &Vec::new)
+}
+
+/// The same in a project in which links give files more than one name.
+pub fn submit_in(
+    sources: &dyn Sources,
+    layout: &Layout,
+    name: &str,
+    given: &Value,
+    shared_names: &dyn Fn() -> Vec<SharedName>,
+) -> Result<Submitted, Failure> {
+    let roles = roles(sources, layout);
+    let desk = Desk { library: Library::new(sources), layout, roles, shared_names };
     let submission = desk.submission(name)?;
     let data = desk.judge(&submission, given)?;
     let mut changes = Changes::default();
@@ -120,6 +134,7 @@ struct Desk<'s> {
     library: Library<'s>,
     layout: &'s Layout,
     roles: Vec<String>,
+    shared_names: &'s dyn Fn() -> Vec<SharedName>,
 }
 
 impl Desk<'_> {

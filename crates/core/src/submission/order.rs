@@ -54,7 +54,8 @@ impl Order {
 
 /// The session's execution plan. One that is not there or not valid is an error: nothing is implemented without it.
 pub(crate) fn order(library: &Library<'_>, layout: &Layout) -> Result<Order, Failure> {
-    let desk = Desk { library: Library::new(library.sources), layout, roles: roles(library.sources, layout) };
+    let roles = roles(library.sources, layout);
+    let desk = Desk { library: Library::new(library.sources), layout, roles, shared_names: &Vec::new };
     let contract = desk.submission(CONTRACT)?;
     let file = contract.file.as_deref().unwrap_or_default();
     let id = SourceId::new(Root::Session, file)
@@ -103,7 +104,8 @@ pub(crate) fn owned_files(
     library: &Library<'_>,
     layout: &Layout,
 ) -> Result<BTreeMap<u64, Vec<String>>, Failure> {
-    let desk = Desk { library: Library::new(library.sources), layout, roles: Vec::new() };
+    let (library_here, roles) = (Library::new(library.sources), Vec::new());
+    let desk = Desk { library: library_here, layout, roles, shared_names: &Vec::new };
     let mut owned = BTreeMap::new();
     let mut add = |subplan: &Value| {
         let files = subplan["owned_files"].as_array().into_iter().flatten();

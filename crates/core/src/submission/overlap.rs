@@ -1,11 +1,13 @@
 //! Can two globs match the same path? What cannot be decided counts as yes.
 //!
 //! A glob also owns what lies in a folder that it matches. From `src/export` alone nobody can tell whether it is a
-//! folder: without an extension it counts as one, and so does what another glob goes on from. Letters are compared without regard to case: on some systems both names are one file.
+//! folder: without an extension it counts as one, and so does what another glob goes on from. Letters are compared
+//! without regard to case, accents however they are written: on some systems both names are one file.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::caseless::{caseless, plain_path};
 use crate::glob::expand;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ struct Alternative {
     owned: Vec<Token>,
     /// The folders that it certainly lies in, each as a path.
     folders: Vec<Vec<Token>>,
+    /// It is absolute, or goes upwards.
+    leads_out: bool,
 }
 
 impl Glob {
@@ -46,6 +50,7 @@ impl Glob {
 
     /// Whether the path is among what it owns.
     pub(super) fn owns(&self, path: &str) -> bool {
+        let path = caseless(&plain_path(path));
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         let paths: Vec<Vec<Token>> = ends.map(|end| exactly(&path[..end])).collect();
         self.0.iter().any(|own| paths.iter().any(|path| meet(&own.tokens, path)))
@@ -54,10 +59,34 @@ impl Glob {
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().any(|a| other.0.iter().any(|b| a.overlaps(b)))
     }
+
+    /// Why nobody can own it; `None` where somebody can.
+    pub(crate) fn unownable(&self) -> Option<&'static str> {
+        self.0.iter().find_map(Alternative::unownable)
+    }
 }
+
+/// The glob for exactly this path; for a folder with all that is in it.
+pub(crate) fn literal(path: &str, is_folder: bool) -> String {
+    let mut glob = String::with_capacity(path.len() + 1);
+    for c in path.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | ',' | '!') {
+            glob.push('\\');
+        }
+        glob.push(c);
+    }
+    glob.extend(is_folder.then_some('/'));
+    glob
+}
+
+/// Names of folders whose files are git's and callsheet's own; one of them as old Windows systems write it.
+const PRIVATE: [&str; 3] = [".git", ".callsheet", "git~1"];
 
 impl Alternative {
     fn new(glob: &str) -> Self {
+        let leads_out = glob.starts_with('/') || glob.split('/').any(|part| part == "..");
+        let plain = caseless(&plain_path(glob));
+        let glob = plain.as_str();
         let bare = glob.trim_end_matches('/');
         let tokens = tokens(bare);
         let mut owned = tokens.clone();
@@ -68,7 +97,35 @@ impl Alternative {
         let fixed = bare.find(['*', '?', '[', '\\']).unwrap_or(bare.len());
         let ends = bare[..fixed].match_indices('/').map(|(end, _)| end);
         let folders = ends.map(|end| exactly(&bare[..end])).collect();
-        Self { tokens, owned, folders }
+        Self { tokens, owned, folders, leads_out }
+    }
+
+    fn unownable(&self) -> Option<&'static str> {
+        if self.leads_out {
+            return Some("it leads out of the project, or around in it");
+        }
+        if self.tokens.first() == Some(&Token::Char('!')) {
+            return Some("a `!` takes nothing away here");
+        }
+        // A star alone stands for no folder of git's or callsheet's: scopes see to that.
+        let parts = self.tokens.split(|token| matches!(token, Token::Char('/') | Token::Skip(_)));
+        let named = parts.filter(|part| part.iter().any(|token| !matches!(token, Token::Star | Token::Deep)));
+        let is_private = named.map(without_disguise).any(|part| {
+            let pieces = part.split(|token| *token == Token::Deep).collect::<Vec<_>>();
+            let last = pieces.len() - 1;
+            pieces.iter().enumerate().filter(|(_, piece)| !piece.is_empty()).any(|(at, piece)| {
+                // Two stars can stand for the rest of one name and the beginning of another.
+                let mut piece = piece.to_vec();
+                if at > 0 {
+                    piece.insert(0, Token::Star);
+                }
+                if at < last {
+                    piece.push(Token::Star);
+                }
+                PRIVATE.iter().any(|name| meet(&piece, &exactly(name)))
+            })
+        });
+        is_private.then_some("files of git and of callsheet belong to nobody")
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -79,7 +136,18 @@ impl Alternative {
 
 /// Exactly this path, whatever characters it has.
 fn exactly(path: &str) -> Vec<Token> {
-    path.chars().map(|c| Token::Char(c.to_ascii_lowercase())).collect()
+    path.chars().map(Token::Char).collect()
+}
+
+/// A name without what some systems do not see in it: invisible letters, dots and blanks at the end, streams.
+fn without_disguise(part: &[Token]) -> Vec<Token> {
+    let is_invisible = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let seen = part.iter().filter(|token| !matches!(token, Token::Char(c) if is_invisible(*c)));
+    let mut seen: Vec<Token> = seen.copied().take_while(|token| *token != Token::Char(':')).collect();
+    while matches!(seen.last(), Some(Token::Char('.' | ' '))) {
+        seen.pop();
+    }
+    seen
 }
 
 fn tokens(glob: &str) -> Vec<Token> {
@@ -112,10 +180,10 @@ fn tokens(glob: &str) -> Vec<Token> {
                 None => tokens.push(Token::Char('[')),
             },
             '\\' => {
-                tokens.extend(chars.get(at).map(|c| Token::Char(c.to_ascii_lowercase())));
+                tokens.extend(chars.get(at).map(|c| Token::Char(*c)));
                 at += 1;
             }
-            c => tokens.push(Token::Char(c.to_ascii_lowercase())),
+            c => tokens.push(Token::Char(*c)),
         }
     }
     tokens
@@ -143,6 +211,12 @@ fn meet(a: &[Token], b: &[Token]) -> bool {
         }
         open.extend(free(left).into_iter().flatten().map(|step| (i + step, j)));
         open.extend(free(right).into_iter().flatten().map(|step| (i, j + step)));
+        if left == Some(&Token::One) {
+            open.extend((2..=4).filter(|most| is_letter(&b[j..], *most)).map(|most| (i + 1, j + most)));
+        }
+        if right == Some(&Token::One) {
+            open.extend((2..=4).filter(|most| is_letter(&a[i..], *most)).map(|most| (i + most, j + 1)));
+        }
         if let (Some((slash, step)), Some((other_slash, other_step))) = (takes(left), takes(right)) {
             let both = match (slash, other_slash) {
                 (Taken::This(a), Taken::This(b)) => a == b,
@@ -155,6 +229,21 @@ fn meet(a: &[Token], b: &[Token]) -> bool {
         }
     }
     false
+}
+
+/// Whether the next tokens can be what one letter becomes by folding, as `ß` becomes `ss`.
+fn is_letter(tokens: &[Token], most: usize) -> bool {
+    let Some(tokens) = tokens.get(..most) else { return false };
+    let mut text = String::new();
+    for token in tokens {
+        match token {
+            Token::Char(c) if *c != '/' => text.push(*c),
+            // It can be any letter.
+            Token::One => text.push('\u{fffd}'),
+            _ => return false,
+        }
+    }
+    !text.is_ascii() || matches!(text.as_str(), "ss" | "ff" | "fi" | "fl" | "st" | "ffi" | "ffl")
 }
 
 /// Steps that take no character.
@@ -228,6 +317,17 @@ mod tests {
             (r"src/\{a,b\}", "src/a", false),
             ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "nothing/of/that", true),
             ("", "x", false),
+            ("Straße/a.rs", "STRASSE/A.RS", true),
+            ("e\u{301}.rs", "É.rs", true),
+            ("e*.rs", "é.rs", true),
+            ("ﬁle.rs", "FILE.rs", true),
+            ("ΣΑΣ", "σας", true),
+            ("src/?.rs", "src/ß.rs", true),
+            ("src/?.rs", "src/é.rs", true),
+            ("ss?", "ßß", true),
+            ("src/[é].rs", "src/e\u{301}.rs", true),
+            ("é.rs", "e.rs", false),
+            ("./src//a.rs", "src/./a.rs", true),
         ];
         for (a, b, expected) in cases {
             assert_eq!(Glob::new(a).overlaps(&Glob::new(b)), expected, "{a} and {b}");
@@ -243,5 +343,70 @@ mod tests {
         assert!(owns("docs/**", "docs/*.md"));
         assert!(!owns("docs/export.md", "docs"));
         assert!(!owns("docs/*.md", "docs/deep/x.md"));
+        assert!(owns("Dócs", "./do\u{301}cs//x.md"));
+    }
+
+    #[test]
+    fn what_is_gits_and_callsheets_cannot_be_owned_however_it_is_spelled() {
+        let names = [
+            ".git",
+            ".GIT",
+            ".Git",
+            ".callsheet",
+            ".CallSheet",
+            "git~1",
+            ".g\u{200c}it",
+            ".git.",
+            ".git ",
+            ".git::$I",
+            "\\.git",
+            "[.]git",
+            ".g*",
+            ".gi?",
+            ".gi[t]",
+            "?git",
+            "*git",
+            ".{git,x}",
+            ".*",
+            "????",
+            ".c*t",
+            ".g**",
+        ];
+        let around =
+            ["{}", "./{}", "{}/", "{}/**", "{}/config", "a/{}", "a/b/{}/x", "**/{}", "*/{}/*", "a//./{}"];
+        for name in names {
+            for path in around.map(|around| around.replace("{}", name)) {
+                assert!(Glob::new(&path).unownable().is_some(), "{path}");
+            }
+        }
+        let others =
+            ["a/../.git", "..", "../x", "/etc/passwd", "a/..", "!x", "!src/**", "{!x,y}", "\\!x", "./!x"];
+        for path in others {
+            assert!(Glob::new(path).unownable().is_some(), "{path}");
+        }
+        let fine = [
+            "src/**",
+            "**",
+            "*",
+            "*/*",
+            "**/*.rs",
+            ".gitignore",
+            ".github/**",
+            ".gitattributes",
+            "src/!x",
+            "git",
+            "*.md",
+            "callsheet",
+            ".callsheets",
+            "src/.git*ignore",
+            "a..b",
+            ".env*",
+            "{a,b}/**",
+            "??",
+            "*/mod.rs",
+        ];
+        for path in fine {
+            assert_eq!(Glob::new(path).unownable(), None, "{path}");
+        }
     }
 }

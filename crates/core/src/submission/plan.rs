@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::overlap::Glob;
 use super::stale::{fits, found, numbered_beyond};
-use super::{Changes, Data, Desk, path, yaml};
+use super::{Changes, Data, Desk, SharedName, other_names, path, yaml};
 use crate::contract::{Plan, Submission};
 use crate::diag::{Code, Diag, Failure, tell};
 use crate::lookup::read;
@@ -50,7 +50,7 @@ impl Desk<'_> {
         let order = match &plan.order {
             Some(order) => {
                 let lanes = lanes_here(data, &mut wrong);
-                check(&groups, &lanes, data, &mut wrong);
+                self.check(&groups, &lanes, data, &mut wrong);
                 for item in list(data, "subplans").iter().filter_map(Value::as_object) {
                     self.write_companions(&subplan, item, changes)?;
                 }
@@ -64,7 +64,7 @@ impl Desk<'_> {
             None => {
                 let earlier = self.earlier(submission, &subplan)?;
                 let lanes = self.lanes_in_session(&subplan, &named, &earlier, &mut wrong)?;
-                check(&groups, &lanes, data, &mut wrong);
+                self.check(&groups, &lanes, data, &mut wrong);
                 (submission.clone(), data.clone())
             }
         };
@@ -81,6 +81,14 @@ impl Desk<'_> {
             &is_kept,
         ));
         Ok(())
+    }
+
+    fn check(&self, groups: &[Group], lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut Vec<Diag>) {
+        check_numbers(groups, lanes, wrong);
+        let parallel: Vec<&Group> = groups.iter().filter(|group| group.parallel).collect();
+        let shared_names = if parallel.is_empty() { Vec::new() } else { (self.shared_names)() };
+        parallel.into_iter().for_each(|group| check_isolation(group, lanes, &shared_names, wrong));
+        check_owned(lanes, data, wrong);
     }
 
     /// The sub-plans that were handed in one by one.
@@ -219,7 +227,7 @@ fn lane(data: &Data, at: String) -> Lane {
     Lane { at, owned, has_rationale: data.contains_key("isolation_rationale") }
 }
 
-fn check(groups: &[Group], lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut Vec<Diag>) {
+fn check_numbers(groups: &[Group], lanes: &BTreeMap<u64, Lane>, wrong: &mut Vec<Diag>) {
     let mut first: BTreeMap<u64, &str> = BTreeMap::new();
     for (at, number) in groups.iter().flat_map(|group| &group.plans) {
         if !lanes.contains_key(number) {
@@ -241,10 +249,21 @@ fn check(groups: &[Group], lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut
     if !gaps.is_empty() {
         bad(wrong, format!("sub-plans are numbered from 1 without a gap: there is no {}", gaps.join(", ")));
     }
-    for group in groups.iter().filter(|group| group.parallel) {
-        check_isolation(group, lanes, wrong);
+}
+
+/// What is owned can be owned, and what has to be documented is.
+fn check_owned(lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut Vec<Diag>) {
+    let mut owned: Vec<Glob> = Vec::new();
+    for lane in lanes.values() {
+        for (nth, text) in lane.owned.iter().enumerate() {
+            let glob = Glob::new(text);
+            if let Some(why) = glob.unownable() {
+                let at = format!("`{}owned_files[{}]`", lane.at, nth + 1);
+                bad(wrong, format!("{at} is `{text}`, which no sub-plan can own: {why}"));
+            }
+            owned.push(glob);
+        }
     }
-    let owned: Vec<Glob> = lanes.values().flat_map(|lane| &lane.owned).map(|glob| Glob::new(glob)).collect();
     for (nth, file) in list(data, "doc_files").iter().filter_map(Value::as_str).enumerate() {
         if !owned.iter().any(|owned| owned.owns(file)) {
             let diag = Diag::error(
@@ -258,7 +277,12 @@ fn check(groups: &[Group], lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut
 }
 
 /// Lanes that run at once say why they can, and own nothing in common.
-fn check_isolation(group: &Group, lanes: &BTreeMap<u64, Lane>, wrong: &mut Vec<Diag>) {
+fn check_isolation(
+    group: &Group,
+    lanes: &BTreeMap<u64, Lane>,
+    shared_names: &[SharedName],
+    wrong: &mut Vec<Diag>,
+) {
     let id = &group.id;
     let mut numbers: Vec<u64> = group.plans.iter().map(|plan| plan.1).collect();
     numbers.sort_unstable();
@@ -280,6 +304,8 @@ fn check_isolation(group: &Group, lanes: &BTreeMap<u64, Lane>, wrong: &mut Vec<D
     }
     let globs: Vec<Vec<Glob>> =
         group.iter().map(|(_, lane)| lane.owned.iter().map(|glob| Glob::new(glob)).collect()).collect();
+    let also: Vec<Vec<String>> =
+        group.iter().map(|(_, lane)| other_names(&lane.owned, shared_names)).collect();
     for (left, (number, lane)) in group.iter().enumerate() {
         for (right, (other_number, other)) in group.iter().enumerate().skip(left + 1) {
             for (i, glob) in globs[left].iter().enumerate() {
@@ -298,6 +324,21 @@ fn check_isolation(group: &Group, lanes: &BTreeMap<u64, Lane>, wrong: &mut Vec<D
                         "merge the two sub-plans, or move what both touch into a serial integration step";
                     tell(wrong, Code::SubmissionBad, || Diag::error(Code::SubmissionBad, message).hint(hint));
                 }
+            }
+            let others: Vec<Glob> = also[left].iter().map(|glob| Glob::new(glob)).collect();
+            let shared = also[left].iter().zip(&others).find_map(|(name, glob)| {
+                let at = globs[right].iter().position(|other| glob.overlaps(other))?;
+                Some((name, at))
+            });
+            if let Some((name, at)) = shared {
+                let message = format!(
+                    "sub-plans {number} and {other_number} run at once in `{id}`, and both may write the same \
+                     file: by a link sub-plan {number} owns `{name}` too, and `{}owned_files[{}]` is `{}`",
+                    other.at,
+                    at + 1,
+                    other.owned[at],
+                );
+                bad(wrong, message);
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::source::{Limits, Root, SourceId, Sources};
 /// The files of the session in which the contract `name` can be handed in, in byte order; each with the data that
 /// its own name gives.
 pub fn waiting(sources: &dyn Sources, layout: &Layout, name: &str) -> Result<Vec<(String, Data)>, Failure> {
-    let desk = Desk { library: Library::new(sources), layout, roles: Vec::new() };
+    let desk = Desk { library: Library::new(sources), layout, roles: Vec::new(), shared_names: &Vec::new };
     let submission = desk.submission(name)?;
     let Some(file) = &submission.file else { return Ok(Vec::new()) };
     Ok(found(sources, file, submission.suffix.as_deref()))

@@ -98,7 +98,7 @@ impl Entry {
             self.groups.push(Group { id: "all".into(), ..Group::default() });
         }
         self.ends.insert(id.clone(), end);
-        let lane = Lane { id, of, owned, values: BTreeMap::new() };
+        let lane = Lane { id, of, owned, ..Lane::default() };
         self.groups.last_mut().unwrap().lanes.push(lane);
     }
 }

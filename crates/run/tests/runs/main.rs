@@ -5,6 +5,7 @@
 mod agents;
 mod checks;
 mod faults;
+mod lanes;
 mod observed;
 mod orphans;
 mod support;

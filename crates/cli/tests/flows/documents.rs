@@ -1,0 +1,96 @@
+//! What a phase approved stays as it is: other phases do not change it, and a person who does is named.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, said};
+
+fn strays(world: &World, phase: &str, stray: &str) -> Said {
+    let start = world.start("sdd", &[]);
+    said(world.command(&start).env("STRAYS", phase).env("STRAY", stray))
+}
+
+#[test]
+fn a_phase_that_changes_what_another_approved_makes_the_flow_wait() {
+    let cases = [
+        ("challenge", "sed -i /1.2/d tasks.md", "tasks.md"),
+        ("challenge", "rm specs/login.md", "specs/login.md"),
+        ("challenge", "mv tasks.md todo.md", "tasks.md"),
+        ("challenge", "echo x > specs/more.md", "specs/more.md"),
+        ("challenge", "rm proposal.md; ln -s /etc/hostname proposal.md", "proposal.md"),
+        ("review", "mv specs s; ln -s s specs", "specs/login.md"),
+        ("review", "printf '# proposal' > proposal.md", "proposal.md"),
+        ("review", "cp -p proposal.md p; ln -f p proposal.md; echo >> p", "proposal.md"),
+    ];
+    for (phase, stray, path) in cases {
+        let world = World::new("quick.sh");
+        assert_eq!(strays(&world, phase, stray).code, Some(1), "{stray}");
+        let status = world.status();
+        let reason = format!("`{phase}` changed documents that are not its own: {path}");
+        assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!(phase)), "{stray}");
+        // A link that leads out of the scope lacks `clean`, too.
+        assert_eq!(status["waits_for"].as_array().unwrap().last(), Some(&json!(reason)), "{stray}");
+        // To resume is not to decide.
+        assert_eq!(world.run(&["-q", "flow", "resume"]).code, Some(1), "{stray}");
+        assert_eq!(world.status()["waits_for"], status["waits_for"], "{stray}");
+    }
+}
+
+/// Who changed documents, as the ledger has it: by whom, and which.
+fn recorded(world: &World) -> Vec<(String, Vec<String>)> {
+    let events = world.events().into_iter().filter(|event| event["data"]["detail"]["event"] == "documents");
+    let told = |event: Value| {
+        let changed = event["data"]["detail"]["changed"].as_object().unwrap().keys().cloned().collect();
+        (event["data"]["by"].as_str().unwrap().to_owned(), changed)
+    };
+    events.map(told).collect()
+}
+
+#[test]
+fn a_person_may_edit_documents_while_a_flow_waits_and_is_named() {
+    let world = World::new("quick.sh");
+    assert_eq!(strays(&world, "challenge", "sed -i /1.2/d tasks.md").code, Some(1));
+    let folder = world.project().join(".callsheet/changes/add-a-login-to-the-site");
+    fs::write(folder.join("tasks.md"), "- [ ] 1.1 The form\n- [ ] 1.2 The session, once more\n").unwrap();
+    let done = world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]);
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    let by_person: Vec<(String, Vec<String>)> =
+        recorded(&world).into_iter().filter(|(by, _)| by != "flow").collect();
+    assert_eq!(by_person, [("yes".to_owned(), vec!["tasks.md".to_owned()])]);
+    let tasks = world.events().into_iter().filter(|event| {
+        event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
+    });
+    assert_eq!(tasks.count(), 2);
+}
+
+/// What is approved is what the next prompt holds: nothing starts on documents that changed while nobody was asked.
+#[test]
+fn documents_that_change_while_the_flow_is_dead_are_not_used() {
+    let world = World::new("quick.sh");
+    fs::write(world.meet().join("wait"), "").unwrap();
+    let start = world.start("sdd", &[]);
+    let mut command = world.command(&start);
+    let child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    while !world.meet().join("here").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    World::kill(child, false);
+    let folder = world.project().join(".callsheet/changes/add-a-login-to-the-site");
+    let tasks = fs::read_to_string(folder.join("tasks.md")).unwrap();
+    fs::remove_file(folder.join("tasks.md")).unwrap();
+    symlink("/etc/hostname", folder.join("tasks.md")).unwrap();
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    let resume = || world.run(&["--json", "-q", "flow", "resume"]);
+    for _ in 0..2 {
+        assert_eq!(resume().code, Some(1));
+        let reasons = world.status()["waits_for"].as_array().unwrap().clone();
+        let reason = json!("`implement` changed documents that are not its own: tasks.md");
+        assert!(reasons.contains(&reason), "{reasons:?}");
+    }
+    fs::remove_file(folder.join("tasks.md")).unwrap();
+    fs::write(folder.join("tasks.md"), tasks).unwrap();
+    let done = resume();
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+}

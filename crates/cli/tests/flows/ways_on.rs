@@ -1,0 +1,380 @@
+//! A flow always has a way on: whatever fails, a person is asked, and can repair it, decide or stop.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::{Said, World, said};
+
+const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
+
+/// What breaks between two phases, what is said of it, and how a person repairs it.
+struct Break {
+    name: &'static str,
+    does: fn(&World),
+    says: &'static str,
+    repair: fn(&World),
+}
+
+fn write(world: &World, path: &str, text: &str) {
+    let path = world.project().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn away(world: &World) -> std::path::PathBuf {
+    world.meet().join("away")
+}
+
+fn templates_gone(world: &World) {
+    fs::remove_dir_all(world.project().join(".callsheet/templates")).unwrap();
+}
+
+fn moved_back(world: &World) {
+    let folder = world.project().join(FOLDER);
+    let _ = fs::remove_file(&folder);
+    let _ = fs::remove_dir_all(&folder);
+    fs::rename(away(world), folder).unwrap();
+}
+
+const BREAKS: [Break; 8] = [
+    Break {
+        name: "a template that cannot be read",
+        does: |world| write(world, ".callsheet/templates/system/BASE-plan.md", "---\nname: [\n"),
+        says: "BASE-plan.md",
+        repair: templates_gone,
+    },
+    Break {
+        name: "a fragment that is missing",
+        does: |world| write(world, ".callsheet/templates/system/BASE-plan.md", "{{> nowhere}}\n"),
+        says: "nowhere",
+        repair: templates_gone,
+    },
+    Break {
+        name: "a recipe that is broken",
+        does: |world| write(world, ".callsheet/recipes/unified.toml", "sections = [\n"),
+        says: "unified.toml",
+        repair: |world| fs::remove_dir_all(world.project().join(".callsheet/recipes")).unwrap(),
+    },
+    Break {
+        name: "a folder that is a file",
+        does: |world| {
+            fs::rename(world.project().join(FOLDER), away(world)).unwrap();
+            write(world, FOLDER, "");
+        },
+        says: "no folder",
+        repair: moved_back,
+    },
+    Break {
+        name: "a folder that is a link",
+        does: |world| {
+            fs::rename(world.project().join(FOLDER), away(world)).unwrap();
+            symlink(away(world), world.project().join(FOLDER)).unwrap();
+        },
+        says: "symbolic link",
+        repair: moved_back,
+    },
+    Break {
+        name: "a folder above that cannot be made",
+        does: |world| {
+            fs::rename(world.project().join(FOLDER), away(world)).unwrap();
+            fs::remove_dir_all(world.project().join(".callsheet/changes")).unwrap();
+            write(world, ".callsheet/changes", "");
+        },
+        says: "no folder",
+        repair: |world| {
+            fs::remove_file(world.project().join(".callsheet/changes")).unwrap();
+            fs::create_dir(world.project().join(".callsheet/changes")).unwrap();
+            fs::rename(away(world), world.project().join(FOLDER)).unwrap();
+        },
+    },
+    Break {
+        name: "an agent that is gone",
+        does: |world| fs::rename(world.agent(), away(world)).unwrap(),
+        says: "could not be started",
+        repair: |world| fs::rename(away(world), world.agent()).unwrap(),
+    },
+    Break {
+        name: "a file in the place of a document",
+        does: |world| {
+            let _ = fs::remove_file(world.project().join(FOLDER).join("CHANGES.md"));
+            fs::create_dir(world.project().join(FOLDER).join("CHANGES.md")).unwrap();
+        },
+        says: "CHANGES.md",
+        repair: |world| fs::remove_dir(world.project().join(FOLDER).join("CHANGES.md")).unwrap(),
+    },
+];
+
+fn state(world: &World) -> Value {
+    world.status()["state"].clone()
+}
+
+#[track_caller]
+fn is(said: &Said, code: i32, told: &str) {
+    assert_eq!((said.code, said.err.as_str()), (Some(code), ""), "{told}");
+}
+
+/// A flow that waits in its first phase because the agent failed.
+fn waits_in_plan() -> World {
+    let world = World::new("quick.sh");
+    let start = world.start("sdd", &[]);
+    is(&said(world.command(&start).env("FAILS", "plan")), 1, "start");
+    assert_eq!(state(&world), "waiting");
+    fs::write(world.meet().join("go"), "").unwrap();
+    world
+}
+
+#[test]
+fn whatever_breaks_a_person_is_asked_repairs_it_and_goes_on() {
+    for Break { name, does, says, repair } in BREAKS {
+        let world = waits_in_plan();
+        does(&world);
+        let decided = world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]);
+        is(&decided, 1, name);
+        let waits = |how: &str| {
+            let status = world.status();
+            let reason = status["waits_for"][0].as_str().unwrap_or_default();
+            assert_eq!(status["state"], "waiting", "{name}, {how}: {status}");
+            assert!(reason.contains(says), "{name}, {how}: {status}");
+        };
+        waits("decide");
+        is(&world.run(&["--json", "-q", "flow", "resume"]), 1, name);
+        waits("resume");
+        is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, name);
+        waits("approve");
+        let listed = world.command(&["--json", "flow", "list"]).output().unwrap().stdout;
+        let listed: Value = serde_json::from_slice(&listed).unwrap();
+        assert_eq!(listed["flows"][0]["waits_for"], world.status()["waits_for"], "{name}");
+        // It can be stopped as it is, and a flow that is stopped can still be stopped, resumed or rejected.
+        for _ in 0..2 {
+            is(&world.run(&["--json", "flow", "stop"]), 0, name);
+            assert_eq!(state(&world), "stopped", "{name}");
+        }
+        repair(&world);
+        let done = world.run(&["--json", "-q", "flow", "resume"]);
+        is(&done, 0, name);
+        assert_eq!(done.lines.last().unwrap()["state"], "done", "{name}");
+        let changes = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/CHANGES.md");
+        assert_eq!(fs::read_to_string(changes).unwrap(), "Once more\n", "{name}");
+    }
+}
+
+#[test]
+fn whatever_breaks_a_person_can_reject_the_flow() {
+    for Break { name, does, .. } in BREAKS {
+        let world = waits_in_plan();
+        does(&world);
+        is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]), 1, name);
+        is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "reject"]), 1, name);
+        assert_eq!(state(&world), "rejected", "{name}");
+        assert_eq!(world.run(&["flow", "decide", "--yes", "approve"]).code, Some(9), "{name}");
+    }
+}
+
+/// Nothing of the project's configuration is needed to end a flow.
+#[test]
+fn a_flow_of_a_project_whose_configuration_is_broken_can_be_stopped_and_rejected() {
+    let world = waits_in_plan();
+    write(&world, ".callsheet/config.toml", "agent = [\n");
+    for going_on in [&["flow", "resume"][..], &["flow", "decide", "--yes", "approve"]] {
+        assert_eq!(world.run(going_on).code, Some(3), "{going_on:?}");
+    }
+    let status = world.run(&["--json", "flow", "status"]);
+    assert_eq!((status.code, &status.lines[0]["state"]), (Some(0), &json!("waiting")));
+    let stopped = world.run(&["--json", "flow", "stop"]);
+    assert_eq!((stopped.code, &stopped.lines[0]["state"]), (Some(0), &json!("stopped")));
+    fs::remove_file(world.project().join(".callsheet/config.toml")).unwrap();
+    is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]), 0, "repaired");
+    let world = waits_in_plan();
+    write(&world, ".callsheet/config.toml", "agent = [\n");
+    let rejected = world.run(&["--json", "flow", "decide", "--yes", "reject"]);
+    assert_eq!((rejected.code, &rejected.lines.last().unwrap()["state"]), (Some(1), &json!("rejected")));
+}
+
+/// A ledger that is not there cannot record that a flow waits; once it is back, the flow goes on.
+#[test]
+fn a_flow_whose_ledger_was_away_goes_on() {
+    let world = World::new("quick.sh");
+    fs::write(world.meet().join("wait"), "").unwrap();
+    let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.unwrap();
+    wait_for(&world.meet().join("here"));
+    let ledger = world.ledger();
+    let kept = ledger.parent().unwrap().with_extension("kept");
+    fs::rename(ledger.parent().unwrap(), &kept).unwrap();
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    assert_ne!(child.wait().unwrap().code(), Some(0));
+    let _ = fs::remove_dir_all(ledger.parent().unwrap());
+    fs::rename(&kept, ledger.parent().unwrap()).unwrap();
+    let done = world.run(&["--json", "-q", "flow", "resume"]);
+    is(&done, 0, "resumed");
+    assert_eq!(done.lines.last().unwrap()["state"], "done");
+}
+
+fn wait_for(path: &Path) {
+    while !path.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A task that a person removes while its lane waits to be run.
+#[test]
+fn a_task_that_vanished_makes_the_flow_wait() {
+    for repaired in [true, false] {
+        let world = World::new("quick.sh");
+        fs::write(world.meet().join("wait"), "").unwrap();
+        let child =
+            world.command(&world.start("sdd", &[])).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut child = child.unwrap();
+        wait_for(&world.meet().join("here"));
+        is(&world.run(&["--json", "flow", "stop"]), 0, "stop");
+        child.wait().unwrap();
+        let tasks = world.project().join(FOLDER).join("tasks.md");
+        let before = fs::read_to_string(&tasks).unwrap();
+        fs::write(&tasks, "- [ ] 1.1 The form\n").unwrap();
+        fs::remove_file(world.meet().join("wait")).unwrap();
+        for _ in 0..2 {
+            is(&world.run(&["--json", "-q", "flow", "resume"]), 1, "resume");
+            let status = world.status();
+            assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("implement")));
+            assert!(status["waits_for"][0].as_str().unwrap().contains("1.2"), "{status}");
+        }
+        let on: &[&str] = if repaired {
+            fs::write(&tasks, &before).unwrap();
+            &["--json", "-q", "flow", "resume"]
+        } else {
+            &["--json", "-q", "flow", "decide", "--yes", "changes", "Leave 1.2 out"]
+        };
+        let done = world.run(on);
+        is(&done, 0, "goes on");
+        assert_eq!(done.lines.last().unwrap()["state"], "done");
+    }
+}
+
+/// Lanes of a session that cannot have worktrees, or cannot be merged.
+#[test]
+fn lanes_that_cannot_work_or_be_merged_make_the_flow_wait() {
+    let world = World::new("staged.sh");
+    let lanes = world.home().join(".local/state/callsheet/lanes");
+    fs::create_dir_all(lanes.parent().unwrap()).unwrap();
+    fs::write(&lanes, "in the way").unwrap();
+    is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
+    let status = world.status();
+    assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("implementing")));
+    assert!(status["waits_for"][0].as_str().unwrap().contains("lanes"), "{status}");
+    fs::remove_file(&lanes).unwrap();
+    is(&world.run(&["--json", "-q", "flow", "resume"]), 1, "resume");
+    assert_eq!(world.status()["phase"], "completing");
+}
+
+/// What a lane did and what a person changed meanwhile: the person decides, and nothing of theirs is lost.
+#[test]
+fn a_conflict_asks_a_person() {
+    let world = World::new("staged.sh");
+    let part = world.project().join("src/p2/part.txt");
+    // While the second coder works, a person writes the same file in the project.
+    let script = format!(
+        "case \"$PWD\" in *lane-*-2) mkdir -p '{0}'; echo mine > '{0}/part.txt' ;; esac",
+        part.parent().unwrap().display()
+    );
+    world.afterwards(&script);
+    is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
+    let status = world.status();
+    assert_eq!(
+        (&status["state"], &status["phase"], &status["waits_for"]),
+        (&json!("waiting"), &json!("implementing"), &json!(["`2` cannot be merged: src/p2/part.txt"]))
+    );
+    assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
+    assert!(["1", "3"].iter().all(|lane| world.project().join(format!("src/p{lane}/part.txt")).exists()));
+    // The person keeps their own.
+    is(&world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]), 1, "approve");
+    assert_eq!(world.status()["phase"], "completing");
+    assert_eq!(fs::read_to_string(&part).unwrap(), "mine\n");
+}
+
+/// A document that a lane or the planner leaves as a link is not read through.
+#[test]
+fn no_document_is_read_through_a_link() {
+    for (left, phase) in [("06_implementation/done_2", "implementing"), ("04_planning/plan_1.md", "planning")]
+    {
+        let world = World::new("staged.sh");
+        let secret = world.meet().join("secret");
+        fs::write(&secret, "what only its owner knows\n").unwrap();
+        let role = if phase == "planning" { "planner" } else { "coder" };
+        let script = format!(
+            "if [ \"$CALLSHEET_ROLE\" = {role} ]; then cd \"$CALLSHEET_SESSION\"; \
+             if [ {role} = planner ] || [ -e {left} ]; then ln -sf '{}' {left}; fi; fi",
+            secret.display()
+        );
+        world.afterwards(&script);
+        is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, left);
+        let status = world.status();
+        assert_eq!(
+            (&status["state"], &status["phase"]),
+            (&json!("waiting"), &json!(phase)),
+            "{left}: {status}"
+        );
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "what only its owner knows\n");
+        let knows = |text: &str| text.contains("what only its owner knows");
+        for run in status["runs"].as_array().unwrap() {
+            assert!(!knows(&world.prompt(run.as_str().unwrap())), "{left}");
+        }
+        let session = world.project().join(".callsheet/sessions/add-a-login-to-the-site");
+        let mut open = vec![session];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).unwrap().flatten() {
+                let kind = entry.file_type().unwrap();
+                if kind.is_dir() {
+                    open.push(entry.path());
+                } else if kind.is_file() {
+                    assert!(!knows(&fs::read_to_string(entry.path()).unwrap()), "{left}: {:?}", entry.path());
+                }
+            }
+        }
+    }
+}
+
+/// Without git there are no worktrees, and the lanes share the folder.
+#[test]
+fn a_session_without_git_comes_to_the_same_end() {
+    let (with, without) = (World::new("staged.sh"), World::without_git("staged.sh"));
+    for world in [&with, &without] {
+        is(&world.run(&world.start("staged", &["--jobs", "3"])), 1, "start");
+    }
+    let (with, without) = (with.end(), without.end());
+    assert_eq!((&without.state, &without.phase), (&with.state, &with.phase));
+    assert_eq!(without.files, with.files);
+}
+
+/// An agent that says that it failed gives no evidence of its end, whatever its exit code.
+#[test]
+fn an_agent_that_says_it_failed_has_not_ended_well() {
+    for (is_error, lacks) in [(true, true), (false, false)] {
+        let world = World::new("quick.sh");
+        let bin = world.meet().join("bin");
+        fs::create_dir(&bin).unwrap();
+        let result = json!({
+            "type": "result", "subtype": "success", "is_error": is_error, "result": "<review>PASS</review>",
+            "session_id": "s", "num_turns": 1, "duration_ms": 1, "total_cost_usd": 0.01,
+        });
+        let script = format!(
+            "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '2.0.0 (Claude Code)'; exit; fi\n'{}' > /dev/null\n\
+             echo '{result}'\n",
+            world.agent().display()
+        );
+        fs::write(bin.join("claude"), script).unwrap();
+        fs::set_permissions(bin.join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let start = ["--json", "-q", "flow", "start", "sdd", "Add a login", "--agent", "claude"];
+        said(world.command(&start).env("PATH", path));
+        let ended = world.events().into_iter().map(|event| event["data"]["detail"].clone());
+        let first = ended.into_iter().find(|detail| detail["event"] == "lane_ended").unwrap();
+        let has = |word: &str| first["evidence"].as_array().unwrap().contains(&json!(word));
+        assert_eq!(has("exit"), !lacks, "{first}");
+        assert!(has("file.tasks.md"), "{first}");
+    }
+}

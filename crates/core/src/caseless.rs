@@ -1,0 +1,90 @@
+//! Names that are one file on some system: letters without regard to case, and accents however they are written.
+
+use alloc::string::String;
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// The same text for all spellings of a name: decomposed, and folded as Unicode's full case folding does. `ı` and `i`
+/// count as one letter, too.
+pub(crate) fn caseless(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    // Some letters have only one of the two cases, and some become several letters in the other one.
+    let upper = text.nfd().flat_map(char::to_lowercase).flat_map(char::to_uppercase);
+    upper.flat_map(char::to_lowercase).nfd().collect()
+}
+
+/// A path or glob without empty parts and dots. What ends in a slash still does.
+pub(crate) fn plain_path(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if !plain.is_empty() {
+            plain.push('/');
+        }
+        plain.push_str(part);
+    }
+    if path.ends_with('/') && !plain.is_empty() {
+        plain.push('/');
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn every_letter_is_the_same_in_every_case_and_form() {
+        for c in '\0'..=char::MAX {
+            let folded = caseless(&c.to_string());
+            let same = [
+                c.to_lowercase().collect::<String>(),
+                c.to_uppercase().collect(),
+                c.to_string().nfc().collect(),
+                c.to_string().nfd().collect(),
+                folded.clone(),
+            ];
+            for other in same {
+                assert_eq!(caseless(&other), folded, "{c:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn letters_are_folded_as_unicode_says() {
+        let same = [
+            ("Straße", "STRASSE"),
+            ("STRAẞE", "strasse"),
+            ("ﬁle", "FILE"),
+            ("ﬄ", "FFL"),
+            ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+            ("\u{212a}", "k"),
+            ("\u{212b}", "a\u{30a}"),
+            ("İ", "i\u{307}"),
+            ("e\u{301}", "É"),
+            ("ᾳ", "ΑΙ"),
+            ("ŉ", "ʼN"),
+            ("Ꭰ", "ꭰ"),
+            ("a\u{323}\u{307}", "A\u{307}\u{323}"),
+            ("ſ", "S"),
+        ];
+        for (a, b) in same {
+            assert_eq!(caseless(a), caseless(b), "{a} and {b}");
+        }
+        for (a, b) in [("a", "b"), ("e", "é"), ("ss", "s"), ("o", "ö"), ("ﬁ", "fl"), ("１", "1")] {
+            assert_ne!(caseless(a), caseless(b), "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_plain() {
+        let cases =
+            [("./a//b/./c", "a/b/c"), ("a/", "a/"), ("./", ""), ("", ""), ("/a", "a"), ("a/./", "a/")];
+        for (path, plain) in cases {
+            assert_eq!(plain_path(path), plain);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Documents of a folder by the digests of their contents.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
+use sha2::{Digest as _, Sha256};
+
+/// The content of a larger file is not read: its size and times stand for it.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A file that changed so shortly before could change again without a trace in its times.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// A file by what the system changes whenever somebody writes to it.
+type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+
+/// Looks at folders, and reads no file twice that did not change.
+#[derive(Debug, Default)]
+pub struct DocumentReader {
+    known: BTreeMap<Stamp, String>,
+}
+
+impl DocumentReader {
+    /// Every file below `root` that `wanted` names, with the SHA-256 of its content, or with a word for what is no
+    /// regular file. No link is followed. What cannot be listed is not there.
+    pub fn read(&mut self, root: &Path, wanted: &dyn Fn(&str) -> bool) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        let mut known = BTreeMap::new();
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        let mut open = if is_folder(root) { vec![String::new()] } else { Vec::new() };
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(root.join(&folder)).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => open.push(path),
+                    _ if wanted(&path) => {
+                        let what = self.what_is(&entry.path(), &mut known);
+                        found.insert(path, what);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.known = known;
+        found
+    }
+
+    fn what_is(&self, path: &Path, known: &mut BTreeMap<Stamp, String>) -> String {
+        let unreadable = |error: io::Error| format!("unreadable: {error}");
+        let meta = match path.symlink_metadata() {
+            Ok(meta) => meta,
+            Err(error) => return unreadable(error),
+        };
+        if meta.is_symlink() {
+            let target = fs::read_link(path).unwrap_or_default();
+            return format!("link: {}", target.display());
+        }
+        if !meta.is_file() {
+            return "no regular file".into();
+        }
+        let stamp = stamp(&meta);
+        let digest = match self.known.get(&stamp) {
+            Some(digest) => Ok(digest.clone()),
+            None => digest(path, &meta),
+        };
+        digest.map_or_else(unreadable, |digest| {
+            if is_settled(&meta) {
+                known.insert(stamp, digest.clone());
+            }
+            digest
+        })
+    }
+}
+
+fn stamp(meta: &Metadata) -> Stamp {
+    (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
+}
+
+fn is_settled(meta: &Metadata) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let changed = Duration::from_secs(u64::try_from(meta.ctime()).unwrap_or(u64::MAX));
+    now.checked_sub(changed).is_some_and(|age| age > SETTLED)
+}
+
+fn digest(path: &Path, meta: &Metadata) -> io::Result<String> {
+    if meta.len() > MOST_BYTES {
+        return Ok(format!("large: {:?}", stamp(meta)));
+    }
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok("no regular file".into());
+    }
+    let (mut file, mut sha256, mut piece) = (file.take(MOST_BYTES), Sha256::new(), vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            read => sha256.update(&piece[..read]),
+        }
+    }
+    Ok(sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_of_a_document_is_seen_and_no_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("specs")).unwrap();
+        fs::write(at("specs/a.md"), "one").unwrap();
+        fs::write(at("notes.txt"), "x").unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", at("link.md")).unwrap();
+        let mut reader = DocumentReader::default();
+        let mut read = |root: &Path| reader.read(root, &|path| path.ends_with(".md"));
+        let of_one = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+        let expected = [("link.md", "link: /etc/hostname"), ("specs/a.md", of_one)];
+        let expected: BTreeMap<String, String> =
+            expected.iter().map(|(path, what)| ((*path).to_owned(), (*what).to_owned())).collect();
+        assert_eq!(read(dir.path()), expected);
+        // The same size, at once, and with the old time.
+        let time = at("specs/a.md").metadata().unwrap().modified().unwrap();
+        fs::write(at("specs/a.md"), "two").unwrap();
+        fs::File::options().write(true).open(at("specs/a.md")).unwrap().set_modified(time).unwrap();
+        assert_ne!(read(dir.path())["specs/a.md"], of_one);
+        // A folder that becomes a link has no documents.
+        fs::rename(at("specs"), at("elsewhere.txt")).unwrap();
+        std::os::unix::fs::symlink("elsewhere.txt", at("specs")).unwrap();
+        assert_eq!(read(dir.path()).keys().collect::<Vec<_>>(), ["elsewhere.txt/a.md", "link.md"]);
+        assert_eq!(read(&at("specs")), BTreeMap::new());
+    }
+}

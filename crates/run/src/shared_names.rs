@@ -1,0 +1,113 @@
+//! Files of a project that have more than one name: symbolic links, and hard links.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use callsheet_core::submission::SharedName;
+
+/// More entries are not looked at. What was not looked at shares no name.
+const MOST_ENTRIES: usize = 500_000;
+
+/// What a name leads to.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Real {
+    /// A file with several names, by device and inode.
+    File(u64, u64),
+    /// What a link leads to.
+    Place(PathBuf),
+}
+
+/// The files and folders below `root` that links give several names. Git's and callsheet's own folders are left out.
+pub fn shared_names(root: &Path) -> Vec<SharedName> {
+    let Ok(root) = root.canonicalize() else { return Vec::new() };
+    let mut found: BTreeMap<Real, (BTreeSet<String>, bool)> = BTreeMap::new();
+    let mut open = vec![root.clone()];
+    let mut seen = 0;
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            seen += 1;
+            let path = entry.path();
+            let Ok(meta) = entry.metadata() else { continue };
+            let is_own = matches!(entry.file_name().to_str(), Some(".git" | ".callsheet"));
+            if seen > MOST_ENTRIES || is_own {
+                continue;
+            }
+            if meta.is_dir() {
+                open.push(path);
+            } else if meta.is_symlink() {
+                let Ok(target) = path.canonicalize() else { continue };
+                let Ok(real) = target.metadata() else { continue };
+                let mut add = |path: &Path| {
+                    let Some(name) = name_in(&root, path) else { return };
+                    let key = if real.is_file() && real.nlink() > 1 {
+                        Real::File(real.dev(), real.ino())
+                    } else {
+                        Real::Place(target.clone())
+                    };
+                    let (names, is_folder) = found.entry(key).or_default();
+                    names.insert(name);
+                    *is_folder = real.is_dir();
+                };
+                add(&path);
+                add(&target);
+            } else if meta.is_file() && meta.nlink() > 1 {
+                let names = found.entry(Real::File(meta.dev(), meta.ino())).or_default();
+                names.0.extend(name_in(&root, &path));
+            }
+        }
+    }
+    let shared = found.into_values().filter(|(names, _)| names.len() > 1);
+    shared.map(|(names, is_folder)| SharedName { paths: names.into_iter().collect(), is_folder }).collect()
+}
+
+fn name_in(root: &Path, path: &Path) -> Option<String> {
+    let name = path.strip_prefix(root).ok()?.to_str()?;
+    // A link to the whole project makes every file of it have two names.
+    Some(if name.is_empty() { ".".to_owned() } else { name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_and_hard_links_give_a_file_several_names() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| dir.path().join(name);
+        for folder in ["src/deep", ".git"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in ["src/a.rs", "src/b.rs", "alone", ".git/x"] {
+            fs::write(at(file), "").unwrap();
+        }
+        fs::write(outside.path().join("o"), "").unwrap();
+        fs::hard_link(at("src/a.rs"), at("hard")).unwrap();
+        fs::hard_link(at(".git/x"), at("of-git")).unwrap();
+        symlink("src/a.rs", at("soft")).unwrap();
+        symlink("src/b.rs", at("b")).unwrap();
+        symlink("b", at("b-again")).unwrap();
+        symlink("src", at("docs")).unwrap();
+        symlink("gone", at("nothing")).unwrap();
+        symlink(outside.path().join("o"), at("o1")).unwrap();
+        symlink(outside.path().join("o"), at("o2")).unwrap();
+        let mut found = shared_names(dir.path());
+        found.sort();
+        let shared = |paths: &[&str], is_folder| SharedName {
+            paths: paths.iter().map(ToString::to_string).collect(),
+            is_folder,
+        };
+        assert_eq!(
+            found,
+            [
+                shared(&["b", "b-again", "src/b.rs"], false),
+                shared(&["docs", "src"], true),
+                shared(&["hard", "soft", "src/a.rs"], false),
+                shared(&["o1", "o2"], false),
+            ]
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Merging what a lane did: it takes the place of what the lane found, and of nothing else.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use callsheet_run::{Git, lane_worktree, merge_lane};
+
+use crate::support::{Repository, git};
+
+/// Everything below a folder: what is in it, its mode, or where it leads.
+fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let (path, meta) = (entry.path(), entry.metadata().unwrap());
+            let what = if meta.is_symlink() {
+                format!("-> {}", fs::read_link(&path).unwrap().display())
+            } else if meta.is_dir() {
+                if path.file_name() != Some(OsStr::new(".git")) {
+                    open.push(path);
+                }
+                continue;
+            } else {
+                let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                format!("{:o} {text}", meta.permissions().mode() & 0o777)
+            };
+            found.insert(path.strip_prefix(root).unwrap().to_owned(), what);
+        }
+    }
+    found
+}
+
+struct World {
+    repository: Repository,
+    home: tempfile::TempDir,
+    outside: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = || tempfile::tempdir().unwrap();
+        Self { repository: Repository::new(), home: dir(), outside: dir() }
+    }
+
+    fn git(&self) -> Git {
+        Git::at(&self.repository.top()).unwrap().unwrap()
+    }
+
+    fn lane(&self, name: &str) -> PathBuf {
+        lane_worktree(&self.git(), self.home.path(), name).unwrap().path
+    }
+
+    fn merge(&self, name: &str) -> Vec<String> {
+        merge_lane(&self.git(), self.home.path(), name, &self.home.path().join(name)).unwrap()
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// What a lane does to a file.
+const DOES: [&str; 6] = ["change", "add", "delete", "chmod", "link", "change executable"];
+
+/// What became of the same file in the project meanwhile.
+const MEANWHILE: [&str; 8] = [
+    "untouched",
+    "changed",
+    "deleted",
+    "the same",
+    "a link",
+    "a folder",
+    "its folder is a link",
+    "another mode",
+];
+
+fn does(what: &str, file: &Path) {
+    match what {
+        "delete" => fs::remove_file(file).unwrap(),
+        "chmod" => mode(file, 0o755),
+        "link" => {
+            fs::remove_file(file).unwrap();
+            symlink("elsewhere", file).unwrap();
+        }
+        _ => fs::write(file, "lane\n").unwrap(),
+    }
+}
+
+#[test]
+fn a_lane_takes_the_place_of_what_it_found_and_of_nothing_else() {
+    let world = World::new();
+    let top = world.repository.top();
+    let mut tried = 0;
+    for (at, what) in DOES.into_iter().enumerate() {
+        for (nth, meanwhile) in MEANWHILE.into_iter().enumerate() {
+            let absent = what == "add";
+            if absent && matches!(meanwhile, "deleted" | "another mode") {
+                continue;
+            }
+            tried += 1;
+            let told = format!("{what}, meanwhile {meanwhile}");
+            let folder = top.join(format!("d{at}{nth}"));
+            let file = folder.join("f");
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("beside"), "b\n").unwrap();
+            if !absent {
+                fs::write(&file, "one\n").unwrap();
+                mode(&file, if what == "change executable" { 0o755 } else { 0o644 });
+            }
+            let (name, path) = (format!("lane-{at}{nth}"), format!("d{at}{nth}/f"));
+            let lane = world.lane(&name);
+            does(what, &lane.join(&path));
+            let secret = world.outside.path().join(&name);
+            fs::write(&secret, "one\n").unwrap();
+            match meanwhile {
+                "changed" => fs::write(&file, "mine\n").unwrap(),
+                "deleted" => fs::remove_file(&file).unwrap(),
+                "the same" => does(what, &file),
+                "a link" => {
+                    let _ = fs::remove_file(&file);
+                    symlink(&secret, &file).unwrap();
+                }
+                "a folder" => {
+                    let _ = fs::remove_file(&file);
+                    fs::create_dir(&file).unwrap();
+                    fs::write(file.join("x"), "x\n").unwrap();
+                }
+                "its folder is a link" => {
+                    let moved = world.outside.path().join(format!("folder-{name}"));
+                    fs::rename(&folder, &moved).unwrap();
+                    symlink(&moved, &folder).unwrap();
+                }
+                "another mode" => mode(&file, if what == "change executable" { 0o644 } else { 0o755 }),
+                _ => {}
+            }
+            let is_same = meanwhile == "the same"
+                || (what, meanwhile) == ("delete", "deleted")
+                || (what, meanwhile) == ("chmod", "another mode");
+            let conflicts = meanwhile != "untouched" && !is_same;
+            let (before, before_outside) = (tree(&top), tree(world.outside.path()));
+            let expected: Vec<String> = conflicts.then(|| path.clone()).into_iter().collect();
+            for _ in 0..2 {
+                assert_eq!(world.merge(&name), expected, "{told}");
+                let mut after = before.clone();
+                if !conflicts {
+                    after.remove(Path::new(&path));
+                    let done = tree(&lane).remove(Path::new(&path));
+                    after.extend(done.map(|done| (PathBuf::from(&path), done)));
+                }
+                assert_eq!(tree(&top), after, "{told}");
+                assert_eq!(tree(world.outside.path()), before_outside, "{told}");
+            }
+        }
+    }
+    assert_eq!(tried, 46);
+}
+
+#[test]
+fn with_one_conflict_nothing_of_a_lane_is_merged() {
+    let world = World::new();
+    let top = world.repository.top();
+    for name in ["a", "b", "c"] {
+        fs::write(top.join(name), "one\n").unwrap();
+    }
+    let lane = world.lane("l");
+    fs::write(lane.join("a"), "lane\n").unwrap();
+    fs::remove_file(lane.join("b")).unwrap();
+    fs::write(lane.join("c"), "lane\n").unwrap();
+    fs::write(lane.join("new"), "lane\n").unwrap();
+    fs::write(top.join("b"), "mine\n").unwrap();
+    let before = tree(&top);
+    assert_eq!(world.merge("l"), ["b"]);
+    assert_eq!(tree(&top), before);
+    // Once the person has made up their mind, all of it is merged.
+    fs::write(top.join("b"), "one\n").unwrap();
+    assert_eq!(world.merge("l"), [""; 0]);
+    let text = |name: &str| fs::read_to_string(top.join(name)).ok();
+    let lanes = Some("lane\n".to_owned());
+    assert_eq!([text("a"), text("b"), text("c"), text("new")], [lanes.clone(), None, lanes.clone(), lanes]);
+}
+
+#[test]
+fn what_cannot_be_copied_is_a_conflict() {
+    let world = World::new();
+    let top = world.repository.top();
+    let lane = world.lane("l");
+    let nested = lane.join("nested");
+    fs::create_dir(&nested).unwrap();
+    git(&nested, &["init", "-q"]);
+    fs::write(nested.join("x"), "x\n").unwrap();
+    git(&nested, &["add", "-A"]);
+    git(&nested, &["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "-m", "x"]);
+    fs::write(lane.join("new"), "lane\n").unwrap();
+    let before = tree(&top);
+    assert_eq!(world.merge("l"), ["nested"]);
+    assert_eq!(tree(&top), before);
+    let other = world.lane("m");
+    fs::write(other.join(OsStr::from_bytes(b"\xff.txt")), "lane\n").unwrap();
+    fs::write(other.join("new"), "lane\n").unwrap();
+    assert_eq!(world.merge("m"), ["\u{fffd}.txt"]);
+    assert_eq!(tree(&top), before);
+}
