@@ -88,7 +88,7 @@ pub fn standing(runs: &[Account], in_base: &mut dyn FnMut(&str) -> bool) -> (Tas
         run.checked() == Checked::Passed
             && run.status() == RunStatus::Completed
             && !run.says_it_failed()
-            && seen(run).is_some_and(|seen| !seen.dirty_after && seen.unseen.is_empty())
+            && seen(run).is_some_and(|seen| !seen.dirty_after && seen.newly_unseen().next().is_none())
     };
     let is_merged = merged(last);
     let made_something = seen(last).is_some_and(|seen| seen.head_before != seen.head_after);

@@ -66,6 +66,9 @@ pub(crate) struct Way {
     /// Work in a worktree and branch of the task's own; it is made once, and nothing in it is ever deleted
     #[arg(long)]
     pub(crate) worktree: bool,
+    /// Run without git in a folder of more than 20,000 files or 1 GiB, where the scope cannot be checked; it is recorded
+    #[arg(long)]
+    pub(crate) no_scope: bool,
     /// Start it in a terminal of tmux and type the line that names the prompt; it works on by itself
     #[arg(long)]
     pub(crate) terminal: bool,
@@ -98,6 +101,7 @@ impl Way {
             max_cost_usd: self.max_cost.or(config.max_cost.value),
             pane: self.pane.clone(),
             single_coder: self.single_coder,
+            no_scope: self.no_scope,
             ..How::default()
         })
     }

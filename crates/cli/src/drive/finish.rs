@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use callsheet_core::agent::{By, OutputFormat};
 use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
+use callsheet_core::fact::{self, CheckResult, CheckRun, CheckSpec, Ended, Unseen};
 use callsheet_core::record::{Account, Event, Exit, Id, Launch, Observed, Replied, Stream};
 use callsheet_core::reply::{
     Asked, Problem, Reply, ReplyText, Status, StreamDoubts, StreamReader, StreamText, read_text,
@@ -36,7 +36,7 @@ pub(super) fn finish(
     exit: Exit,
     stdout: StreamText<Vec<u8>>,
     prompt: &str,
-    before: Option<&Before>,
+    before: &Before,
     stopper: &Stopper,
     redactor: &mut Redactor<'_>,
     progress: &Progress,
@@ -46,7 +46,7 @@ pub(super) fn finish(
     let account = ledger.account(run).map_err(failure)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
-    let worktree = before.map(|before| before.observe(&launch.scope));
+    let worktree = Some(before.observe(&launch.scope));
     let mut checks = if exit.ended == Ended::Unstarted {
         pending(&launch.checks, "nothing was started")
     } else {
@@ -266,7 +266,11 @@ pub(crate) fn recover(
         let prompt = ledger.prompt(run).ok();
         reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), None)?;
     }
-    let worktree = desk.before().map(|before| before.observe(&launch.scope));
+    let worktree = desk.before().map(|before| before.observe(&launch.scope)).unwrap_or_else(|| {
+        let unseen = Unseen::new(".", "it is not known what the worktree was like before the run");
+        fact::Observed { unseen: vec![unseen], ..fact::Observed::default() }
+    });
+    let worktree = Some(worktree);
     let checks = pending(&launch.checks, why);
     let whole = observed(ledger, run, Observed { worktree, checks })?;
     if !desk.pane().as_ref().is_some_and(pane_lives) {

@@ -258,7 +258,7 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 11] = [
+const ALLOWED: [(&str, &str); 13] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
     ("cli/src/mcp/install.rs", "the folder of a client's own configuration, in the user's home"),
@@ -268,6 +268,8 @@ const ALLOWED: [(&str, &str); 11] = [
     ("run/src/folder.rs", "the capability itself"),
     ("run/src/git.rs", "a temporary folder of our own"),
     ("run/src/lanes.rs", "the user's state directory"),
+    ("run/src/observe/checkout.rs", "a temporary folder of our own"),
+    ("run/src/observe/print.rs", "the user's state directory"),
     ("run/src/read.rs", "options to read with"),
     ("run/src/worktree.rs", "the user's state directory"),
 ];

@@ -12,6 +12,7 @@ mod clock;
 mod corpus;
 mod deciding;
 mod determinism;
+mod facts;
 mod git_calls;
 mod ledgers;
 mod links;

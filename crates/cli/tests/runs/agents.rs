@@ -182,7 +182,7 @@ fn works_and_is_told_the_facts(cli: Cli) {
                 { "path": "src/in.txt", "change": "untracked" },
             ],
             "violations": [{ "path": "out.txt", "reason": "outside_write", "decision": "pending" }],
-            "unseen": [], "head_before": "…", "head_after": "…", "reply": null, "receipts": null, "worktree": "…",
+            "unseen": [], "commits": [], "elsewhere": [], "no_scope": false, "head_before": "…", "head_after": "…", "reply": null, "receipts": null, "worktree": "…",
             "scope": { "write": ["src/**"], "exclude": [] }, "prompt_sha256": "…",
         })
     );
