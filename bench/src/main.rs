@@ -5,6 +5,7 @@
 mod corpus;
 mod flows;
 mod ledger;
+mod looking;
 mod machine;
 mod markers;
 mod measure;
@@ -27,7 +28,7 @@ use crate::report::Report;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|flows]…
+const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|flows|looking]…
        bench/run audit [RUNS]
 
 --quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.
@@ -42,10 +43,11 @@ struct Effort {
     code: usize,
     records: usize,
     subplans: usize,
+    looked_at: usize,
 }
 
-const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000, records: 1_000, subplans: 1_000 };
-const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000, records: 1_000, subplans: 100 };
+const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000, records: 1_000, subplans: 1_000, looked_at: 100_000 };
+const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000, records: 1_000, subplans: 100, looked_at: 10_000 };
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -60,7 +62,7 @@ fn main() {
     }
     let quick = words.iter().any(|word| word == "--quick");
     words.retain(|word| word != "--quick");
-    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "flows"];
+    let parts = ["start", "packing", "templates", "xml", "tokens", "markers", "ledger", "flows", "looking"];
     if words.iter().any(|word| !parts.contains(&word.as_str())) {
         eprintln!("{USAGE}");
         std::process::exit(2);
@@ -100,6 +102,9 @@ fn measure(effort: &Effort, wanted: &dyn Fn(&str) -> bool) -> Report {
     }
     if wanted("flows") {
         flows::report(&mut processes, &peers, &work.folder("flows"), effort.subplans);
+    }
+    if wanted("looking") {
+        looking::report(&mut processes, &peers, &work.folder("looking"), effort.looked_at, effort.packs);
     }
     if wanted("templates") {
         templates::report(&mut report, effort.rounds);

@@ -28,6 +28,9 @@ pub struct Facts {
     pub changed: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// Places that could be seen before the run, and not after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<String>,
     /// What the agent said of it. It is kept beside the facts, and no prompt shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
@@ -94,7 +97,7 @@ impl CheckResult {
     }
 }
 
-/// A file that a run changed, as git tells it.
+/// A file that a run changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changed {
@@ -120,7 +123,8 @@ pub enum Change {
     Submodule,
     /// Git is told not to look at it. Such a file is noted, and violates a scope only where that excludes it.
     Ignored,
-    /// A file of the repository itself, such as a hook.
+    /// A file, setting, flag or reference of the repository itself, such as a hook. A flag of the index is shown as
+    /// `.git/index:FLAG:PATH`.
     Repository,
 }
 
@@ -166,7 +170,7 @@ pub struct CheckRun {
     pub output: String,
 }
 
-/// What was observed of a worktree before and after a run.
+/// What was observed of a worktree before and after a run: its files by their bytes, the commits by git.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Observed {
@@ -179,7 +183,87 @@ pub struct Observed {
     pub changed: Vec<Changed>,
     pub violations: Vec<Violation>,
     /// What could not be observed, and why. What is here may hide changes.
-    pub unseen: Vec<String>,
+    pub unseen: Vec<Unseen>,
+    /// References that the run moved, and the commits that are new there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<MovedRef>,
+    /// What changed meanwhile in the main checkout of the repository, if the run had a worktree of its own. No violation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<Changed>,
+}
+
+impl Observed {
+    /// Places that the run made unseeable.
+    pub fn newly_unseen(&self) -> impl Iterator<Item = &Unseen> {
+        self.unseen.iter().filter(|unseen| !unseen.before)
+    }
+}
+
+/// A place that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "UnseenRecord")]
+pub struct Unseen {
+    /// Relative to the worktree; `.` is all of it.
+    pub path: String,
+    pub why: String,
+    /// It could not be seen before the run either.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub before: bool,
+}
+
+impl Unseen {
+    pub fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { path: path.into(), why: why.into(), before: false }
+    }
+}
+
+/// Earlier versions recorded a sentence alone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum UnseenRecord {
+    Sentence(String),
+    Place(UnseenPlace),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UnseenPlace {
+    path: String,
+    why: String,
+    #[serde(default)]
+    before: bool,
+}
+
+impl From<UnseenRecord> for Unseen {
+    fn from(record: UnseenRecord) -> Self {
+        match record {
+            UnseenRecord::Sentence(why) => Self::new(".", why),
+            UnseenRecord::Place(UnseenPlace { path, why, before }) => Self { path, why, before },
+        }
+    }
+}
+
+/// A branch, a tag, the stash or another local reference that is not where it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MovedRef {
+    /// Its full name, such as `refs/heads/main`; `HEAD` if no branch is checked out.
+    #[serde(rename = "ref")]
+    pub name: String,
+    /// Where it was; nowhere if it is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Where it is; nowhere if it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// How many commits are new there: no reference had them before, and no remote has them.
+    pub new: u64,
+    /// The paths that the new commits touch, relative to the worktree, in byte order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Another worktree has this branch checked out: the new commits are not judged.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub elsewhere: bool,
 }
 
 /// A changed file that the scope did not allow.

@@ -99,7 +99,7 @@ pub fn standing(runs: &[Account], checkout: &mut Checkout<'_>) -> (TaskStatus, V
     let work = Work::find(&runs, checkout);
     let checked = last.checked();
     let failed = last.status() == RunStatus::Failed || last.says_it_failed();
-    let is_unseen = seen(last).is_some_and(|seen| !seen.unseen.is_empty());
+    let is_unseen = seen(last).is_some_and(|seen| seen.newly_unseen().next().is_some());
     let mut reasons = Vec::new();
     for (holds, reason) in [
         (pending, TaskReason::ScopeViolationPending),

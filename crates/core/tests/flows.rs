@@ -659,6 +659,12 @@ fn t6_evidence_is_what_was_seen() {
         of("fixing", Outcome::NoVerdict, &green, &[], &[]),
         words(&[&all[..], &["reply.no_verdict"]].concat())
     );
+    let blind = Facts { unseen: strings(&["closed"]), ..good.clone() };
+    assert_eq!(
+        of("fixing", Outcome::None, &blind, &[], &[]),
+        words(&["checks-or-none", "exit", "file.a.md"]),
+        "what could not be seen is not clean"
+    );
     let review =
         |verdict| of("reviewing", Outcome::None, &Facts::default(), &[("submit_review", verdict)], &[]);
     let rest = ["checks-or-none", "clean", "file.a.md", "submission.submit_review"];

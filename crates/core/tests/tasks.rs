@@ -96,7 +96,7 @@ fn run(words: &str) -> Account {
                 .map(|(word, change)| file(word, *change))
                 .collect(),
             violations: has("outside").then_some(violation).into_iter().collect(),
-            unseen: has("unseen").then(|| "a folder".into()).into_iter().collect(),
+            unseen: has("unseen").then(|| fact::Unseen::new("folder", "it is closed")).into_iter().collect(),
             ..fact::Observed::default()
         };
         let check = |result| CheckRun {

@@ -156,6 +156,16 @@ impl Folder {
         }
     }
 
+    /// Removes a folder, if nothing is in it.
+    pub fn remove_empty(&self, folder: &str) -> Result<(), WriteError> {
+        let (above, name) = split(folder);
+        let Some(holder) = self.holder(above, None)? else { return Ok(()) };
+        match unlinkat(&holder, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
+            Err(error) => Err(failed(folder, error)),
+        }
+    }
+
     /// Removes a folder with all that is in it, and nothing that links in it lead to.
     pub fn remove_tree(&self, folder: &str) -> Result<(), WriteError> {
         let (above, name) = split(folder);

@@ -4,21 +4,27 @@
 //! no settings of its own. From the repository it gets [plain settings](OF_REPOSITORY), from the user's own configuration
 //! those that name [filters](is_of_user) besides, as they were when this process first looked. What asks the repository
 //! itself ([`IN_REPOSITORY`]) reads its settings and executes nothing, because everything that could is set by us.
+//! Files that git would wait for are refused before it starts, and every [call] ends in time.
+
+mod call;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::sync::Mutex;
+
+use rustix::fs::OFlags;
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::environment::program;
-use crate::read::read_file;
+use crate::read::{Place, read_file};
 
 /// What git said instead of doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +53,12 @@ pub struct CommonDir {
 /// The longest path that is read from a file.
 const MOST_PATH: u64 = 8192;
 
+/// The longest file of rules or attributes that is read.
+const MOST_RULES: u64 = 1 << 20;
+
+/// The largest index that is copied.
+const MOST_INDEX: u64 = 1 << 30;
+
 /// A worktree of a repository.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Git {
@@ -58,9 +70,26 @@ pub struct Git {
     /// The settings that count for files, in the order in which they count.
     settings: Vec<(String, String)>,
     object_format: Option<String>,
+    texts: Texts,
     /// Another index than the worktree's own.
     #[serde(skip)]
     index: Option<PathBuf>,
+}
+
+/// Files that say which files are ignored or filtered, as they were.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Texts {
+    of_user: UserTexts,
+    exclude: Option<String>,
+    attributes: Option<String>,
+    shallow: Option<String>,
+}
+
+/// The user's own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct UserTexts {
+    exclude: Option<String>,
+    attributes: Option<String>,
 }
 
 /// A setting, and whether the user's own files have it (or the repository's).
@@ -79,8 +108,10 @@ impl Git {
             common: PathBuf::new(),
             settings: Vec::new(),
             object_format: None,
+            texts: Texts::default(),
             index: None,
         };
+        refuse_odd_above(dir)?;
         let mut found = Vec::new();
         // One by one, because a path can contain a line end.
         for what in ["--show-toplevel", "--git-dir", "--git-common-dir"] {
@@ -142,6 +173,32 @@ impl Git {
         &self.top
     }
 
+    /// The repository's folder for this worktree.
+    pub(crate) fn own(&self) -> &Path {
+        &self.own
+    }
+
+    /// The repository's folder that all its worktrees share.
+    pub(crate) fn common(&self) -> &Path {
+        &self.common
+    }
+
+    /// Whether this is a worktree besides the main checkout.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.own != self.common
+    }
+
+    /// What is ignored everywhere, the more general text first.
+    pub(crate) fn excludes(&self) -> impl Iterator<Item = &String> {
+        self.texts.of_user.exclude.iter().chain(&self.texts.exclude)
+    }
+
+    /// Whether names that differ in case alone are the same here.
+    pub(crate) fn ignores_case(&self) -> bool {
+        let said = self.settings.iter().rfind(|(key, _)| key == "core.ignorecase");
+        said.is_some_and(|(_, value)| value == "true")
+    }
+
     /// Whether both are worktrees of one repository.
     pub(crate) fn is_of_same_repository(&self, other: &Self) -> bool {
         self.common == other.common
@@ -164,14 +221,27 @@ impl Git {
             && self.run(&args, "").is_ok_and(|output| output.status.success())
     }
 
-    /// The folders that hold the repository: what all worktrees share, and what is this one's own.
-    pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
-        [self.common.clone(), self.own.clone()].into()
-    }
-
     /// The index of this worktree.
     pub(crate) fn index(&self) -> PathBuf {
         self.own.join("index")
+    }
+
+    /// Copies the index to a place that nobody else writes to, as old as it is: git knows by its age which files it has to
+    /// look at again. `false` if there is none.
+    pub(crate) fn copy_index(&self, to: &Path) -> io::Result<bool> {
+        let from = match open_regular(&self.index()) {
+            Ok(from) => from,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let meta = from.metadata()?;
+        if meta.len() > MOST_INDEX {
+            return Err(io::Error::other("it is larger than 1 GiB"));
+        }
+        let mut copy = fs::File::create(to)?;
+        io::copy(&mut io::Read::take(from, MOST_INDEX), &mut copy)?;
+        copy.set_modified(meta.modified()?)?;
+        Ok(true)
     }
 
     /// The same with another index.
@@ -198,7 +268,8 @@ impl Git {
     /// Reads which settings count. The user's are those of the first look: what an agent writes into the files of its
     /// user while it works names no program for us.
     fn configure(&mut self) -> Result<(), GitError> {
-        static KNOWN: Mutex<BTreeMap<PathBuf, Vec<(String, String)>>> = Mutex::new(BTreeMap::new());
+        static KNOWN: Mutex<BTreeMap<PathBuf, (Vec<(String, String)>, UserTexts)>> =
+            Mutex::new(BTreeMap::new());
         let configured = self.configured()?;
         let pick = |of_user: bool, counts: fn(&str) -> bool| {
             let picked = configured.iter().filter(|it| it.of_user == of_user && counts(&it.key));
@@ -206,8 +277,25 @@ impl Git {
         };
         let mut known =
             KNOWN.lock().map_err(|error| GitError { what: "config".into(), why: error.to_string() })?;
-        let of_user = known.entry(self.common.clone()).or_insert_with(|| pick(true, is_of_user));
+        let (of_user, texts) = known.entry(self.common.clone()).or_insert_with(|| {
+            let named = |key: &str, name: &str| {
+                let named =
+                    configured.iter().rfind(|it| it.key == key).map(|it| from_home(&self.top, &it.value));
+                let path = named.or_else(|| user_folder().map(|folder| folder.join(name)))?;
+                rules_text(&path)
+            };
+            let exclude = named("core.excludesfile", "ignore");
+            let attributes = named("core.attributesfile", "attributes");
+            (pick(true, is_of_user), UserTexts { exclude, attributes })
+        });
         self.settings.clone_from(of_user);
+        self.texts = Texts {
+            of_user: texts.clone(),
+            exclude: rules_text(&self.common.join("info/exclude")),
+            attributes: rules_text(&self.common.join("info/attributes")),
+            shallow: rules_text(&self.common.join("shallow")),
+        };
+        drop(known);
         self.settings.extend(pick(false, |key| OF_REPOSITORY.contains(&key)));
         let format = configured.iter().rfind(|it| !it.of_user && it.key == "extensions.objectformat");
         self.object_format = format.map(|it| it.value.clone());
@@ -215,7 +303,7 @@ impl Git {
     }
 
     /// Standard output of a command that has to succeed.
-    pub(crate) fn done(&self, args: &[&str], input: &str) -> Result<Vec<u8>, GitError> {
+    pub(crate) fn done(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Vec<u8>, GitError> {
         Self::good(args, self.run(args, input)?)
     }
 
@@ -228,9 +316,10 @@ impl Git {
         Err(GitError { what: args.first().copied().unwrap_or_default().to_owned(), why })
     }
 
-    fn run(&self, args: &[&str], input: &str) -> Result<Output, GitError> {
+    fn run(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Output, GitError> {
         let what = args.first().copied().unwrap_or_default();
         let failed = |error: io::Error| GitError { what: what.to_owned(), why: error.to_string() };
+        self.refuse_odd(what)?;
         let mut command = program("git");
         for (name, _) in std::env::vars_os() {
             // What points elsewhere, names programs or files is not for the worktree that was named.
@@ -261,8 +350,13 @@ impl Git {
             command.env("GIT_OBJECT_DIRECTORY", self.common.join("objects"));
             command.env("GIT_INDEX_FILE", self.index.clone().unwrap_or_else(|| self.index()));
             command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-            command.env("GIT_CONFIG_COUNT", self.settings.len().to_string());
-            for (number, (key, value)) in self.settings.iter().enumerate() {
+            let text = |name: &str| stand_in.path().join(name).display().to_string();
+            let own = [
+                ("core.excludesfile".to_owned(), text(USER_EXCLUDE)),
+                ("core.attributesfile".to_owned(), text(USER_ATTRIBUTES)),
+            ];
+            command.env("GIT_CONFIG_COUNT", (self.settings.len() + own.len()).to_string());
+            for (number, (key, value)) in self.settings.iter().chain(&own).enumerate() {
                 command.env(format!("GIT_CONFIG_KEY_{number}"), key);
                 command.env(format!("GIT_CONFIG_VALUE_{number}"), value);
             }
@@ -274,14 +368,24 @@ impl Git {
                 .env(format!("GIT_{who}_NAME"), "callsheet")
                 .env(format!("GIT_{who}_EMAIL"), "callsheet@localhost");
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
-        if let Some(mut stdin) = child.stdin.take() {
-            let input = input.as_bytes().to_vec();
-            // A git that does not read all of it says why itself.
-            std::thread::spawn(move || io::Write::write_all(&mut stdin, &input));
+        call::call(command, input.as_ref().to_vec(), call::MOST_TIME).map_err(failed)
+    }
+
+    /// Git waits for what is no regular file: such a file in the place of one that it opens is refused.
+    fn refuse_odd(&self, what: &str) -> Result<(), GitError> {
+        let of_own =
+            ["HEAD", "index", "config.worktree", "commondir", "gitdir"].map(|name| self.own.join(name));
+        let of_common = ["config", "packed-refs", "shallow", "objects/info/alternates"];
+        let of_common = of_common.map(|name| self.common.join(name));
+        let of_user = user_configs();
+        let of_repository = of_own.iter().chain(&of_common).filter(|_| !self.own.as_os_str().is_empty());
+        for path in of_repository.chain(&of_user) {
+            if let Some(kind) = odd_kind(path) {
+                let why = format!("`{}` is {kind}", path.display());
+                return Err(GitError { what: what.to_owned(), why });
+            }
         }
-        child.wait_with_output().map_err(failed)
+        Ok(())
     }
 
     /// Hooks that are settings instead of files: their names are the repository's choice.
@@ -302,16 +406,27 @@ impl Git {
             _ => "\trepositoryformatversion = 0\n",
         };
         fs::write(at("config"), format!("[core]\n\tbare = false\n{format}"))?;
-        // What git itself ignores there, and what a filter of the user's keeps there (Git LFS).
-        for shared in ["info", "lfs"] {
-            if self.common.join(shared).is_dir() {
-                symlink(self.common.join(shared), at(shared))?;
+        fs::create_dir(at("info"))?;
+        for (name, text) in [
+            ("info/exclude", &self.texts.exclude),
+            ("info/attributes", &self.texts.attributes),
+            ("shallow", &self.texts.shallow),
+            (USER_EXCLUDE, &self.texts.of_user.exclude),
+            (USER_ATTRIBUTES, &self.texts.of_user.attributes),
+        ] {
+            if let Some(text) = text {
+                fs::write(at(name), text)?;
             }
+        }
+        // What a filter of the user's keeps there (Git LFS).
+        if self.common.join("lfs").is_dir() {
+            symlink(self.common.join("lfs"), at("lfs"))?;
         }
         // An index can be in two parts.
         for entry in fs::read_dir(&self.own).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            if name.to_string_lossy().starts_with("sharedindex.") {
+            let is_file = || entry.file_type().is_ok_and(|kind| kind.is_file());
+            if name.to_string_lossy().starts_with("sharedindex.") && is_file() {
                 symlink(entry.path(), folder.path().join(&name))?;
             }
         }
@@ -320,13 +435,21 @@ impl Git {
 }
 
 /// Commands that ask the repository itself. None of them looks at the contents of files.
-const IN_REPOSITORY: [&str; 4] = ["rev-parse", "merge-base", "worktree", "config"];
+const IN_REPOSITORY: [&str; 5] = ["rev-parse", "merge-base", "worktree", "config", "for-each-ref"];
+
+/// Files of the stand-in that hold the user's own rules and attributes.
+const USER_EXCLUDE: &str = "callsheet-exclude";
+const USER_ATTRIBUTES: &str = "callsheet-attributes";
 
 /// Every setting with a fixed name that makes one of our commands start something.
-const HARDENED: [&str; 22] = [
+const HARDENED: [&str; 25] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
+    // What git believes of a file it believes by all of its times.
+    "core.trustCtime=true",
+    "core.checkStat=default",
+    "core.splitIndex=false",
     "core.pager=cat",
     "core.editor=false",
     "sequence.editor=false",
@@ -372,11 +495,90 @@ const OF_REPOSITORY: [&str; 9] = [
     "core.symlinks",
 ];
 
-/// Settings that count if the user's own configuration has them: filters, and which files are ignored or filtered.
+/// Settings that count if the user's own configuration has them: filters.
 fn is_of_user(key: &str) -> bool {
-    OF_REPOSITORY.contains(&key)
-        || ["core.excludesfile", "core.attributesfile"].contains(&key)
-        || ["filter.", "lfs."].iter().any(|section| key.starts_with(section))
+    OF_REPOSITORY.contains(&key) || ["filter.", "lfs."].iter().any(|section| key.starts_with(section))
+}
+
+/// What a path is that must be a regular file; `None` if it is one, or if nothing is there. Links are followed.
+pub(crate) fn odd_kind(path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = path.metadata().ok()?.file_type();
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("a folder")
+    } else if kind.is_fifo() {
+        Some("a FIFO")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        Some("a device")
+    }
+}
+
+/// The same for the repository that `dir` may lie in, before git is asked where it is.
+fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
+    let Some(link) =
+        dir.ancestors().map(|above| above.join(".git")).find(|link| link.symlink_metadata().is_ok())
+    else {
+        return Ok(());
+    };
+    let folder = if link.is_dir() { Some(link.clone()) } else { folder_behind(&link) };
+    let inside = ["HEAD", "config", "config.worktree", "index", "packed-refs", "commondir", "shallow"];
+    let inside = folder.iter().flat_map(|folder| inside.map(|name| folder.join(name)));
+    for path in inside.chain((!link.is_dir()).then(|| link.clone())) {
+        if let Some(kind) = odd_kind(&path) {
+            let why = format!("`{}` is {kind}", path.display());
+            return Err(GitError { what: "rev-parse".into(), why });
+        }
+    }
+    Ok(())
+}
+
+/// The folder that a file `.git` names.
+pub(crate) fn folder_behind(link: &Path) -> Option<PathBuf> {
+    let text = rules_text(link)?;
+    let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);
+    Some(link.parent()?.join(named))
+}
+
+/// The folder of the user's own files of git.
+pub(crate) fn user_folder() -> Option<PathBuf> {
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
+    set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config"))).map(|folder| folder.join("git"))
+}
+
+/// The user's own settings of git.
+pub(crate) fn user_configs() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".gitconfig"));
+    home.into_iter().chain(user_folder().map(|folder| folder.join("config"))).collect()
+}
+
+/// A path as a setting of git spells it.
+fn from_home(top: &Path, value: &str) -> PathBuf {
+    match (value.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(below), Some(home)) => Path::new(&home).join(below),
+        _ => top.join(value),
+    }
+}
+
+fn rules_text(path: &Path) -> Option<String> {
+    Place::Anywhere.bytes(path, MOST_RULES).ok().flatten().map(|bytes| text(&bytes))
+}
+
+/// Opens a regular file without waiting for anything.
+fn open_regular(path: &Path) -> io::Result<fs::File> {
+    if let Some(kind) = odd_kind(path) {
+        return Err(io::Error::other(format!("it is {kind}")));
+    }
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -229,17 +229,19 @@ impl Walk<'_> {
         };
         let bytes = Place::Within(self.root).bytes(&path, MAX_RULES_BYTES);
         if let Some(bytes) = bytes.map_err(|error| unusable(&error))? {
-            let globs = globs(&bytes).map_err(|error| unusable(&error))?;
+            let globs = globs(&bytes, false).map_err(|error| unusable(&error))?;
             self.rules.push(Rules { dir: dir.to_owned(), globs });
         }
         Ok(())
     }
 }
 
-fn globs(rules: &[u8]) -> Result<Gitignore, ignore::Error> {
+/// The rules of one file, for paths that are relative to its folder.
+pub(crate) fn globs(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::Error> {
     // With `.` the matcher takes paths as they are. Any other directory it would cut off by its
     // bytes, and `a` off `ab/c`.
     let mut builder = GitignoreBuilder::new(".");
+    builder.case_insensitive(any_case)?;
     let rules = rules.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(rules);
     for line in rules.split(|byte| *byte == b'\n') {
         // A line that is not UTF-8 is about names that are never listed, and a line that is no

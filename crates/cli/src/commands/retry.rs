@@ -225,6 +225,7 @@ fn how(app: &App<'_>, args: &Again, program: &[String], parent: &Account) -> Res
     how.timeout = how.timeout.or(launch.timeout_ms.map(Duration::from_millis));
     how.max_cost_usd = how.max_cost_usd.or(launch.max_cost_usd);
     how.single_coder |= launch.single_coder;
+    how.no_scope |= launch.no_scope;
     if launch.own_worktree {
         let dir = PathBuf::from(&launch.worktree);
         how.place = match (&parent.run.task, dir.is_dir()) {

@@ -70,6 +70,9 @@ pub(crate) struct Way {
     /// Work in the checkout although another run works there; then a change by one of both cannot be told from the other's
     #[arg(long)]
     pub(crate) share: bool,
+    /// Run without git in a folder of more than 20,000 files or 1 GiB, where the scope cannot be checked; it is recorded
+    #[arg(long)]
+    pub(crate) no_scope: bool,
     /// Start it in a terminal of tmux and type the line that names the prompt; it works on by itself
     #[arg(long)]
     pub(crate) terminal: bool,
@@ -103,6 +106,7 @@ impl Way {
             pane: self.pane.clone(),
             share: self.share,
             single_coder: self.single_coder,
+            no_scope: self.no_scope,
             ..How::default()
         })
     }

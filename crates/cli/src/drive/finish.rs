@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use callsheet_core::agent::{By, OutputFormat};
 use callsheet_core::contract::Contract;
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
+use callsheet_core::fact::{self, CheckResult, CheckRun, CheckSpec, Ended, Unseen};
 use callsheet_core::record::{Account, Event, Exit, Id, Launch, Observed, Replied, Stream};
 use callsheet_core::reply::{
     Asked, Problem, Reply, ReplyText, Status, StreamDoubts, StreamReader, StreamText, read_text,
@@ -39,7 +39,7 @@ pub(super) fn finish(
     exit: Exit,
     stdout: StreamText<Vec<u8>>,
     prompt: &str,
-    before: Option<&Before>,
+    before: &Before,
     checking: &Checking<'_>,
     redactor: &mut Redactor<'_>,
 ) -> Result<Account, Failure> {
@@ -48,7 +48,7 @@ pub(super) fn finish(
     let account = ledger.account(run).map_err(failure)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
-    let mut found = observe(run, &launch, before)?;
+    let mut found = observe(run, &launch, Some(before))?;
     found.checks = if exit.ended == Ended::Unstarted {
         pending(&launch.checks, "nothing was started", None)
     } else {
@@ -63,7 +63,11 @@ pub(super) fn finish(
 /// What changed, and what of it another run in the same checkout may have changed.
 fn observe(run: &Id, launch: &Launch, before: Option<&Before>) -> Result<Observed, Failure> {
     let mut found = Observed::default();
-    let Some(before) = before else { return Ok(found) };
+    let Some(before) = before else {
+        let unseen = Unseen::new(".", "it is not known what the worktree was like before the run");
+        found.worktree = Some(fact::Observed { unseen: vec![unseen], ..fact::Observed::default() });
+        return Ok(found);
+    };
     let mut seen = before.observe(&launch.scope);
     let shared = SharedCheckout::find(run)?;
     found.shared_with = shared.runs();

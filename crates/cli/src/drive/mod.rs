@@ -28,8 +28,8 @@ use callsheet_core::scope::Scope;
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    AcceptedSubmission, Before, Event, Folder, Git, Limits, Performed, Performing, Prints, ProcessTrace,
-    Server, Stream, SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by,
+    AcceptedSubmission, Before, Event, Folder, Git, Limits, OwnFiles, Performed, Performing, Prints,
+    ProcessTrace, Server, Stream, SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by,
     transcript_has_prompt, worktree, worktree_place,
 };
 use callsheet_store::{Ledger, Place};
@@ -82,6 +82,8 @@ pub(crate) struct How {
     pub(crate) session: Option<PathBuf>,
     /// What may be written, instead of what the request says.
     pub(crate) scope: Option<Scope>,
+    /// It may run where the scope cannot be checked.
+    pub(crate) no_scope: bool,
     /// The tasks whose status the reply has to tell, instead of those that a value names.
     pub(crate) tasks: Option<Vec<String>>,
     /// What others of us write meanwhile.
@@ -143,7 +145,8 @@ pub(crate) struct Ready {
     delivery: Delivery,
     handover: Handover,
     pub(crate) launch: Launch,
-    before: Option<Before>,
+    before: Before,
+    prints: (Arc<Prints>, PathBuf),
     /// Where the agent works. Files for it are written below.
     place: PathBuf,
     limits: Limits,
@@ -216,9 +219,15 @@ impl Ready {
             let (scope, share) = (&handover.scope, how.share);
             Some(claim(&ClaimRequest { id: &run.id, flow, dir: &dir, scope, share })?)
         };
-        let mut own = own_paths(app, &dir)?;
-        own.extend(how.own.iter().cloned());
+        let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
+        own.paths.extend(how.own.iter().cloned());
+        let kept = kept_prints(&dir)?;
+        how.prints.load(&kept);
         let before = Before::look(&dir, &own, &how.prints).map_err(|error| git_failed(&error))?;
+        let unchecked = before.too_large().filter(|_| handover.scope != Scope::default() && !how.no_scope);
+        if let Some(why) = unchecked {
+            return Err(cannot_check(&dir, why).into());
+        }
         let named = || request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
         let tasks = how.tasks.clone().unwrap_or_else(named);
         let launch = Launch {
@@ -231,14 +240,15 @@ impl Ready {
             session: handover.session.clone(),
             permit: how.permit,
             scope: handover.scope.clone(),
+            no_scope: how.no_scope,
             checks: how.checks,
             env: how.env.keys().cloned().collect(),
             timeout_ms: how.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             max_cost_usd: how.max_cost_usd,
             single_coder: how.single_coder,
             tasks,
-            head: before.as_ref().and_then(|before| before.head().map(str::to_owned)),
-            dirty: before.as_ref().is_some_and(Before::is_dirty),
+            head: before.head().map(str::to_owned),
+            dirty: before.is_dirty(),
             share: how.share,
             tracking: None,
             flow: how.flow,
@@ -247,6 +257,7 @@ impl Ready {
         let session = how.session.map(|session| session.canonicalize().unwrap_or(session));
         let held = None;
         let place = dir;
+        let prints = (how.prints, kept);
         Ok(Self {
             finished,
             run,
@@ -255,6 +266,7 @@ impl Ready {
             handover,
             launch,
             before,
+            prints,
             place,
             limits,
             session,
@@ -298,9 +310,7 @@ impl Ready {
     ) -> Result<(Account, Ledger), Failure> {
         let desk = Desk::of(&self.run.id)?;
         let seat = desk.sit()?;
-        if let Some(before) = &self.before {
-            desk.keep_before(before)?;
-        }
+        desk.keep_before(&self.before)?;
         let id = self.run.id.clone();
         guard_run(id.as_str());
         let trace =
@@ -401,7 +411,7 @@ impl Ready {
         }
         if !typed {
             let exit = exit(performed, stopper, told);
-            remove_files(&self.place, &id);
+            remove_written(&self.place, self.acts(), self.prompt(), &id);
             let account = stopper.during(&desk, || {
                 finish(
                     app,
@@ -410,11 +420,13 @@ impl Ready {
                     exit,
                     stdout.finish(),
                     self.prompt(),
-                    self.before.as_ref(),
+                    &self.before,
                     &Checking { stopper, progress, trace: &trace, begun },
                     &mut clean.redactor(),
                 )
             })?;
+            // Without it, the next run reads the files again.
+            let _ = self.prints.0.keep(&self.prints.1);
             drop(seat);
             trace.remove();
             desk.clear();
@@ -543,21 +555,65 @@ pub(crate) fn project_in(app: &App<'_>, git: &Git, worktree: &Path) -> PathBuf {
     worktree.join(below.unwrap_or_default())
 }
 
-/// What we write ourselves while an agent works: nothing of it is the agent's doing.
-fn own_paths(app: &App<'_>, dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// What we write ourselves while an agent works: nothing of it is the agent's doing. Whatever else is there is.
+fn own_files(app: &App<'_>, dir: &Path, acts: &[Act], prompt: &str) -> Result<OwnFiles, Failure> {
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut own = vec![canonical(dir).join(".callsheet/runs/")];
+    let mut own = OwnFiles::default();
+    let below = canonical(dir);
+    own.written.push((below.join(RULES), RULES_TEXT.to_vec()));
+    for (path, text) in written(acts, prompt) {
+        let path = Path::new(path);
+        own.written.push((below.join(path.strip_prefix(dir).unwrap_or(path)), text.into_bytes()));
+    }
+    own.paths.push(canonical(&state_dir()?).join(""));
     if let Some(Place::Sqlite(path)) = app.place()? {
         let folder = path.parent().map(canonical).unwrap_or_default();
-        own.extend(path.file_name().map(|name| folder.join(name)));
+        path.file_name().into_iter().for_each(|name| own.add_database(&folder.join(name)));
     }
     Ok(own)
 }
 
+/// The files that are written for an agent.
+fn written<'a>(acts: &'a [Act], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+    acts.iter().filter_map(move |act| match act {
+        Act::Write { path, text } => Some((path.as_str(), text.of(prompt))),
+        _ => None,
+    })
+}
+
+/// Where it is kept what is known of the files of a worktree.
+fn kept_prints(dir: &Path) -> Result<PathBuf, Failure> {
+    Ok(state_dir()?.join("prints").join(name_of(dir)))
+}
+
+fn cannot_check(dir: &Path, why: &str) -> Diag {
+    let message = format!(
+        "`{}` is in no git repository, and {why}: what a run changes there cannot be compared with its scope",
+        dir.display()
+    );
+    Diag::error(Code::RunRefused, message).hint("run `git init`, or add --no-scope to run without that check")
+}
+
+const RULES: &str = ".callsheet/runs/.gitignore";
+const RULES_TEXT: &[u8] = b"*\n";
+
 /// An agent that adds everything to a commit does not add what we wrote for it.
 fn keep_out_of_git(place: &Path) -> Result<(), Failure> {
-    let written = open(place)?.write(".callsheet/runs/.gitignore", b"*\n", 0o600);
+    let written = open(place)?.write(RULES, RULES_TEXT, 0o600);
     written.map_err(|error| unwritten(&error))
+}
+
+/// What was written for the agent is in the ledger too. What the agent has changed or added stays, to be seen.
+fn remove_written(place: &Path, acts: &[Act], prompt: &str, run: &Id) {
+    let Ok(folder) = Folder::open(place) else { return };
+    for (path, text) in written(acts, prompt) {
+        let Some(path) = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str) else { continue };
+        if folder.read(path, text.len() as u64).is_ok_and(|found| found.as_ref() == Some(&text)) {
+            // What cannot be removed does no harm.
+            let _ = folder.remove(path);
+        }
+    }
+    let _ = folder.remove_empty(&format!(".callsheet/runs/{run}"));
 }
 
 /// What was written for the agent of a run is in the ledger too. What cannot be removed does no harm.

@@ -12,6 +12,8 @@ use crate::print::{Paint, Print};
 pub(crate) fn code_of(account: &Account) -> u8 {
     let ended = account.exit.as_ref().map(|exit| exit.ended);
     let pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
+    let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
+    let unseen = seen.is_some_and(|seen| seen.newly_unseen().next().is_some());
     let good = ["pass", "complete", "none"];
     let outcome = account.reply().and_then(|reply| reply["outcome"].as_str()).unwrap_or("none");
     match (ended, account.status()) {
@@ -22,7 +24,7 @@ pub(crate) fn code_of(account: &Account) -> u8 {
         _ if account.observed.iter().flat_map(|observed| &observed.checks).any(is_late) => LIMIT,
         (_, RunStatus::Failed) => AGENT,
         _ if account.says_it_failed() => AGENT,
-        _ if pending => SCOPE,
+        _ if pending || unseen => SCOPE,
         _ if matches!(account.checked(), Checked::Failed | Checked::Pending) || !good.contains(&outcome) => {
             FINDING
         }
@@ -72,6 +74,8 @@ pub(crate) fn result_json(account: &Account) -> Value {
         "shared_with": account.observed.as_ref().map(|observed| observed.shared_with.clone()).unwrap_or_default(),
         "uncertain": account.observed.as_ref().map(|observed| observed.uncertain.clone()).unwrap_or_default(),
         "unseen": seen.map(|seen| seen.unseen.clone()).unwrap_or_default(),
+        "commits": seen.map(|seen| seen.commits.clone()).unwrap_or_default(),
+        "elsewhere": seen.map(|seen| seen.elsewhere.clone()).unwrap_or_default(),
         "head_before": seen.and_then(|seen| seen.head_before.clone()),
         "head_after": seen.and_then(|seen| seen.head_after.clone()),
         "reply": account.reply(),
@@ -79,6 +83,7 @@ pub(crate) fn result_json(account: &Account) -> Value {
         "worktree": launch.map(|launch| &launch.worktree),
         "tracking": launch.and_then(|launch| launch.tracking.clone()),
         "scope": launch.map(|launch| &launch.scope),
+        "no_scope": launch.is_some_and(|launch| launch.no_scope),
         "prompt_sha256": account.prompt_sha256,
     })
 }
@@ -105,7 +110,7 @@ pub(crate) fn result_page(print: &Print, account: &Account) -> String {
     }
     let Some(observed) = &account.observed else { return page };
     match &observed.worktree {
-        None => row("changed", "not known: there is no git repository".into()),
+        None => row("changed", "not known".into()),
         Some(seen) if seen.changed.is_empty() => row("changed", "nothing".into()),
         Some(seen) => {
             for file in &seen.changed {
@@ -113,8 +118,17 @@ pub(crate) fn result_page(print: &Print, account: &Account) -> String {
             }
         }
     }
-    for why in observed.worktree.iter().flat_map(|seen| &seen.unseen) {
-        row("not seen", visible(why).into_owned());
+    for unseen in observed.worktree.iter().flat_map(|seen| &seen.unseen) {
+        let before = if unseen.before { ", as before" } else { "" };
+        row("unseen", format!("{} ({}{before})", visible(&unseen.path), visible(&unseen.why)));
+    }
+    for moved in observed.worktree.iter().flat_map(|seen| &seen.commits) {
+        let to = moved.to.as_deref().map_or("gone", |to| to.get(..12).unwrap_or(to));
+        let elsewhere = if moved.elsewhere { ", of another worktree" } else { "" };
+        row("commits", format!("{} {to} ({} new{elsewhere})", visible(&moved.name), moved.new));
+    }
+    for file in observed.worktree.iter().flat_map(|seen| &seen.elsewhere) {
+        row("elsewhere", format!("{} ({}, in the main checkout)", visible(&file.path), file.change.name()));
     }
     for violation in account.violations() {
         row("violation", format!("{} ({})", visible(&violation.path), violation.decision.name()));

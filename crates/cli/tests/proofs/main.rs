@@ -12,6 +12,7 @@ mod clock;
 mod corpus;
 mod deciding;
 mod determinism;
+mod facts;
 mod files;
 mod git_calls;
 mod ledgers;

@@ -183,7 +183,7 @@ fn works_and_is_told_the_facts(cli: Cli) {
             ],
             "violations": [{ "path": "out.txt", "reason": "outside_write", "decision": "pending" }],
             "attribution": "checkout", "shared_with": [], "uncertain": [], "tracking": ran.json()["tracking"],
-            "unseen": [], "head_before": "…", "head_after": "…", "reply": null, "receipts": null, "worktree": "…",
+            "unseen": [], "commits": [], "elsewhere": [], "no_scope": false, "head_before": "…", "head_after": "…", "reply": null, "receipts": null, "worktree": "…",
             "scope": { "write": ["src/**"], "exclude": [] }, "prompt_sha256": "…",
         })
     );

@@ -268,7 +268,11 @@ fn the_repository_itself_may_be_the_one_that_is_gone() {
     let world = World::new();
     let said = world.go(&[], &["remove-all", ".git"]);
     let line = came_to(&world, &said);
-    assert!(line.starts_with("5 completed: exited 0 | changed .:"), "{line}");
+    assert_eq!(
+        line,
+        "5 completed: exited 0 | changed .git:repository | violations .git:outside_write | receipts spawned"
+    );
+    assert!(!said.json()["unseen"].as_array().unwrap().is_empty());
 }
 
 #[test]

@@ -95,7 +95,8 @@ fn add_facts(facts: &Facts, evidence: &mut Evidence) {
     if facts.ended == Some(Ended::Exited) && facts.exit_code == Some(0) {
         evidence.insert("exit".to_string());
     }
-    if facts.violations.iter().all(|violation| violation.decision.is_accepted()) {
+    let accepted = facts.violations.iter().all(|violation| violation.decision.is_accepted());
+    if accepted && facts.unseen.is_empty() {
         evidence.insert("clean".to_string());
     }
 }

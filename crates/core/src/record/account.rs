@@ -180,6 +180,9 @@ impl Account {
                 .map(|seen| seen.changed.iter().map(|file| file.path.clone()).collect())
                 .unwrap_or_default(),
             violations: self.violations(),
+            unseen: seen
+                .map(|seen| seen.newly_unseen().map(|unseen| unseen.path.clone()).collect())
+                .unwrap_or_default(),
             reply: None,
         }
     }

@@ -35,6 +35,9 @@ pub struct Launch {
     pub permit: Permit,
     /// What may be written, merged once: what counts is this, not today's settings.
     pub scope: Scope,
+    /// It may run where nobody can look at all files, so that the scope is not checked.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub no_scope: bool,
     /// What is run afterwards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,

@@ -162,7 +162,8 @@ impl Walk<'_> {
     }
 
     fn facts(&mut self, facts: &mut Facts) {
-        let Facts { run, ended: _, exit_code: _, attempts: _, checks, changed, violations, reply } = facts;
+        let Facts { run, ended: _, exit_code: _, attempts: _, checks, changed, violations, unseen, reply } =
+            facts;
         reply.iter_mut().for_each(|reply| self.value(&|| "previous.reply".into(), None, reply));
         run.iter().for_each(|run| self.fixed(&|| "previous.run".into(), run));
         for (at, Check { name, result: _ }) in checks.iter().enumerate() {
@@ -173,6 +174,9 @@ impl Walk<'_> {
         }
         for (at, Violation { path, reason: _, decision: _ }) in violations.iter().enumerate() {
             self.fixed(&|| format!("previous.violations[{at}].path"), path);
+        }
+        for (at, path) in unseen.iter().enumerate() {
+            self.fixed(&|| format!("previous.unseen[{at}]"), path);
         }
     }
 

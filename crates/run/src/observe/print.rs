@@ -1,48 +1,38 @@
 //! Prints: what tells a file from another one at the same place.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::record::Digest;
-use serde::{Deserialize, Serialize};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// The mode of a file and the SHA-256 of its contents, or where it leads.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Print(String);
-
-impl Print {
-    pub(super) fn is_link(&self) -> bool {
-        self.0.contains(ARROW)
-    }
-
-    /// Of a folder that is much too large to be read.
-    pub(super) fn of_folder(times: Digest) -> Self {
-        Self(times.to_string())
-    }
-
-    /// The print of something that has contents of its own besides, a submodule.
-    pub(super) fn with(self, contents: &str) -> Self {
-        Self(format!("{contents} {}", self.0))
-    }
+/// What a file holds, as far as it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Print {
+    /// The SHA-256 of its bytes.
+    Contents(Digest),
+    /// Of a file that was not read: nobody can write to it and leave this as it was.
+    Touched(Stamp),
+    /// Where a link leads.
+    Link(Vec<u8>),
+    /// A FIFO, a socket or a device.
+    Special(u64),
 }
 
-const ARROW: &str = " → ";
-
-/// Prints that were taken before: a file that nobody touched since is not read again. Paths are bytes here, because they
-/// are compared part by part otherwise.
-#[derive(Debug, Default)]
-pub struct Prints(Mutex<BTreeMap<OsString, (Stamp, Print)>>);
-
 /// Nobody can write to a file and leave all of these as they were, unless in the same moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
     device: u64,
     number: u64,
     size: u64,
@@ -51,53 +41,35 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// How much older than the look at it a file's times have to be, so that a later change shows in them.
-const MOMENT: Duration = Duration::from_secs(2);
-
-impl Prints {
-    /// The print of what is at `path`; `None` where nothing is.
-    pub(super) fn of(&self, path: &Path) -> Option<Print> {
-        let meta = path.symlink_metadata().ok()?;
-        let mode = meta.mode();
-        if meta.is_symlink() {
-            return Some(Print(format!("{mode:o}{ARROW}{}", fs::read_link(path).ok()?.display())));
-        }
-        if !meta.is_file() {
-            return Some(Print(format!("{mode:o}")));
-        }
-        let stamp = Stamp::of(&meta);
-        if let Ok(known) = self.0.lock()
-            && let Some((_, print)) = known.get(path.as_os_str()).filter(|(known, _)| *known == stamp)
-        {
-            return Some(print.clone());
-        }
-        let looked = SystemTime::now();
-        // A file that cannot be read can still be told from one of another time.
-        let contents =
-            contents(path).unwrap_or_else(|_| format!("{} {}", stamp.modified.0, stamp.modified.1));
-        let print = Print(format!("{mode:o} {contents}"));
-        if stamp.is_older_than(looked)
-            && let Ok(mut known) = self.0.lock()
-        {
-            known.insert(path.into(), (stamp, print.clone()));
-        }
-        Some(print)
-    }
-}
-
 impl Stamp {
-    fn of(meta: &Metadata) -> Self {
+    pub(super) fn of(stat: &Stat) -> Self {
+        #[expect(
+            clippy::cast_lossless,
+            clippy::unnecessary_cast,
+            reason = "the types differ from system to system"
+        )]
         Self {
-            device: meta.dev(),
-            number: meta.ino(),
-            size: meta.len(),
-            mode: meta.mode(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
+            device: stat.st_dev as u64,
+            number: stat.st_ino as u64,
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            mode: stat.st_mode as u32,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
         }
     }
 
-    fn is_older_than(&self, looked: SystemTime) -> bool {
+    /// Of the file at a path, if a later change shows in it.
+    pub(super) fn of_settled(path: &Path) -> Option<Self> {
+        let stamp = Self::of(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?);
+        stamp.is_older_than(SystemTime::now()).then_some(stamp)
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether a later change shows in the times of the file.
+    pub(super) fn is_older_than(&self, looked: SystemTime) -> bool {
         let changed = u64::try_from(self.changed.0).ok().map(Duration::from_secs);
         changed
             .and_then(|changed| UNIX_EPOCH.checked_add(changed)?.checked_add(MOMENT))
@@ -105,10 +77,151 @@ impl Stamp {
     }
 }
 
-fn contents(path: &Path) -> io::Result<String> {
-    let mut hash = HashWriter(Sha256::new());
-    io::copy(&mut File::open(path)?, &mut hash)?;
-    Ok(Digest(hash.0.finalize().into()).to_string())
+/// How much older than the look at it a file's times have to be, so that a later change shows in them.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// Larger files are told by their times alone.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Digests that were taken before, by device and number: a file that nobody touched since is not read again.
+#[derive(Debug, Default)]
+pub struct Prints(Mutex<HashMap<(u64, u64), Known>>, AtomicBool);
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    stamp: Stamp,
+    contents: Digest,
+    /// This process has asked for it.
+    used: bool,
+}
+
+impl Prints {
+    /// The print of a file that `stat` tells of. One that is not to be `read`, or cannot be, is told by its times.
+    pub(super) fn of(&self, dir: BorrowedFd<'_>, name: &[u8], stat: &Stat, read: bool) -> io::Result<Print> {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => Ok(Print::Link(readlinkat(dir, name, Vec::new())?.into_bytes())),
+            FileType::RegularFile => {
+                let stamp = Stamp::of(stat);
+                if !read || stamp.size > MOST_BYTES {
+                    return Ok(Print::Touched(stamp));
+                }
+                Ok(self.contents(dir, name, stamp).map_or(Print::Touched(stamp), Print::Contents))
+            }
+            #[expect(
+                clippy::cast_lossless,
+                clippy::unnecessary_cast,
+                reason = "the types differ from system to system"
+            )]
+            _ => Ok(Print::Special(stat.st_rdev as u64)),
+        }
+    }
+
+    /// The kind and print of what is at `path`; `None` if nothing is.
+    pub(super) fn at(&self, path: &Path) -> Option<String> {
+        let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let print = self.of(CWD, path.as_os_str().as_bytes(), &stat, true).ok()?;
+        Some(format!("{:o} {print}", stat.st_mode))
+    }
+
+    fn contents(&self, dir: BorrowedFd<'_>, name: &[u8], stamp: Stamp) -> io::Result<Digest> {
+        let id = (stamp.device, stamp.number);
+        if let Ok(mut known) = self.0.lock()
+            && let Some(known) = known.get_mut(&id).filter(|known| known.stamp == stamp)
+        {
+            known.used = true;
+            return Ok(known.contents);
+        }
+        let looked = SystemTime::now();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let mut file = File::from(openat(dir, name, flags, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file any more"));
+        }
+        let mut hash = HashWriter(Sha256::new());
+        io::copy(&mut io::Read::take(&mut file, MOST_BYTES), &mut hash)?;
+        let contents = Digest(hash.0.finalize().into());
+        if stamp.is_older_than(looked)
+            && let Ok(mut known) = self.0.lock()
+        {
+            known.insert(id, Known { stamp, contents, used: true });
+            self.1.store(true, Ordering::Relaxed);
+        }
+        Ok(contents)
+    }
+
+    /// Adds what an earlier process [kept](Self::keep). What cannot be read is taken again.
+    pub fn load(&self, path: &Path) {
+        let Ok(bytes) = std::fs::read(path) else { return };
+        let Some(records) = bytes.strip_prefix(MAGIC) else { return };
+        let Ok(mut known) = self.0.lock() else { return };
+        for record in records.as_chunks::<RECORD>().0 {
+            let (stamp, contents) = read_record(record);
+            known.entry((stamp.device, stamp.number)).or_insert(Known { stamp, contents, used: false });
+        }
+    }
+
+    /// Keeps what this process used, if there is something new and that saves time.
+    pub fn keep(&self, path: &Path) -> io::Result<()> {
+        if !self.1.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Ok(known) = self.0.lock() else { return Ok(()) };
+        let mut records: Vec<[u8; RECORD]> = known
+            .values()
+            .filter(|known| known.used)
+            .map(|known| record(&known.stamp, &known.contents))
+            .collect();
+        drop(known);
+        if records.len() < WORTH_KEEPING {
+            return Ok(());
+        }
+        records.sort_unstable();
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(records.as_flattened());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
+        let fresh = tempfile::NamedTempFile::new_in(folder)?;
+        std::fs::write(fresh.path(), bytes)?;
+        fresh.persist(path).map(drop).map_err(|error| error.error)
+    }
+}
+
+/// Fewer files than this are read as fast as a list of them.
+const WORTH_KEEPING: usize = 2_000;
+
+const MAGIC: &[u8] = b"callsheet prints 1\n";
+const RECORD: usize = 92;
+
+fn record(stamp: &Stamp, contents: &Digest) -> [u8; RECORD] {
+    let Stamp { device, number, size, mode, modified, changed } = *stamp;
+    let mut all = [0; RECORD];
+    let numbers = [device, number, size].map(u64::to_le_bytes);
+    let times = [modified.0, modified.1, changed.0, changed.1].map(i64::to_le_bytes);
+    let bytes = numbers.iter().chain(&times).flatten().chain(&contents.0);
+    let bytes = bytes.copied().chain(mode.to_le_bytes());
+    all.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    all
+}
+
+fn read_record(record: &[u8; RECORD]) -> (Stamp, Digest) {
+    let number = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&record[at * 8..at * 8 + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let time = |at: usize| number(at).cast_signed();
+    let (mut contents, mut mode) = ([0; 32], [0; 4]);
+    contents.copy_from_slice(&record[56..88]);
+    mode.copy_from_slice(&record[88..]);
+    let stamp = Stamp {
+        device: number(0),
+        number: number(1),
+        size: number(2),
+        mode: u32::from_le_bytes(mode),
+        modified: (time(3), time(4)),
+        changed: (time(5), time(6)),
+    };
+    (stamp, Digest(contents))
 }
 
 struct HashWriter(Sha256);
@@ -123,9 +236,77 @@ impl io::Write for HashWriter {
     }
 }
 
+/// One letter, and what it is about.
+impl fmt::Display for Print {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Contents(digest) => write!(f, "c{digest}"),
+            Self::Touched(Stamp { device, number, size, mode, modified, changed }) => write!(
+                f,
+                "t{device} {number} {size} {mode} {} {} {} {}",
+                modified.0, modified.1, changed.0, changed.1
+            ),
+            Self::Link(to) => {
+                f.write_str("l")?;
+                to.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Self::Special(device) => write!(f, "s{device}"),
+        }
+    }
+}
+
+impl Print {
+    fn parse(text: &str) -> Option<Self> {
+        let rest = text.get(1..)?;
+        match text.as_bytes().first()? {
+            b'c' => Digest::parse(rest).map(Self::Contents),
+            b't' => {
+                let mut words = rest.split(' ');
+                let mut word = || words.next();
+                Some(Self::Touched(Stamp {
+                    device: word()?.parse().ok()?,
+                    number: word()?.parse().ok()?,
+                    size: word()?.parse().ok()?,
+                    mode: word()?.parse().ok()?,
+                    modified: (word()?.parse().ok()?, word()?.parse().ok()?),
+                    changed: (word()?.parse().ok()?, word()?.parse().ok()?),
+                }))
+            }
+            b'l' => {
+                let pairs = rest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+                pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect::<Option<_>>().map(Self::Link)
+            }
+            b's' => rest.parse().ok().map(Self::Special),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Print {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Print {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("it is no print"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::fd::AsFd as _;
+
     use super::*;
+
+    fn look(prints: &Prints, dir: &Path, name: &str) -> (Stamp, Print) {
+        let dir = File::open(dir).unwrap();
+        let stat = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        (Stamp::of(&stat), prints.of(dir.as_fd(), name.as_bytes(), &stat, true).unwrap())
+    }
 
     #[test]
     fn a_file_is_read_again_unless_nothing_of_it_has_changed() {
@@ -133,30 +314,70 @@ mod tests {
         let path = dir.path().join("notes.txt");
         fs::write(&path, "one").unwrap();
         let prints = Prints::default();
-        let one = prints.of(&path).unwrap();
+        let (stamp, one) = look(&prints, dir.path(), "notes.txt");
         assert!(prints.0.lock().unwrap().is_empty(), "somebody could write to it in this very moment");
 
-        let meta = path.metadata().unwrap();
-        let marked = Print("marked".into());
-        prints.0.lock().unwrap().insert(path.clone().into(), (Stamp::of(&meta), marked.clone()));
-        assert_eq!(prints.of(&path), Some(marked));
+        let known = Known { stamp, contents: Digest::ZERO, used: true };
+        prints.0.lock().unwrap().insert((stamp.device, stamp.number), known);
+        assert_eq!(look(&prints, dir.path(), "notes.txt").1, Print::Contents(Digest::ZERO));
 
         // As long as before, and with the time of before.
+        let modified = path.metadata().unwrap().modified().unwrap();
         fs::write(&path, "two").unwrap();
-        File::options().write(true).open(&path).unwrap().set_modified(meta.modified().unwrap()).unwrap();
-        let two = prints.of(&path).unwrap();
-        assert_eq!(two, Print(format!("{:o} {}", meta.mode(), callsheet_core::record::sha256(&[b"two"]))));
+        File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        let two = look(&prints, dir.path(), "notes.txt").1;
+        assert_eq!(two, Print::Contents(callsheet_core::record::sha256(&[b"two"])));
         assert_ne!(one, two);
     }
 
     #[test]
     fn only_what_is_old_enough_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("notes.txt");
-        fs::write(&path, "one").unwrap();
-        let stamp = Stamp::of(&path.metadata().unwrap());
+        fs::write(dir.path().join("notes.txt"), "one").unwrap();
+        let (stamp, _) = look(&Prints::default(), dir.path(), "notes.txt");
         let changed = UNIX_EPOCH + Duration::from_secs(stamp.changed.0.unsigned_abs());
         assert!(!stamp.is_older_than(changed + MOMENT));
         assert!(stamp.is_older_than(changed + MOMENT + Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn prints_are_read_as_they_were_written() {
+        let stamp = |seed: u64| Stamp {
+            device: seed,
+            number: seed ^ 7,
+            size: u64::MAX - seed,
+            mode: 0o100_644,
+            modified: (-1, 999_999_999),
+            changed: (i64::MAX, 1),
+        };
+        for print in [
+            Print::Contents(callsheet_core::record::sha256(&[b"x"])),
+            Print::Touched(stamp(3)),
+            Print::Link(b"../\xff \n".to_vec()),
+            Print::Special(259),
+        ] {
+            assert_eq!(Print::parse(&print.to_string()), Some(print));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (prints, kept) = (Prints::default(), dir.path().join("prints"));
+        let count = WORTH_KEEPING as u64;
+        for seed in 0..=count {
+            let contents = callsheet_core::record::sha256(&[&seed.to_le_bytes()]);
+            let known = Known { stamp: stamp(seed), contents, used: seed > 0 };
+            prints.0.lock().unwrap().insert((seed, seed), known);
+        }
+        prints.keep(&kept).unwrap();
+        assert!(!kept.exists(), "nothing is new");
+        prints.1.store(true, Ordering::Relaxed);
+        prints.keep(&kept).unwrap();
+        let read = Prints::default();
+        read.load(&kept);
+        let read = read.0.into_inner().unwrap();
+        assert_eq!(read.len() as u64, count, "what nobody used is not kept");
+        for seed in 1..=count {
+            let known = read[&(stamp(seed).device, stamp(seed).number)];
+            let contents = callsheet_core::record::sha256(&[&seed.to_le_bytes()]);
+            assert_eq!((known.stamp, known.contents), (stamp(seed), contents));
+        }
     }
 }

@@ -160,7 +160,7 @@ fn works_and_goes_on(cli: Cli) {
     git(&project, &["init", "-q"]);
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "first"]);
-    let before = Before::look(&project, &[], &Arc::default()).unwrap().unwrap();
+    let before = Before::look(&project, &callsheet_run::OwnFiles::default(), &Arc::default()).unwrap();
     let scope = Scope { write: vec!["src/**".into()], exclude: vec!["secret/**".into()] };
     // A server that ends at once hinders nobody.
     let mcp = Some(Mcp { command: "true".into(), args: vec!["mcp".into()] });

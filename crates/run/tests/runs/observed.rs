@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use callsheet_core::fact::{Change, Observed, Reason};
 use callsheet_core::scope::Scope;
-use callsheet_run::{Before, Git, worktree};
+use callsheet_run::{Before, Git, OwnFiles, worktree};
 
 use crate::support::{Repository, agent, git, job, run};
 
 /// What is observed of `work` in a repository, under a scope.
 fn observed(repository: &Repository, write: &[&str], exclude: &[&str], work: impl FnOnce()) -> Observed {
-    let before = Before::look(&repository.top(), &[], &Arc::default()).unwrap().unwrap();
+    let before = Before::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
     work();
     let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
     before.observe(&Scope { write: all(write), exclude: all(exclude) })
@@ -254,9 +254,8 @@ fn a_worktree_that_is_gone_is_a_violation() {
 #[test]
 fn before_the_first_commit_everything_is_new() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(Before::look(dir.path(), &[], &Arc::default()).unwrap().is_none());
     git(dir.path(), &["init", "-q"]);
-    let before = Before::look(dir.path(), &[], &Arc::default()).unwrap().unwrap();
+    let before = Before::look(dir.path(), &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(dir.path().join("a"), "new").unwrap();
     let seen = before.observe(&Scope::default());
     assert_eq!(
@@ -299,10 +298,111 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
     assert!(worktree(&git, &home, "T-2").is_err());
     assert_eq!(fs::read_to_string(home.join("T-2/mine")).unwrap(), "mine");
     // What is done there is seen there, and hooks that all worktrees share are too.
-    let before = Before::look(&first.path, &[], &Arc::default()).unwrap().unwrap();
+    let before = Before::look(&first.path, &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(first.path.join("README.md"), "changed").unwrap();
     repository.write(".git/hooks/post-checkout", "#!/bin/sh\n");
     let seen = before.observe(&Scope { write: vec!["README.md".into()], exclude: Vec::new() });
     assert_eq!(violations(&seen), [(".git/hooks/post-checkout", Reason::OutsideWrite)]);
     assert_eq!(changed(&seen)[1], ("README.md", Change::Modified));
+}
+
+/// The facts of an old record, which said in a sentence what was not seen, can be read; so can a look that was kept.
+#[test]
+fn what_was_kept_is_read_again() {
+    let old = serde_json::json!({ "unseen": ["`x` holds more than 50000 files"] });
+    let old: Observed = serde_json::from_value(old).unwrap();
+    assert_eq!(old.unseen, [callsheet_core::fact::Unseen::new(".", "`x` holds more than 50000 files")]);
+
+    let repository = Repository::new();
+    repository.write("note.txt", "untracked");
+    repository.write("x.log", "ignored");
+    symlink("README.md", repository.top().join("link")).unwrap();
+    let before = Before::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let kept = serde_json::to_string(&before).unwrap();
+    let before: Before = serde_json::from_str(&kept).unwrap();
+    let nothing = before.observe(&Scope::default());
+    assert_eq!((changed(&nothing), &nothing.unseen, nothing.dirty_after), (vec![], &vec![], true));
+    repository.write("note.txt", "UNTRACKED");
+    repository.write("src/a.rs", "fn b() {}\n");
+    repository.git(&["update-index", "--assume-unchanged", "src/a.rs"]);
+    assert_eq!(
+        changed(&before.observe(&Scope::default())),
+        [
+            (".git/index:assume-unchanged:src/a.rs", Change::Repository),
+            ("note.txt", Change::Modified),
+            ("src/a.rs", Change::Modified)
+        ]
+    );
+}
+
+/// Whether work is left is asked of the commit that is checked out, by way of no index that an agent has written.
+#[test]
+fn what_is_dirty_is_not_asked_of_the_index() {
+    for (script, dirty) in [
+        (&[][..], false),
+        (&["update-index --assume-unchanged README.md", "! README.md"][..], true),
+        (&["update-index --skip-worktree README.md", "! README.md"], true),
+        (&["! README.md", "commit -qam x"], false),
+        (&["! new.txt", "add -A", "commit -qm x"], false),
+        (&["! new.txt", "add -A"], true),
+        (&["! new.txt"], true),
+        (&["! x.log"], false),
+        (&["! README.md", "commit -qam x", "checkout -q HEAD~1 -- README.md"], true),
+        (&["rm -q README.md", "commit -qm x"], false),
+        (&["rm -q --cached README.md"], false),
+        (&["checkout -q --detach"], false),
+    ] {
+        let repository = Repository::new();
+        let seen = observed(&repository, &[], &[], || {
+            for line in script {
+                match line.strip_prefix("! ") {
+                    Some(path) => repository.write(path, "changed"),
+                    None => drop(repository.git(&line.split(' ').collect::<Vec<_>>())),
+                }
+            }
+        });
+        assert_eq!((seen.dirty_before, seen.dirty_after), (false, dirty), "{script:?}");
+    }
+}
+
+/// What is ignored is asked of the rules from before the run, and an excluded file in an ignored folder is found.
+#[test]
+fn ignore_rules_are_those_from_before() {
+    let repository = Repository::new();
+    repository.write("sub/.gitignore", "*.tmp\n!keep.tmp\n");
+    repository.write("target/old", "old");
+    repository.commit();
+    repository.git(&["add", "-f", "target/old"]);
+    repository.git(&["commit", "-q", "-m", "tracked in an ignored folder"]);
+    let seen = observed(&repository, &["src/**"], &["target/secret/**"], || {
+        repository.write(".gitignore", "*\n");
+        repository.write("sub/x.tmp", "ignored");
+        repository.write("sub/keep.tmp", "not ignored");
+        repository.write("hidden.txt", "ignored by the new rule alone");
+        repository.write("target/old", "new");
+        repository.write("target/debug/x", "built");
+        repository.write("target/secret/x", "excluded");
+    });
+    assert_eq!(
+        changed(&seen),
+        [
+            (".gitignore", Change::Modified),
+            ("hidden.txt", Change::Untracked),
+            ("sub/keep.tmp", Change::Untracked),
+            ("sub/x.tmp", Change::Ignored),
+            ("target/", Change::Ignored),
+            ("target/old", Change::Modified),
+        ]
+    );
+    let outside = |path| (path, Reason::OutsideWrite);
+    assert_eq!(
+        violations(&seen),
+        [
+            outside(".gitignore"),
+            outside("hidden.txt"),
+            outside("sub/keep.tmp"),
+            ("target/", Reason::Excluded),
+            outside("target/old"),
+        ]
+    );
 }

@@ -1,0 +1,557 @@
+//! What a run changed, whatever its agent does to hide it: every way to change a file under every trick that makes git look
+//! elsewhere, places that nobody can look at, commits in other places, and folders without git.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::world::{Said, World, in_parallel, said};
+
+fn git(world: &World, dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command
+        .current_dir(dir)
+        .env_clear()
+        .env("HOME", world.at("home"))
+        .env("PATH", std::env::var("PATH").unwrap());
+    let output = command.args(["-c", "protocol.file.allow=always"]).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Every way to change a file. `$F` is the file, `$D` its folder; it holds `good\n`.
+const WAYS: [(&str, &str); 14] = [
+    ("as long, with the old time", r#"touch -r "$F" k; printf 'evil\n' > "$F"; touch -r k "$F"; rm k"#),
+    ("another file under the name", r#"printf 'evil\n' > k; touch -r "$F" k; mv k "$F""#),
+    ("in place", r#"printf evil | dd of="$F" conv=notrunc status=none"#),
+    ("by a hard link", r#"ln "$F" h; printf 'evil\n' > h; rm h"#),
+    ("longer", r#"echo more >> "$F""#),
+    ("empty", r#": > "$F""#),
+    ("gone", r#"rm "$F""#),
+    ("executable", r#"chmod 755 "$F""#),
+    ("a link to what it held", r#"mv "$F" "$D/x"; ln -s x "$F""#),
+    ("a folder", r#"rm "$F"; mkdir "$F"; echo evil > "$F/x""#),
+    ("a FIFO", r#"rm "$F"; mkfifo "$F""#),
+    ("another name", r#"mv "$F" "$D/MOVED""#),
+    ("another case", r#"mv "$F" "$D/FILE.TXT""#),
+    ("a file beside it", r#"echo new > "$D/new.txt""#),
+];
+
+/// Every trick, as what is done before the files are changed, and after.
+const TRICKS: [(&str, &str, &str); 43] = [
+    ("none", "", ""),
+    ("assume-unchanged", "git ls-files -z | git update-index --assume-unchanged -z --stdin", ""),
+    ("skip-worktree", "git ls-files -z | git update-index --skip-worktree -z --stdin", ""),
+    (
+        "fsmonitor-valid",
+        "git config core.fsmonitor true; git ls-files -z | git update-index --fsmonitor-valid -z --stdin",
+        "",
+    ),
+    ("split index", "git update-index --split-index", "git add -A ."),
+    ("added", "", "git add -A ."),
+    ("intent to add", "", "git add -N ."),
+    ("nothing tracked", "", "git rm -rq --cached ."),
+    ("the commit's contents in the index", "", "git ls-tree -r HEAD | git update-index --index-info"),
+    ("no index", "", "rm .git/index"),
+    ("garbage for an index", "", "echo garbage > .git/index"),
+    ("half an index", "", "head -c 200 .git/index > i; mv i .git/index"),
+    ("a FIFO for the index", "", "rm .git/index; mkfifo .git/index"),
+    ("a folder for the index", "", "rm .git/index; mkdir .git/index"),
+    ("an endless index", "", "ln -sf /dev/zero .git/index"),
+    ("a FIFO for HEAD", "", "rm .git/HEAD; mkfifo .git/HEAD"),
+    ("a FIFO for the settings", "", "rm .git/config; mkfifo .git/config"),
+    ("a FIFO for a branch", "", "rm .git/refs/heads/main; mkfifo .git/refs/heads/main"),
+    ("a FIFO for packed references", "", "mkfifo .git/packed-refs"),
+    ("a FIFO for ignore rules", "", "rm .gitignore; mkfifo .gitignore"),
+    ("a FIFO for attributes", "", "mkfifo .gitattributes"),
+    ("a FIFO for submodules", "", "rm -f .gitmodules; mkfifo .gitmodules"),
+    (
+        "FIFOs for the repository's rules",
+        "",
+        "rm -f .git/info/*; mkfifo .git/info/exclude .git/info/attributes",
+    ),
+    ("a FIFO for the user's settings", "", "rm ~/.gitconfig; mkfifo ~/.gitconfig"),
+    (
+        "FIFOs for the user's rules",
+        "",
+        "mkdir -p ~/.config/git; mkfifo ~/.config/git/ignore ~/.config/git/attributes",
+    ),
+    ("ignore rules", "", "echo '*' > .gitignore"),
+    ("ignore rules of the repository", "", "echo '*' > .git/info/exclude"),
+    ("a file of ignore rules", "", "echo '*' > ../all; git config core.excludesFile ../all"),
+    ("the user's file of ignore rules", "", "echo '*' > ~/all; git config --global core.excludesFile ~/all"),
+    ("the user's ignore rules", "", "mkdir -p ~/.config/git; echo '*' > ~/.config/git/ignore"),
+    (
+        "a filter that gives the old contents",
+        "echo '* filter=x -diff' > .git/info/attributes; git config filter.x.clean 'git show HEAD:%f'",
+        "",
+    ),
+    (
+        "a filter of the user",
+        "echo '* filter=x' > .gitattributes; git config --global filter.x.clean 'git show HEAD:%f'",
+        "git add -A .",
+    ),
+    (
+        "a replaced commit",
+        "",
+        "git add -A .; git replace $(git rev-parse HEAD) $(git commit-tree $(git write-tree) -m x)",
+    ),
+    (
+        "replaced contents",
+        "",
+        "for o in $(git ls-tree -r HEAD t | cut -c13-52 | sort -u); do git replace -f $o $(echo evil | git hash-object -w --stdin); done",
+    ),
+    ("a graft", "", "git rev-parse HEAD > .git/info/grafts"),
+    (
+        "a sparse checkout",
+        "",
+        "git config core.sparseCheckout true; echo /src/ > .git/info/sparse-checkout; git add -A .",
+    ),
+    ("another worktree", "", "git config core.worktree \"$HOME\""),
+    ("a bare repository", "", "git config core.bare true"),
+    (
+        "weak looks",
+        "",
+        "git config core.trustctime false; git config core.checkStat minimal; git config core.fileMode false; git config core.symlinks false",
+    ),
+    ("another repository", "", "mv .git ../real; git clone -q --no-checkout ../real x; mv x/.git .git"),
+    ("a file for the repository", "", "mv .git ../real; echo 'gitdir: ../real' > .git"),
+    ("no repository", "", "rm -rf .git"),
+    ("a commit of everything", "", "git add -A .; git commit -qm x; git pack-refs --all; git gc -q"),
+];
+
+/// A repository in which each way has a tracked file (`t/N`), an untracked one (`u/N`), one in a submodule (`lib/N`) and
+/// one in a repository that is no submodule (`nested/N`).
+fn scene() -> World {
+    let world = World::new();
+    world.put("home/.gitconfig", "[user]\n\tname = T\n\temail = t@t\n[init]\n\tdefaultBranch = main\n");
+    let library = world.at("library");
+    fs::create_dir(&library).unwrap();
+    for number in 0..WAYS.len() {
+        world.write(&format!("t/{number}/file.txt"), "good\n");
+        world.write(&format!("nested/{number}/file.txt"), "good\n");
+        world.put(&format!("library/{number}/file.txt"), "good\n");
+    }
+    world.write("src/a.txt", "a\n");
+    world.write(".gitignore", "build/\n*.log\nu/*/hidden.txt\n");
+    for dir in [&library, &world.project.join("nested")] {
+        git(&world, dir, &["init", "-q"]);
+        git(&world, dir, &["add", "-A", "."]);
+        git(&world, dir, &["commit", "-qm", "first"]);
+    }
+    git(&world, &world.project, &["init", "-q"]);
+    git(&world, &world.project, &["add", "src", "t", ".gitignore"]);
+    git(&world, &world.project, &["submodule", "--quiet", "add", &library.display().to_string(), "lib"]);
+    git(&world, &world.project, &["commit", "-qm", "first"]);
+    for number in 0..WAYS.len() {
+        world.write(&format!("u/{number}/file.txt"), "good\n");
+    }
+    world
+}
+
+fn go(world: &World, flags: &[&str], script: &str) -> Said {
+    let mut command = world.command();
+    command.args(["run", "--json", "-q"]).args(flags);
+    said(command.args(["x", "--", "sh", "-c", script]))
+}
+
+fn result(said: &Said) -> Value {
+    serde_json::from_str(&said.out())
+        .unwrap_or_else(|error| unreachable!("{error}: {} {}", said.out(), said.err()))
+}
+
+/// The paths that a list of the result names.
+fn paths(result: &Value, list: &str) -> BTreeSet<String> {
+    let items = result[list].as_array().unwrap().iter();
+    items
+        .flat_map(|item| [&item["path"], &item["from"]].map(|path| path.as_str().map(str::to_owned)))
+        .flatten()
+        .collect()
+}
+
+/// What must be told of a file that was changed in one of the ways.
+fn is_told(all: &BTreeSet<String>, folder: &str) -> bool {
+    all.iter().any(|path| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+}
+
+#[test]
+fn no_trick_hides_a_change() {
+    let counts = in_parallel(&TRICKS, |tricks| {
+        let mut tried = 0;
+        for (name, before, after) in tricks {
+            let world = scene();
+            let mut script = format!("exec 2>/dev/null; {before}\n");
+            for folder in ["t", "u", "lib", "nested"] {
+                for (number, (_, way)) in WAYS.iter().enumerate() {
+                    script += &format!("D={folder}/{number}; F=$D/file.txt; {way}\n");
+                }
+            }
+            script += after;
+            let said = go(&world, &["--write", "src/**"], &script);
+            assert_eq!(said.code, Some(5), "{name}: {}", said.err());
+            let result = result(&said);
+            let (changed, violations) = (paths(&result, "changed"), paths(&result, "violations"));
+            for (number, (way, _)) in WAYS.iter().enumerate() {
+                for folder in ["t", "u", "nested"] {
+                    let folder = format!("{folder}/{number}");
+                    assert!(is_told(&changed, &folder), "{name}, {way}, {folder}: {changed:?}");
+                    assert!(is_told(&violations, &folder), "{name}, {way}, {folder}: {violations:?}");
+                    tried += 1;
+                }
+            }
+            assert!(changed.contains("lib") && violations.contains("lib"), "{name}: {changed:?}");
+        }
+        tried
+    });
+    let tried: usize = counts.into_iter().sum();
+    crate::figure(&format!("{tried} hidden changes, all told"));
+}
+
+/// A submodule or another repository that was dirty or at another commit before, and changes again (each way by itself).
+#[test]
+fn what_was_dirty_before_is_seen_to_change() {
+    let inside = [
+        "echo y > DIR/evil.txt",
+        "echo z >> DIR/0/file.txt",
+        "rm DIR/new.txt",
+        "printf 'NEW\\n' > DIR/new.txt",
+        "cd DIR && echo more > 1/file.txt && git commit -qam evil",
+        "cd DIR && git commit -qm evil --allow-empty",
+        "cd DIR && git checkout -q HEAD~1",
+        "cd DIR && git update-index --assume-unchanged 2/file.txt && echo evil > 2/file.txt",
+        "cd DIR && git rm -q --cached 3/file.txt && echo '*' >> .git/info/exclude; echo evil > 3/file.txt",
+    ];
+    let mut cases = Vec::new();
+    for dir in ["lib", "nested"] {
+        cases.extend(inside.iter().map(|script| (dir, script.replace("DIR", dir))));
+    }
+    in_parallel(&cases, |cases| {
+        let world = scene();
+        for dir in ["lib", "nested"] {
+            let path = world.project.join(dir);
+            fs::write(path.join("5/file.txt"), "moved\n").unwrap();
+            git(&world, &path, &["commit", "-qam", "second"]);
+        }
+        for (dir, script) in cases {
+            for dir in ["lib", "nested"] {
+                fs::write(world.project.join(dir).join("new.txt"), "new\n").unwrap();
+            }
+            let said = go(&world, &["--write", "src/**"], script);
+            let changed = paths(&result(&said), "changed");
+            assert_eq!(said.code, Some(5), "{script}: {changed:?}");
+            assert!(
+                changed.iter().any(|path| path == dir || path.starts_with(&format!("{dir}/"))),
+                "{script}: {changed:?}"
+            );
+            // And nothing is told of a run that does nothing.
+            let again = go(&world, &["--write", "src/**"], "true");
+            assert_eq!(
+                (again.code, paths(&result(&again), "changed")),
+                (Some(0), BTreeSet::new()),
+                "{script}"
+            );
+        }
+    });
+}
+
+/// Agents, and the paths that have to be named: as a change (and a violation), or as unseen.
+#[test]
+fn no_place_is_out_of_sight() {
+    let deep =
+        r#"perl -e '$n = "n" x 200; for (1..30) { mkdir $n; chdir $n } open F, ">", "x"; print F "evil"'"#;
+    let deeper = r#"perl -e 'for (1..1200) { mkdir "d"; chdir "d" } open F, ">", "x"; print F "evil"'"#;
+    let cases: [(&str, &[&str]); 17] = [
+        ("echo x > .callsheet/runs/evil.sh", &[".callsheet/runs/evil.sh"]),
+        (
+            "mkdir -p .callsheet/runs/$CALLSHEET_RUN; echo x > .callsheet/runs/$CALLSHEET_RUN/evil",
+            &[".callsheet/runs/"],
+        ),
+        ("echo 'x' > .callsheet/runs/.gitignore", &[".callsheet/runs/.gitignore"]),
+        (
+            "echo x > ledger.db.sh; echo x > ledger.db-wal.sh; echo x > ledger.dbx",
+            &["ledger.db-wal.sh", "ledger.db.sh", "ledger.dbx"],
+        ),
+        (
+            "mkdir -p nested/.git/objects/x; echo x > nested/.git/objects/x/evil",
+            &["nested/.git/objects/x/evil"],
+        ),
+        ("mkdir -p src/objects; echo x > other.txt", &["other.txt"]),
+        (deep, &["nnnnnnnn"]),
+        (deeper, &["d/d/"]),
+        ("printf x > \"$(printf 'bad\\377name')\"", &["bad\\xffname"]),
+        ("printf x > 'new\nline'", &["new\nline"]),
+        ("mkfifo pipe", &["pipe"]),
+        (
+            "echo '*' > .git/hooks/pre-commit; git config core.hooksPath hooks",
+            &[".git/config", ".git/hooks/pre-commit"],
+        ),
+        ("git update-index --assume-unchanged t/0/file.txt", &[".git/index:assume-unchanged:t/0/file.txt"]),
+        ("git update-index --skip-worktree t/0/file.txt", &[".git/index:skip-worktree:t/0/file.txt"]),
+        ("git config --global core.hooksPath ~/x", &["~/.gitconfig"]),
+        ("git replace HEAD $(git commit-tree HEAD^{tree} -m x)", &[".git/refs/replace/"]),
+        ("echo ../../x/objects > .git/objects/info/alternates", &[".git/objects/info/alternates"]),
+    ];
+    in_parallel(&cases, |cases| {
+        for (script, wanted) in cases {
+            let world = scene();
+            let ledger = world.project.join("ledger.db").display().to_string();
+            // The second run has files of the first one.
+            go(&world, &["--ledger", &ledger], "true");
+            let said = go(
+                &world,
+                &["--ledger", &ledger, "--write", "src/**"],
+                &format!("mkdir -p .callsheet/runs; {script}"),
+            );
+            let result = result(&said);
+            assert_eq!(said.code, Some(5), "{script}: {result}");
+            let (changed, unseen) = (paths(&result, "changed"), paths(&result, "unseen"));
+            let violations = paths(&result, "violations");
+            for wanted in *wanted {
+                let is_named = |all: &BTreeSet<String>| all.iter().any(|path| path.starts_with(wanted));
+                assert!(
+                    is_named(&changed) && is_named(&violations) || is_named(&unseen),
+                    "{script}: {wanted}: {result}"
+                );
+            }
+            // The standard library holds every folder open on its way down.
+            Command::new("rm").args(["-rf", "d"]).current_dir(&world.project).status().unwrap();
+        }
+    });
+}
+
+/// A folder that its owner has closed, for a user who is not root.
+#[test]
+fn a_closed_folder_is_unseen_and_never_clean() {
+    let world = scene();
+    let nobody =
+        Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups", "true"]).status();
+    if !nobody.is_ok_and(|status| status.success()) {
+        crate::not_tested("closed folders (they need root and setpriv)");
+        return;
+    }
+    let chown = Command::new("chown").args(["-R", "65534:65534"]).arg(world.at("")).status().unwrap();
+    assert!(chown.success());
+    let program = world.put("callsheet", fs::read(env!("CARGO_BIN_EXE_callsheet")).unwrap());
+    let chmod = Command::new("chmod").args(["755"]).arg(&program).status().unwrap();
+    assert!(chmod.success());
+    let run = |script: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command.current_dir(&world.project).env_clear().env("HOME", world.at("home"));
+        command.env("PATH", std::env::var("PATH").unwrap());
+        said(command.args(["run", "--json", "-q", "--write", "src/**", "x", "--", "sh", "-c", script]))
+    };
+    for (script, path) in [
+        ("mkdir src/closed; echo evil > src/closed/x; chmod 000 src/closed", "src/closed"),
+        ("chmod 000 t/0", "t/0"),
+        ("chmod 444 t/1", "t/1"),
+        ("chmod 000 .git/hooks", ".git/hooks"),
+    ] {
+        let first = run(script);
+        let told = result(&first);
+        assert_eq!(first.code, Some(5), "{script}: {told}");
+        let unseen = paths(&told, "unseen");
+        assert!(unseen.iter().any(|unseen| unseen.starts_with(path)), "{script}: {told}");
+        assert!(!paths(&told, "changed").contains("t/0/file.txt"), "what is unseen is not gone: {told}");
+        // It was so before the next run.
+        let second = run("true");
+        let told = result(&second);
+        assert_eq!(second.code, Some(0), "{script}: {told}");
+        assert!(told["unseen"].as_array().unwrap().iter().all(|unseen| unseen["before"] == true), "{told}");
+    }
+    assert!(Command::new("chmod").args(["-R", "u+rwx"]).arg(world.at("")).status().unwrap().success());
+}
+
+/// What commits hold counts, wherever they are; what was fetched does not.
+#[test]
+fn commits_are_facts_wherever_they_are() {
+    let outside = "echo evil > other.txt; git add other.txt";
+    // Agents, whether that is a violation of `src/**`, and the reference that has a new commit.
+    let cases: [(String, bool, &str); 13] = [
+        (
+            format!("{outside}; git commit -qm x; git rm -q --cached other.txt; rm other.txt"),
+            true,
+            "refs/heads/main",
+        ),
+        (
+            format!("{outside}; git commit -qm x; git checkout -q HEAD~1 -- .; rm -f other.txt"),
+            true,
+            "refs/heads/main",
+        ),
+        (
+            "echo evil > t/0/file.txt; git commit -qam x; git checkout -q HEAD~1 -- t".into(),
+            true,
+            "refs/heads/main",
+        ),
+        (
+            format!("{outside}; git commit -qm x; git revert -n HEAD; git commit -qm back"),
+            true,
+            "refs/heads/main",
+        ),
+        (
+            format!("git checkout -qb evil; {outside}; git commit -qm x; git checkout -q main"),
+            true,
+            "refs/heads/evil",
+        ),
+        (
+            format!("{outside}; git commit -qm x; git tag evil; git reset -q --hard HEAD~1"),
+            true,
+            "refs/tags/evil",
+        ),
+        (
+            format!("{outside}; git commit -qm x; git tag -a -m t evil; git reset -q --hard HEAD~1"),
+            true,
+            "refs/tags/evil",
+        ),
+        (format!("{outside}; git stash -q"), true, "refs/stash"),
+        (
+            format!(
+                "git checkout -q --detach; {outside}; git commit -qm x; git rm -q other.txt; git commit -qm y"
+            ),
+            true,
+            "HEAD",
+        ),
+        (
+            format!(
+                "{outside}; git commit -qm x; git update-ref refs/evil/x HEAD; git reset -q --hard HEAD~1"
+            ),
+            true,
+            "refs/evil/x",
+        ),
+        ("echo good > src/a.txt; git commit -qam x".into(), false, "refs/heads/main"),
+        (
+            "git checkout -qb mine; echo good > src/a.txt; git commit -qam x; git checkout -q main".into(),
+            false,
+            "refs/heads/mine",
+        ),
+        ("git fetch -q origin; git branch --no-track theirs origin/main".into(), false, ""),
+    ];
+    in_parallel(&cases, |cases| {
+        for (script, is_violation, reference) in cases {
+            let world = scene();
+            // There is a remote with something new.
+            let remote = world.at("remote");
+            git(&world, &world.at(""), &["clone", "-q", &world.project.display().to_string(), "remote"]);
+            fs::write(remote.join("theirs.txt"), "theirs\n").unwrap();
+            git(&world, &remote, &["add", "theirs.txt"]);
+            git(&world, &remote, &["commit", "-qm", "theirs"]);
+            git(&world, &world.project, &["remote", "add", "origin", &remote.display().to_string()]);
+            let said = go(&world, &["--write", "src/**"], script);
+            let told = result(&said);
+            assert_eq!(said.code, Some(if *is_violation { 5 } else { 0 }), "{script}: {told}");
+            let commits = told["commits"].as_array().unwrap();
+            let new = |moved: &&Value| moved["new"].as_u64().unwrap() > 0;
+            let names: Vec<&str> =
+                commits.iter().filter(new).map(|moved| moved["ref"].as_str().unwrap()).collect();
+            assert_eq!(names.contains(reference), !reference.is_empty(), "{script}: {told}");
+            let violations = paths(&told, "violations");
+            let evil = violations.contains("other.txt") || violations.contains("t/0/file.txt");
+            assert_eq!(evil, *is_violation, "{script}: {told}");
+        }
+    });
+}
+
+/// In a worktree of its own, a run is not blamed for what happens in the main checkout; it is noted.
+#[test]
+fn the_main_checkout_is_elsewhere() {
+    let world = scene();
+    let main = world.project.display().to_string();
+    let script = format!(
+        "echo good > src/a.txt; git commit -qam mine; cd '{main}'; echo evil > t/0/file.txt; echo new > new.txt; git commit -qam theirs"
+    );
+    let said = go(&world, &["--worktree", "--task-id", "W", "--write", "src/**"], &script);
+    let told = result(&said);
+    assert_eq!(said.code, Some(0), "{told}");
+    assert_eq!(paths(&told, "changed"), ["src/a.txt".to_owned()].into());
+    assert_eq!(paths(&told, "elsewhere"), ["new.txt".to_owned(), "t/0/file.txt".to_owned()].into());
+    let moved: Vec<(&str, bool, u64)> = told["commits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|moved| {
+            (moved["ref"].as_str().unwrap(), moved["elsewhere"] == true, moved["new"].as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(moved, [("refs/heads/callsheet/W", false, 1), ("refs/heads/main", true, 1)]);
+    let page = world.run(&["show", "last"]).out();
+    assert!(page.contains("new.txt (untracked, in the main checkout)"), "{page}");
+}
+
+/// Variables that point to another repository change nothing.
+#[test]
+fn another_repository_in_the_environment_is_not_asked() {
+    let (world, other) = (scene(), scene());
+    let mut command = world.command();
+    command.env("GIT_DIR", other.project.join(".git")).env("GIT_WORK_TREE", &other.project);
+    command
+        .env("GIT_INDEX_FILE", other.project.join(".git/index"))
+        .env("GIT_OBJECT_DIRECTORY", other.project.join(".git/objects"));
+    command.args(["run", "--json", "-q", "x", "--", "sh", "-c", "unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY; echo b > src/a.txt; git commit -qam work; echo new > new.txt"]);
+    let said = said(&mut command);
+    let told = result(&said);
+    assert_eq!(
+        told["changed"],
+        serde_json::json!([{ "path": "new.txt", "change": "untracked" }, { "path": "src/a.txt", "change": "modified" }]),
+    );
+    let head = |at: &str| git(&world, &world.project, &["rev-parse", at]).trim().to_owned();
+    assert_eq!(
+        (told["head_before"].clone(), told["head_after"].clone()),
+        (head("HEAD~1").into(), head("HEAD").into())
+    );
+}
+
+/// Without git every file is compared; where there are too many, a scope cannot be checked, and that is refused.
+#[test]
+fn without_git_the_scope_is_checked_as_well() {
+    let world = World::new();
+    world.write("src/a.txt", "a\n");
+    world.write("other.txt", "other\n");
+    for (script, code, changed) in [
+        ("echo b > src/a.txt; echo c > src/new.txt", 0, vec!["src/a.txt", "src/new.txt"]),
+        (
+            "touch -r other.txt t; printf 'OTHER\\n' > other.txt; touch -r t other.txt; rm t",
+            5,
+            vec!["other.txt"],
+        ),
+        ("echo x > outside.txt", 5, vec!["outside.txt"]),
+        ("rm outside.txt", 5, vec!["outside.txt"]),
+        ("touch other.txt", 0, vec![]),
+        ("git init -q; echo '*' > .gitignore", 5, vec![".gitignore"]),
+    ] {
+        let said = go(&world, &["--write", "src/**"], script);
+        let told = result(&said);
+        assert_eq!(said.code, Some(code), "{script}: {told}");
+        let found = paths(&told, "changed");
+        assert!(
+            changed.iter().all(|path| found.contains(*path)) && found.is_empty() == changed.is_empty(),
+            "{script}: {told}"
+        );
+    }
+    fs::remove_dir_all(world.project.join(".git")).unwrap();
+    // A hole of more than 1 GiB takes no room.
+    let huge = fs::File::create(world.project.join("huge")).unwrap();
+    huge.set_len((1 << 30) + 1).unwrap();
+    let refused = go(&world, &["--write", "src/**"], "true");
+    assert_eq!(refused.code, Some(9), "{}", refused.err());
+    assert!(refused.err().contains("--no-scope"), "{}", refused.err());
+    let excluded = go(&world, &["--exclude", "other.txt"], "true");
+    assert_eq!(excluded.code, Some(9), "{}", excluded.err());
+    let open = go(&world, &[], "true");
+    assert_eq!((open.code, result(&open)["unseen"][0]["before"].clone()), (Some(0), Value::Bool(true)));
+    let forced = go(&world, &["--write", "src/**", "--no-scope"], "true");
+    assert_eq!((forced.code, result(&forced)["no_scope"].clone()), (Some(0), Value::Bool(true)));
+    fs::remove_file(world.project.join("huge")).unwrap();
+    for number in 0..20_000 {
+        fs::write(world.project.join(format!("src/{number}")), "").unwrap();
+    }
+    assert_eq!(go(&world, &["--write", "src/**"], "true").code, Some(9));
+    // What comes to be too much during a run is unseen.
+    for number in 0..100 {
+        fs::remove_file(world.project.join(format!("src/{number}"))).unwrap();
+    }
+    let grown = go(&world, &["--write", "src/**"], "for i in $(seq 200); do : > src/new$i; done");
+    assert_eq!((grown.code, paths(&result(&grown), "unseen")), (Some(5), [".".to_owned()].into()));
+}

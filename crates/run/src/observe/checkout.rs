@@ -1,0 +1,345 @@
+//! A worktree as git sees it: what is tracked, what is committed, and whether there is work that no commit has.
+//!
+//! An agent can write anything into an index. So the work after a run is compared with a commit by way of a copy of the
+//! index from before, and what git is told to believe of a file is taken out of that.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use super::commits::Refs;
+use super::place::Place;
+use super::print::{Print, Prints, Stamp};
+use super::repository::{Index, Repository};
+use super::survey::{Class, Entry, Survey};
+use crate::git::{Git, GitError, folder_behind, odd_kind, text};
+use crate::read::Place as ReadFrom;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Checkout {
+    pub(super) git: Git,
+    pub(super) index: Index,
+    pub(super) refs: Refs,
+    pub(super) repository: Repository,
+    pub(super) is_dirty: bool,
+    /// Git could not say whether it was.
+    pub(super) is_unsure: bool,
+    /// What each submodule has checked out.
+    pub(super) submodules: BTreeMap<Place, String>,
+    /// Tracked files that were not there.
+    absent: Vec<Place>,
+    /// The index itself, if a change of it shows.
+    stamp: Option<Stamp>,
+    /// A copy of the index without flags. Without it, every file is read to know what is dirty.
+    #[serde(skip)]
+    copy: Option<Arc<TempDir>>,
+}
+
+/// So many submodules in each other are looked into.
+const MOST_NESTED: usize = 8;
+
+/// Files of a worktree that git reads by itself.
+const READ_BY_GIT: [&[u8]; 4] = [b".gitattributes", b".gitignore", b".gitmodules", b".mailmap"];
+
+fn failed(error: &io::Error) -> GitError {
+    GitError { what: "index".into(), why: error.to_string() }
+}
+
+/// A copy of an index in a folder of its own.
+fn copied(git: &Git) -> Result<(TempDir, Index), GitError> {
+    let folder =
+        tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(|error| failed(&error))?;
+    let copy = folder.path().join("index");
+    git.copy_index(&copy).map_err(|error| failed(&error))?;
+    let index = Index::of(git, &copy)?;
+    Ok((folder, index))
+}
+
+/// The index of the worktree as it is now.
+pub(super) fn index_now(git: &Git) -> Result<Index, GitError> {
+    copied(git).map(|(_, index)| index)
+}
+
+impl Checkout {
+    /// Looks at everything but the files, whose survey goes on meanwhile.
+    pub(super) fn look(git: Git, prints: &Prints) -> Result<Self, GitError> {
+        let stamp = Stamp::of_settled(&git.index());
+        let (folder, index) = copied(&git)?;
+        let refs = Refs::of(&git)?;
+        let repository = Repository::of(&git, prints);
+        let submodules = heads(git.top(), &index.submodules);
+        let copy = Some(Arc::new(folder));
+        let absent = Vec::new();
+        let (is_dirty, is_unsure) = (false, false);
+        Ok(Self { git, index, refs, repository, is_dirty, is_unsure, submodules, absent, stamp, copy })
+    }
+
+    /// What git tracks, in byte order, also if it was not kept.
+    pub(super) fn tracked<'a>(&'a self, survey: &Survey) -> Cow<'a, [Place]> {
+        if !self.index.tracked.is_empty() {
+            return Cow::Borrowed(&self.index.tracked);
+        }
+        let there = survey.entries.iter().filter(|entry| entry.class() == Class::Tracked).map(Entry::place);
+        let mut all: Vec<Place> = there.chain(&self.absent).cloned().collect();
+        all.sort_unstable();
+        Cow::Owned(all)
+    }
+
+    /// The index as it is now; `None` if nobody has written to it.
+    pub(super) fn index_now(&self) -> Result<Option<Index>, GitError> {
+        let stamp = Stamp::of_settled(&self.git.index());
+        if stamp.is_some() && stamp == self.stamp { Ok(None) } else { index_now(&self.git).map(Some) }
+    }
+
+    /// Looks at the files by `look`, and compares them with the commit meanwhile. Where git cannot compare them, there may be
+    /// work that no commit has.
+    pub(super) fn compare_before(
+        &mut self,
+        look: impl FnOnce(&[Place]) -> io::Result<Survey>,
+    ) -> io::Result<Survey> {
+        let copy = self.copy.as_ref().map(|folder| folder.path().join("index")).unwrap_or_default();
+        let (git, head, tracked) =
+            (self.git.with_index(&copy), self.refs.head.as_deref(), &self.index.tracked);
+        let (survey, raw) = thread::scope(|scope| {
+            let raw = scope.spawn(|| {
+                // Git would wait for it.
+                let odd = READ_BY_GIT
+                    .iter()
+                    .any(|name| odd_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
+                if odd {
+                    Err(failed(&io::Error::other("a file that git reads is none")))
+                } else {
+                    differing(&git, head)
+                }
+            });
+            (look(tracked), raw.join())
+        });
+        let survey = survey?;
+        let missing = |path: &&Place| {
+            survey.entries.binary_search_by(|entry| entry.place().cmp(path)).is_err() && !survey.hides(path)
+        };
+        self.absent = tracked.iter().filter(missing).cloned().collect();
+        let tree = Tree { git: &self.git, prefix: b"", survey: &survey, left_out: &self.index };
+        let is_dirty =
+            raw.unwrap_or_else(|_| Err(failed(&io::Error::other("a thread failed")))).and_then(|raw| {
+                let listed = (&tracked[..], &self.index.submodules[..]);
+                tree.compare(listed, &raw, Trust::Index, MOST_NESTED)
+            });
+        self.is_unsure = is_dirty.is_err();
+        self.is_dirty = is_dirty.unwrap_or(true);
+        Ok(survey)
+    }
+
+    /// Whether there is work that `head` does not have.
+    pub(super) fn is_dirty_after(&self, head: Option<&str>, survey: &Survey) -> Result<bool, GitError> {
+        let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let index = fresh.path().join("index");
+        if let Some(copy) = &self.copy {
+            let from = copy.path().join("index");
+            if from.exists() {
+                let modified =
+                    from.metadata().and_then(|meta| meta.modified()).map_err(|error| failed(&error))?;
+                fs::copy(&from, &index).map_err(|error| failed(&error))?;
+                let file = fs::File::options().write(true).open(&index).map_err(|error| failed(&error))?;
+                file.set_modified(modified).map_err(|error| failed(&error))?;
+            }
+        }
+        let git = self.git.with_index(&index);
+        if let Some(head) = head.filter(|head| self.refs.head.as_deref() != Some(head) || self.copy.is_none())
+        {
+            // What the index knows of files is kept as long as they are the same in the commit.
+            let merged =
+                self.copy.is_some() && git.done(&["read-tree", "-m", "--end-of-options", head], "").is_ok();
+            if !merged {
+                git.done(&["read-tree", "--end-of-options", head], "")?;
+            }
+        }
+        let tree = Tree { git: &self.git, prefix: b"", survey, left_out: &self.index };
+        tree.is_dirty(head, &index, Trust::Commit, MOST_NESTED)
+    }
+}
+
+/// What git says of the files that are not as the commit has them.
+fn differing(git: &Git, head: Option<&str>) -> Result<Vec<u8>, GitError> {
+    let against = match head {
+        Some(head) => head.to_owned(),
+        // Before the first commit there is an empty one to compare with.
+        None => text(&git.done(&["hash-object", "-t", "tree", "--stdin"], "")?).trim().to_owned(),
+    };
+    let flags = ["diff", "--raw", "-z", "--abbrev=40", "--no-renames", "--no-ext-diff", "--no-textconv"];
+    // Git would start a git in submodules, with the settings that they have.
+    let rest = ["--ignore-submodules=dirty", "--end-of-options", &against];
+    git.done(&[&flags[..], &rest].concat(), "")
+}
+
+/// What a submodule's files are compared with by way of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Its index: nobody has written to it since a person has.
+    Index,
+    /// Its commit alone.
+    Commit,
+}
+
+/// The files of a repository, in a survey that may have more.
+struct Tree<'a> {
+    git: &'a Git,
+    /// Where it lies in the survey.
+    prefix: &'a [u8],
+    survey: &'a Survey,
+    left_out: &'a Index,
+}
+
+impl Tree<'_> {
+    fn is_dirty(
+        &self,
+        head: Option<&str>,
+        index: &Path,
+        trust: Trust,
+        depth: usize,
+    ) -> Result<bool, GitError> {
+        let git = self.git.with_index(index);
+        let listed = git.done(&["ls-files", "-z", "--stage"], "")?;
+        let (mut submodules, mut tracked) = (Vec::new(), Vec::new());
+        for line in listed.split(|byte| *byte == 0) {
+            let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
+            let place = self.in_survey(&line[tab + 1..]);
+            if line.starts_with(b"160000 ") {
+                submodules.push(place.clone());
+            }
+            tracked.push(place);
+        }
+        tracked.sort_unstable();
+        if self.waits() {
+            return Ok(true);
+        }
+        self.compare((&tracked, &submodules), &differing(&git, head)?, trust, depth)
+    }
+
+    /// Whether git would wait for a file that it reads by itself.
+    fn waits(&self) -> bool {
+        self.survey.entries.iter().any(|entry| {
+            let name = entry.place().bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            matches!(entry.print(), Print::Special(_)) && READ_BY_GIT.contains(&name)
+        })
+    }
+
+    /// Whether something is not tracked, differs by what git says (`raw`), or does in a submodule.
+    fn compare(
+        &self,
+        (tracked, submodules): (&[Place], &[Place]),
+        raw: &[u8],
+        trust: Trust,
+        depth: usize,
+    ) -> Result<bool, GitError> {
+        let inside = self
+            .survey
+            .entries
+            .iter()
+            .filter(|entry| self.prefix.is_empty() || entry.place().is_in(self.prefix));
+        for entry in inside {
+            let path = entry.place();
+            let is_tracked = || tracked.binary_search(path).is_ok();
+            let is_submodule = || submodules.iter().any(|submodule| path.is_in(submodule.bytes()));
+            let is_link =
+                || !self.prefix.is_empty() && path.bytes().strip_prefix(self.prefix) == Some(b"/.git");
+            // What an agent's index has is not what a commit has.
+            let is_new = entry.class() != Class::Ignored;
+            if is_new && !is_tracked() && !is_submodule() && !is_link() && !path.is_in(OUR_FOLDER) {
+                return Ok(true);
+            }
+        }
+        let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+        while let (Some(_), Some(path)) = (fields.next(), fields.next()) {
+            let is_there =
+                || self.survey.entries.binary_search_by(|entry| entry.place().bytes().cmp(path)).is_ok();
+            if !self.left_out.left_out(path) || is_there() {
+                return Ok(true);
+            }
+        }
+        for submodule in submodules {
+            if self.is_dirty_inside(submodule, trust, depth)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn in_survey(&self, path: &[u8]) -> Place {
+        if self.prefix.is_empty() {
+            Place::new(path)
+        } else {
+            Place::new(&[self.prefix, b"/", path].concat())
+        }
+    }
+
+    fn is_dirty_inside(&self, submodule: &Place, trust: Trust, depth: usize) -> Result<bool, GitError> {
+        let below = submodule.bytes().get(self.prefix.len()..).unwrap_or_default();
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        let dir = self.git.top().join(OsStr::from_bytes(below));
+        if dir.join(".git").symlink_metadata().is_err() {
+            return Ok(false);
+        }
+        let odd =
+            |why: &str| GitError { what: "submodule".into(), why: format!("`{}`: {why}", submodule.text()) };
+        if depth == 0 {
+            return Err(odd("submodules are too deep in each other"));
+        }
+        let real = |path: &Path| path.canonicalize().ok();
+        let inside = Git::at(&dir)?.filter(|inside| real(inside.top()) == real(&dir));
+        let inside = inside.ok_or_else(|| odd("it is no repository"))?;
+        let head = inside.head()?;
+        let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let index = fresh.path().join("index");
+        let none = Index::default();
+        if trust == Trust::Index {
+            inside.copy_index(&index).map_err(|error| failed(&error))?;
+            Index::of(&inside, &index)?;
+        } else if let Some(head) = &head {
+            inside.with_index(&index).done(&["read-tree", "--end-of-options", head], "")?;
+        }
+        let tree = Tree { git: &inside, prefix: submodule.bytes(), survey: self.survey, left_out: &none };
+        tree.is_dirty(head.as_deref(), &index, trust, depth - 1)
+    }
+}
+
+/// Files for agents are written there: they are no work.
+const OUR_FOLDER: &[u8] = b".callsheet/runs";
+
+/// What each submodule has checked out, read without git.
+pub(super) fn heads(top: &Path, submodules: &[Place]) -> BTreeMap<Place, String> {
+    let head = |place: &Place| {
+        let link = top.join(OsStr::from_bytes(place.bytes())).join(".git");
+        let folder = if link.is_dir() { link } else { folder_behind(&link)? };
+        Some((place.clone(), head(&folder)?))
+    };
+    submodules.iter().filter_map(head).collect()
+}
+
+/// The longest file of references.
+const MOST_REFS: u64 = 64 << 20;
+
+fn head(folder: &Path) -> Option<String> {
+    let read = |path: PathBuf| {
+        let bytes = ReadFrom::Anywhere.bytes(&path, MOST_REFS).ok().flatten()?;
+        Some(text(&bytes).trim_end().to_owned())
+    };
+    let head = read(folder.join("HEAD"))?;
+    let Some(name) = head.strip_prefix("ref: ") else { return Some(head) };
+    let packed = || {
+        let packed = read(folder.join("packed-refs"))?;
+        let line = packed.lines().find(|line| line.split_once(' ').is_some_and(|(_, of)| of == name))?;
+        Some(line.to_owned())
+    };
+    let id = if name.contains("..") { None } else { read(folder.join(name)).or_else(packed) };
+    Some(format!("{name} {}", id.unwrap_or_default()))
+}

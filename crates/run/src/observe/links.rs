@@ -1,0 +1,74 @@
+//! Links that lead out of the worktree.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::FileType;
+use serde::{Deserialize, Serialize};
+
+use super::place::Place;
+use super::print::Print;
+use super::survey::{Class, Survey};
+
+/// Where each leads to, and what tells whether that was changed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Links(BTreeMap<Place, String>);
+
+impl Links {
+    pub(super) fn of(top: &Path, survey: &Survey) -> Self {
+        let real = top.canonicalize().unwrap_or_else(|_| top.to_owned());
+        let mut links = BTreeMap::new();
+        for entry in survey.entries.iter().filter(|entry| entry.kind() == FileType::Symlink) {
+            let Print::Link(target) = entry.print() else { continue };
+            if entry.class() == Class::Ignored {
+                continue;
+            }
+            let link = top.join(std::ffi::OsStr::from_bytes(entry.place().bytes()));
+            let end = end_of(&link, Path::new(std::ffi::OsStr::from_bytes(target)));
+            if !end.starts_with(&real) {
+                links.insert(entry.place().clone(), format!("{} {}", end.display(), touched(&end)));
+            }
+        }
+        Self(links)
+    }
+
+    /// Links that lead out and did not before, or whose other end was touched.
+    pub(super) fn changes<'n>(&self, now: &'n Self) -> impl Iterator<Item = &'n Place> {
+        now.0.iter().filter(|(path, end)| self.0.get(*path) != Some(*end)).map(|(path, _)| path)
+    }
+}
+
+/// Where a link leads, whether or not there is something.
+fn end_of(link: &Path, target: &Path) -> PathBuf {
+    if let Ok(end) = link.canonicalize() {
+        return end;
+    }
+    let folder = link.parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
+    let mut end = PathBuf::new();
+    for part in folder.join(target).components() {
+        match part {
+            Component::ParentDir => drop(end.pop()),
+            Component::CurDir => {}
+            part => end.push(part),
+        }
+    }
+    end
+}
+
+/// Changes when somebody writes there; of a folder, when something in it comes or goes.
+fn touched(path: &Path) -> String {
+    let stat = |path: &Path| {
+        let meta = path.symlink_metadata().ok()?;
+        let (modified, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+        Some(format!("{} {} {modified:?} {changed:?}", meta.ino(), meta.len()))
+    };
+    let mut all = stat(path).unwrap_or_default();
+    let mut inside: Vec<PathBuf> =
+        fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).take(1000).collect();
+    inside.sort();
+    all.extend(inside.iter().filter_map(|path| stat(path)).map(|stat| format!(", {stat}")));
+    all
+}

@@ -1,0 +1,95 @@
+//! Places: paths below a worktree, as bytes. Two that differ never look alike here.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place(Box<[u8]>);
+
+impl Place {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// For people and records.
+    pub(super) fn text(&self) -> String {
+        shown(&self.0)
+    }
+
+    /// Whether this is `folder`, or lies in it.
+    pub(super) fn is_in(&self, folder: &[u8]) -> bool {
+        self.0
+            .strip_prefix(folder)
+            .is_some_and(|rest| folder.is_empty() || rest.is_empty() || rest[0] == b'/')
+    }
+}
+
+/// Bytes that are not UTF-8 are written as `\xNN`.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+impl Borrow<[u8]> for Place {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// UTF-8 as it is; what is not as two digits for each byte, behind a character that no path has.
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => to.serialize_str(text),
+            Err(_) => {
+                let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+                to.serialize_str(&format!("\0{digits}"))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let Some(digits) = text.strip_prefix('\0') else { return Ok(Self::new(text.as_bytes())) };
+        let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+        let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+        bytes.map(|bytes| Self(bytes.into())).ok_or_else(|| serde::de::Error::custom("it is no path"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_as_they_were_written() {
+        for bytes in [&b"src/a.rs"[..], b"", b"a\n\"b", b"\xff\xfe/\\xff", b"\\xff", "ä".as_bytes()] {
+            let place = Place::new(bytes);
+            let text = serde_json::to_string(&place).unwrap();
+            assert_eq!(serde_json::from_str::<Place>(&text).unwrap(), place);
+        }
+        assert_eq!(shown(b"a\xff\\b"), "a\\xff\\b");
+        assert!(
+            Place::new(b"a/b").is_in(b"a") && Place::new(b"a").is_in(b"a") && Place::new(b"a").is_in(b"")
+        );
+        assert!(!Place::new(b"ab").is_in(b"a"));
+    }
+}

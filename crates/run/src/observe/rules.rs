@@ -1,0 +1,107 @@
+//! Which files are ignored, by the rules that held before a run. What an agent writes into them meanwhile counts for nothing.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use ignore::Match;
+use ignore::gitignore::Gitignore;
+use serde::{Deserialize, Serialize};
+
+use super::place::Place;
+use crate::walk::globs;
+
+/// The name of the files that hold rules.
+pub(super) const RULES_FILE: &[u8] = b".gitignore";
+
+/// Longer ones are not read.
+pub(super) const MOST_RULES: u64 = 1 << 20;
+
+/// The rules of a worktree.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Rules {
+    /// Those that hold everywhere, the more general first.
+    everywhere: Vec<String>,
+    /// Those of a folder, by its path.
+    folders: BTreeMap<Place, String>,
+    any_case: bool,
+}
+
+impl Rules {
+    pub(super) fn new(everywhere: Vec<String>, any_case: bool) -> Self {
+        Self { everywhere, folders: BTreeMap::new(), any_case }
+    }
+
+    pub(super) fn add(&mut self, folder: &[u8], text: String) {
+        self.folders.insert(Place::new(folder), text);
+    }
+
+    pub(super) fn at_top(&self) -> RuleStack {
+        let all = self.everywhere.iter().filter_map(|text| self.compiled(text));
+        RuleStack(all.map(|globs| Some((0, globs))).collect())
+    }
+
+    /// Adds the rules of a folder. Those of its repository end where another one begins.
+    pub(super) fn enter(&self, stack: &mut RuleStack, folder: &[u8], is_repository: bool) {
+        if is_repository {
+            stack.0.push(None);
+            let start = folder.len() + usize::from(!folder.is_empty());
+            stack.0.extend(
+                self.everywhere
+                    .first()
+                    .and_then(|text| self.compiled(text))
+                    .map(|globs| Some((start, globs))),
+            );
+        }
+        if let Some(globs) = self.folders.get(folder).and_then(|text| self.compiled(text)) {
+            stack.0.push(Some((folder.len() + usize::from(!folder.is_empty()), globs)));
+        }
+    }
+
+    fn compiled(&self, text: &str) -> Option<Gitignore> {
+        globs(text.as_bytes(), self.any_case).ok().filter(|globs| !globs.is_empty())
+    }
+
+    /// The topmost folder of `path` that is ignored, with a slash; else the path itself.
+    pub(super) fn shown(&self, path: &[u8]) -> Vec<u8> {
+        let mut stack = self.at_top();
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        self.enter(&mut stack, b"", false);
+        for at in slashes {
+            if stack.ignores(&path[..at], true) {
+                return path[..=at].to_vec();
+            }
+            self.enter(&mut stack, &path[..at], false);
+        }
+        path.to_vec()
+    }
+}
+
+/// The rules that hold in a folder, the deepest last. `None` is where a repository begins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RuleStack(Vec<Option<(usize, Gitignore)>>);
+
+impl RuleStack {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.0.truncate(length);
+    }
+
+    /// Whether a path that lies in no ignored folder is ignored. A repository's own files never are.
+    pub(super) fn ignores(&self, path: &[u8], is_folder: bool) -> bool {
+        if path.split(|byte| *byte == b'/').next_back() == Some(b".git") {
+            return false;
+        }
+        for (start, globs) in self.0.iter().rev().map_while(Option::as_ref) {
+            match globs.matched(OsStr::from_bytes(&path[*start..]), is_folder) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => {}
+            }
+        }
+        false
+    }
+}
