@@ -161,7 +161,14 @@ pub(crate) fn run_pending_checks(
     let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
     let mut redactor = clean.redactor();
     let rest = Launch { checks: open, ..launch.clone() };
-    let mut rest = checks(&rest, &stopper.stop_by_person(), progress).into_iter();
+    let desk = Desk::of(&account.run.id)?;
+    let trace = ProcessTrace::create(account.run.id.as_str(), desk.dir())
+        .map_err(|error| crate::state::failed(desk.dir(), &error))?;
+    // The run's time is over; its checks get theirs.
+    let checking = Checking { stopper, progress, trace: &trace, begun: Instant::now() };
+    let mut rest = checks(&rest, &checking).into_iter();
+    trace.remove();
+    desk.clear();
     let redact = |check: CheckRun, redactor: &mut Redactor<'_>| {
         let output = redactor.text(&check.output).into_owned();
         CheckRun { output, ..check }
@@ -170,7 +177,7 @@ pub(crate) fn run_pending_checks(
         .checks
         .iter()
         .filter_map(|check| ran(&check).or_else(|| rest.next().map(|check| redact(check, &mut redactor))));
-    let found = Observed { worktree: seen.worktree.clone(), checks: all.collect() };
+    let found = Observed { checks: all.collect(), ..seen.clone() };
     observed(ledger, &account.run.id, found)
 }
 
