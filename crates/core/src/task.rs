@@ -79,6 +79,9 @@ impl TaskReason {
     }
 }
 
+/// A worktree, the commit before the first run, and the contents in question.
+pub type ContentsQuery<'c> = dyn FnMut(Option<&str>, Option<&str>, &Contents) -> bool + 'c;
+
 /// What is asked of git about a task.
 #[expect(missing_debug_implementations, reason = "it holds functions")]
 pub struct Checkout<'c> {
@@ -86,7 +89,7 @@ pub struct Checkout<'c> {
     pub has_commit: &'c mut dyn FnMut(&str) -> bool,
     /// Whether each of these contents is in that commit, or was in one between the second argument and it. With a worktree as
     /// the first argument, the same about the commit that is checked out there.
-    pub has_contents: &'c mut dyn FnMut(Option<&str>, Option<&str>, &Contents) -> bool,
+    pub has_contents: &'c mut ContentsQuery<'c>,
 }
 
 /// Where a task stands by its runs, the oldest first.

@@ -49,7 +49,7 @@ fn can_start(file: &Path, cwd: &Path) -> Result<(), Option<String>> {
         return Err(Some(format!("`{shown}` is not executable")));
     }
     match interpreter(file) {
-        Some(interpreter) if access(&cwd.join(&interpreter), Access::EXEC_OK).is_err() => {
+        Some(interpreter) if access(cwd.join(&interpreter), Access::EXEC_OK).is_err() => {
             Err(Some(format!("`{shown}` needs `{}`, which cannot be started", interpreter.display())))
         }
         _ => Ok(()),

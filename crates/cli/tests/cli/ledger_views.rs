@@ -172,10 +172,13 @@ fn c9_diff_tells_because_of_what_a_line_changed() {
 #[test]
 fn diff_shows_changed_separators() {
     let world = World::new();
-    let section =
-        |name: &str| format!("[[section]]\nname = \"{name}\"\nblocks = [{{ value = \"{name}\" }}]\n");
+    let section = |name: &str| {
+        format!("[[section]]\nname = \"{name}\"\npart = \"system\"\nblocks = [{{ value = \"{name}\" }}]\n")
+    };
     let recipe = |separator: &str| {
-        let head = format!("description = \"two\"\nseparator = \"{separator}\"\n");
+        let head = format!(
+            "description = \"two\"\nformat = \"markdown\"\nmissing = \"error\"\nseparator = \"{separator}\"\n"
+        );
         format!("{head}{}{}", section("one"), section("two"))
     };
     let mut runs = Vec::new();

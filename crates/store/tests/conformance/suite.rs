@@ -22,7 +22,7 @@ pub(crate) fn events() -> Vec<Event> {
         output(Stream::Stderr, 1, "oh\n"),
         output(Stream::Stdout, 3, "three"),
         Event::Exit(Exit::of(Ended::Exited, Some(0))),
-        Event::Observed(Observed { worktree: Some(fact::Observed::default()), checks: Vec::new() }),
+        Event::Observed(Observed { worktree: Some(fact::Observed::default()), ..Observed::default() }),
         Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({ "verdict": "PASS" }) }),
         Event::Decided(Decided {
             by: By::Person,
