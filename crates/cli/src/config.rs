@@ -586,3 +586,18 @@ fn environment() -> Result<ConfigFile, Failure> {
     confined(&file, "environment")?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust::print_of;
+
+    /// What is shown of an address hides its password; what is agreed to is the whole address.
+    #[test]
+    fn another_password_is_another_wish() {
+        let wish = |url: &str| wishes(&ConfigFile { ledger: Some(url.into()), ..ConfigFile::default() });
+        let [one, two] = ["one", "two"].map(|word| wish(&format!("postgres://me:{word}@host/db")));
+        assert_eq!(one[0].shown, two[0].shown);
+        assert_ne!(print_of(&one), print_of(&two));
+    }
+}

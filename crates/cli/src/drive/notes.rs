@@ -39,7 +39,7 @@ impl Clean {
             redactor.add_value(key, value);
             // As an agent that prints JSON writes it.
             let json = serde_json::Value::from(value.as_str()).to_string();
-            redactor.add_value(key, json.trim_matches('"'));
+            redactor.add_value(key, &json[1..json.len() - 1]);
         }
         redactor
     }
@@ -226,5 +226,20 @@ const fn kept(stream: Stream) -> record::Stream {
     match stream {
         Stream::Stdout => record::Stream::Stdout,
         Stream::Stderr => record::Stream::Stderr,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An agent that prints JSON prints a value with escapes in it.
+    #[test]
+    fn a_value_is_not_kept_as_json_writes_it() {
+        let value = "a \"quoted\" \\ word,\nand \"another\"";
+        let rules = Rules::shipped().unwrap();
+        let clean = Clean { rules, values: vec![("deploy".into(), value.into())] };
+        let line = serde_json::json!({ "said": value }).to_string();
+        assert_eq!(clean.redactor().line(&line), "{\"said\":\"[secret:value:deploy]\"}");
     }
 }

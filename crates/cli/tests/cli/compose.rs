@@ -46,12 +46,9 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
             &if skeletons.is_empty() {
                 String::new()
             } else {
-                // Their headings would pass for the template's.
+                // Headings that are in no code block of their own would pass for the template's.
                 let all = skeletons.join("\n");
-                let fence =
-                    (3..).map(|length| "`".repeat(length)).find(|fence| !all.contains(fence.as_str()));
-                let fence = fence.filter(|_| all.contains("# ")).map(|fence| format!("{fence}\n"));
-                let fence = fence.unwrap_or_default();
+                let fence = if all.contains("```") { "" } else { "```\n" };
                 format!("{fence}<skeletons>\n{all}</skeletons>\n{fence}").trim_end().to_owned()
             },
         )
