@@ -427,13 +427,13 @@ fn one_place_starts_git() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
     for (file, line) in crate::links::source_lines(crates, &["cli", "run", "store", "core"]) {
-        if line.contains("Command::new(\"") {
+        if line.contains("Command::new(\"") || line.contains(" program(\"") {
             found.push(format!("{file}: {}", line.trim()));
         }
     }
     let wanted = [
-        "run/src/git.rs: let mut command = Command::new(\"git\");",
-        "run/src/tmux.rs: let mut command = Command::new(\"tmux\");",
+        "run/src/git.rs: let mut command = program(\"git\");",
+        "run/src/tmux.rs: let mut command = program(\"tmux\");",
     ];
     assert_eq!(found, wanted);
 }

@@ -258,8 +258,9 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 13] = [
+const ALLOWED: [(&str, &str); 14] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
+    ("cli/src/known.rs", "the user's state directory"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
     ("cli/src/mcp/install.rs", "the folder of a client's own configuration, in the user's home"),
     ("cli/src/state.rs", "the user's state directory"),
