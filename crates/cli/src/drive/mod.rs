@@ -223,7 +223,9 @@ impl Ready {
         own.paths.extend(how.own.iter().cloned());
         let kept = kept_prints(&dir)?;
         how.prints.load(&kept);
-        let before = Before::look(&dir, &own, &how.prints).map_err(|error| git_failed(&error))?;
+        // A dry run makes no worktree.
+        let looked = if how.dry && !dir.exists() { &app.project } else { &dir };
+        let before = Before::look(looked, &own, &how.prints).map_err(|error| git_failed(&error))?;
         let unchecked = before.too_large().filter(|_| handover.scope != Scope::default() && !how.no_scope);
         if let Some(why) = unchecked {
             return Err(cannot_check(&dir, why).into());

@@ -189,7 +189,7 @@ fn no_trick_hides_a_change() {
                     script += &format!("D={folder}/{number}; F=$D/file.txt; {way}\n");
                 }
             }
-            script += after;
+            script += &format!("{after}\nexit 0");
             let said = go(&world, &["--write", "src/**"], &script);
             assert_eq!(said.code, Some(5), "{name}: {}", said.err());
             let result = result(&said);

@@ -348,10 +348,13 @@ fn time_of_a_run_covers_its_checks() {
 
 #[test]
 fn places_that_are_no_usual_repository() {
-    // No repository: what changed is not known, and not told as nothing.
+    // No repository: the files are compared all the same.
     let world = World::bare();
     let said = world.go(&["--write", "src/**"], &["write", "out.txt"]);
-    assert_eq!(came_to(&world, &said), "0 completed: exited 0 | receipts spawned");
+    assert_eq!(
+        came_to(&world, &said),
+        "5 completed: exited 0 | changed out.txt:added | violations out.txt:outside_write | receipts spawned"
+    );
     assert_eq!(world.show("last")["result"]["head_before"], Value::Null);
     // One without a commit.
     let world = World::bare();
