@@ -1,6 +1,6 @@
 //! Proofs: what a wrong clock, a sweep beside a run, and a forged export cannot do to a ledger.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod exports;
 mod older_schema;
