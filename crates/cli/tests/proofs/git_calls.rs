@@ -427,7 +427,7 @@ fn one_place_starts_git() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
     for (file, line) in crate::links::source_lines(crates, &["cli", "run", "store", "core"]) {
-        if line.contains("Command::new(\"") || line.contains(" program(\"") {
+        if line.contains("Command::new(\"") || line.contains("= program(\"") {
             found.push(format!("{file}: {}", line.trim()));
         }
     }

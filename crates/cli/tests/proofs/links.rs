@@ -258,11 +258,12 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 14] = [
+const ALLOWED: [(&str, &str); 15] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
     ("cli/src/known.rs", "the user's state directory"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
     ("cli/src/mcp/install.rs", "the folder of a client's own configuration, in the user's home"),
+    ("cli/src/spool.rs", "the user's state directory"),
     ("cli/src/state.rs", "the user's state directory"),
     ("cli/src/trust.rs", "the user's state directory"),
     ("cli/src/write.rs", "a file outside of the project that a person names"),
