@@ -85,6 +85,9 @@ struct Texts {
     shallow: Option<String>,
 }
 
+/// What the user's own configuration says.
+type OfUser = (Vec<(String, String)>, UserTexts);
+
 /// The user's own.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct UserTexts {
@@ -268,8 +271,7 @@ impl Git {
     /// Reads which settings count. The user's are those of the first look: what an agent writes into the files of its
     /// user while it works names no program for us.
     fn configure(&mut self) -> Result<(), GitError> {
-        static KNOWN: Mutex<BTreeMap<PathBuf, (Vec<(String, String)>, UserTexts)>> =
-            Mutex::new(BTreeMap::new());
+        static KNOWN: Mutex<BTreeMap<PathBuf, OfUser>> = Mutex::new(BTreeMap::new());
         let configured = self.configured()?;
         let pick = |of_user: bool, counts: fn(&str) -> bool| {
             let picked = configured.iter().filter(|it| it.of_user == of_user && counts(&it.key));

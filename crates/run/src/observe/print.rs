@@ -43,11 +43,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn of(stat: &Stat) -> Self {
-        #[expect(
-            clippy::cast_lossless,
-            clippy::unnecessary_cast,
-            reason = "the types differ from system to system"
-        )]
+        #[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
         Self {
             device: stat.st_dev as u64,
             number: stat.st_ino as u64,
@@ -62,6 +58,10 @@ impl Stamp {
     pub(super) fn of_settled(path: &Path) -> Option<Self> {
         let stamp = Self::of(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?);
         stamp.is_older_than(SystemTime::now()).then_some(stamp)
+    }
+
+    pub(super) fn mode(&self) -> u32 {
+        self.mode
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -107,11 +107,7 @@ impl Prints {
                 }
                 Ok(self.contents(dir, name, stamp).map_or(Print::Touched(stamp), Print::Contents))
             }
-            #[expect(
-                clippy::cast_lossless,
-                clippy::unnecessary_cast,
-                reason = "the types differ from system to system"
-            )]
+            #[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
             _ => Ok(Print::Special(stat.st_rdev as u64)),
         }
     }

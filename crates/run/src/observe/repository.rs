@@ -171,12 +171,16 @@ impl Repository {
             let below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
             !now.files.contains_key(path) && now.unseen.iter().any(|(folder, _)| below(folder))
         };
-        different.into_iter().filter(|path| !is_part(path) && !is_hidden(path)).map(changed).collect()
+        different
+            .into_iter()
+            .filter(|path| !is_part(path) && !is_hidden(path))
+            .map(|path| changed(path))
+            .collect()
     }
 }
 
-fn changed(path: &String) -> Changed {
-    Changed { path: path.clone(), change: Change::Repository, from: None }
+fn changed(path: &str) -> Changed {
+    Changed { path: path.to_owned(), change: Change::Repository, from: None }
 }
 
 /// What an index says, as far as it concerns us. Whether a file is as the index has it is never believed.
@@ -261,7 +265,7 @@ impl Index {
             if new.len() > MOST_FLAGS {
                 new = vec![format!(".git/index:{}", flag.name())];
             }
-            all.extend(new.iter().map(changed));
+            all.extend(new.iter().map(|path| changed(path)));
         }
         all
     }

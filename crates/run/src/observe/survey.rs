@@ -343,13 +343,7 @@ impl Walk<'_> {
         match print {
             Ok(Print::Contents(digest)) if self.look.own.wrote(&self.path, &digest) => {}
             Ok(print) => {
-                #[expect(
-                    clippy::cast_lossless,
-                    clippy::unnecessary_cast,
-                    reason = "the types differ from system to system"
-                )]
-                let mode = stat.st_mode as u32;
-                self.survey.entries.push(Entry(Place::new(&self.path), mode, class, print));
+                self.survey.entries.push(Entry(Place::new(&self.path), stamp.mode(), class, print));
             }
             Err(error) => self.unseen(error.to_string()),
         }
@@ -367,7 +361,7 @@ impl Walk<'_> {
     }
 }
 
-#[expect(clippy::cast_lossless, clippy::unnecessary_cast, reason = "the types differ from system to system")]
+#[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
 fn id(stat: &rustix::fs::Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
