@@ -110,6 +110,7 @@ fn full(recipe: &str) -> Request {
             attempts: None,
             checks: serde_json::from_value(json!([{ "name": TAME, "result": "failed" }])).unwrap(),
             changed: vec![TAME.into()],
+            unseen: vec![TAME.into()],
             violations: serde_json::from_value(json!([{ "path": TAME, "reason": "excluded" }])).unwrap(),
             reply: None,
         }),
