@@ -378,7 +378,7 @@ thread_local! {
 }
 
 /// The diagnostic with no secret in it, whatever text it is about.
-fn masked(diag: &Diag) -> Diag {
+pub(crate) fn masked(diag: &Diag) -> Diag {
     SHIPPED.with(|rules| match rules {
         Some(rules) => rules.mask_diag(diag.clone()),
         None => diag.clone(),

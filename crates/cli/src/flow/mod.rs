@@ -17,6 +17,7 @@ use callsheet_core::flow::{
     Action, At, Decision, DocumentFilter, Event, Lane, State, collect, document_changes, fold, prepare, step,
 };
 use callsheet_core::record::{self, By, Decided, Id};
+use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, Git, Prints, shared_names};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::drive::{Interrupt, Progress, Stopper};
 use crate::ledger::failure;
+use crate::print::masked;
 use crate::state::Desk;
 
 pub(crate) use folder::{FlowFolder, name_for};
@@ -503,9 +505,9 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// What could not be done, for a person.
+/// What could not be done, for a person. It is recorded, so that it holds no secret.
 fn says(Failure(diags): &Failure) -> Vec<String> {
-    diags.iter().map(ToString::to_string).collect()
+    diags.iter().map(|diag| mask_addresses(&masked(diag).to_string())).collect()
 }
 
 /// Documents are not what was approved.
