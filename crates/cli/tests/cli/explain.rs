@@ -111,15 +111,16 @@ fn a_person_sees_lines_with_their_numbers_and_what_is_absent() {
         "── project:.callsheet/templates/identity/me.md (project)\n    5 │ One\n\
          ── project:.callsheet/templates/identity/me.md (project) + value v (person)\n      │ Two \\u{1b}[31m\n\
          ── engine (ours)\n      │ \n      │ ---\n      │ \n\
+         ── derived project_documents.path (project)\n    1 │ <file path=\"README.md\">\n\
          ── project:README.md (project)\n    1 │ A shop.\n\
-         ── engine (ours)\n      │ \n      │ \n      │ ---\n      │ \n\
+         ── engine (ours)\n      │ </file>\n      │ \n      │ ---\n      │ \n\
          ── request instructions (person)\n    1 │ Go\n\
          \nNot in this prompt\n  \
          project:.callsheet/memory/profile.md: the optional file is not there\n  \
          project:CLAUDE.md: the agent loads it by itself (Claude Code)\n  \
          project:AGENTS.md: the optional file is not there\n  \
          section rules: nothing was given for it\n  \
-         section context: nothing was given for it\n\nTokens\n   tokens     bytes\n       10        13  role\n        4         8  project\n        2         2  task\n       18        37  in all\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model takes 200000 tokens\n"
+         section context: nothing was given for it\n\nTokens\n   tokens     bytes\n       10        13  role\n       16        39  project\n        2         2  task\n       30        68  in all\nestimated for claude-sonnet-4-5: o200k_base × 1.18, the ratio that was measured for models before Opus 4.7\nthe model takes 200000 tokens\n"
     );
 }
 
