@@ -16,6 +16,9 @@ pub struct MissingProgram {
     pub looked: Vec<PathBuf>,
 }
 
+/// The search path of a process that has none.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
 /// Finds `name` as the system does for a process that works in `cwd` and searches `path`: a name with a slash is a file
 /// seen from `cwd`, any other name is looked up in the directories of `path`.
 pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, MissingProgram> {
@@ -23,7 +26,9 @@ pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<Path
         "" => Vec::new(),
         name if name.contains('/') => vec![cwd.join(name)],
         // An empty entry means the directory that the process works in, and `join` makes it so.
-        name => std::env::split_paths(path.unwrap_or_default()).map(|dir| cwd.join(dir).join(name)).collect(),
+        name => std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH)))
+            .map(|dir| cwd.join(dir).join(name))
+            .collect(),
     };
     let mut missing = MissingProgram { why: None, looked: Vec::new() };
     for candidate in candidates {
@@ -129,6 +134,7 @@ mod tests {
             let looked = looked.into_iter().map(at).collect();
             assert_eq!(find(name, path), Err(MissingProgram { why, looked }), "{name} in {path}");
         }
-        assert_eq!(find_program("x", None, dir.path()).unwrap_err().looked, Vec::<PathBuf>::new());
+        let looked = find_program("no-such-program", None, dir.path()).unwrap_err().looked;
+        assert_eq!(looked, ["/bin/no-such-program", "/usr/bin/no-such-program"].map(PathBuf::from));
     }
 }

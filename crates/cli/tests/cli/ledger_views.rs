@@ -172,19 +172,16 @@ fn c9_diff_tells_because_of_what_a_line_changed() {
 #[test]
 fn diff_shows_changed_separators() {
     let world = World::new();
-    let section = |name: &str| {
-        format!("[[section]]\nname = \"{name}\"\npart = \"system\"\nblocks = [{{ value = \"{name}\" }}]\n")
-    };
     let recipe = |separator: &str| {
-        let head = format!(
-            "description = \"two\"\nformat = \"markdown\"\nmissing = \"error\"\nseparator = \"{separator}\"\n"
-        );
-        format!("{head}{}{}", section("one"), section("two"))
+        let head = "description = \"two\"\nformat = \"markdown\"\nmissing = \"error\"\n";
+        let one = "[[section]]\nname = \"context\"\npart = \"context\"\nblocks = [{ context = true }]\n";
+        let two = "[[section]]\nname = \"task\"\npart = \"instructions\"\nblocks = [{ value = \"instructions\" }]\n";
+        format!("{head}separator = \"{separator}\"\n{one}{two}")
     };
     let mut runs = Vec::new();
     for separator in ["blank", "rule"] {
         world.write(".callsheet/recipes/two.toml", recipe(separator));
-        let said = world.run(["compose", "--record", "-r", "two", "-s", "one=1", "-s", "two=2"]);
+        let said = world.run(["compose", "--record", "-r", "two", "--context", "note=One.", "Two."]);
         assert_eq!(said.code, 0, "{}", said.err);
         runs.push(world.run(["--json", "log"]).json()["runs"][0]["id"].as_str().unwrap().to_owned());
     }
