@@ -121,7 +121,6 @@ fn trust_is_for_one_place_and_all_of_it() {
     }
 }
 
-<<<<<<< HEAD
 /// For a check that several configurations have, the project's counts if it is trusted.
 #[test]
 fn check_of_the_project_wins_over_the_users() {
@@ -136,7 +135,8 @@ fn check_of_the_project_wins_over_the_users() {
         crate::world::brief(&ran),
         "1 completed: exited 0 | checks c:failed,d:passed | receipts spawned"
     );
-=======
+}
+
 /// A flow is not begun, and leaves neither a folder nor a ledger.
 #[test]
 fn no_flow_begins_before_trust() {
@@ -160,7 +160,6 @@ fn no_flow_begins_before_trust() {
             assert!(!world.project.join(folder).exists(), "{name}: {folder}");
         }
     }
->>>>>>> flows
 }
 
 /// A flow that waits goes on only in a project that is trusted; to stop or to reject it needs no trust.
