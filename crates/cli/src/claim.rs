@@ -11,7 +11,7 @@ use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::{Observed, Reason, Violation};
 use callsheet_core::record::Id;
 use callsheet_core::scope::Scope;
-use callsheet_run::{ProcessStamp, ProcessTrace, boot_id};
+use callsheet_run::{ProcessStamp, ProcessTrace, boot_id, read_file};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::host;
@@ -285,16 +285,19 @@ fn claims_file() -> Result<PathBuf, Failure> {
     Ok(state.join("claims.json"))
 }
 
+/// The most bytes of the file of claims.
+const MAX_CLAIMS: u64 = 16 << 20;
+
 fn read() -> Result<Vec<Holder>, Failure> {
     let path = claims_file()?;
-    match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-            let message = format!("`{}` cannot be read: {error}", path.display());
-            let hint = "remove the file if no run is going on";
-            Diag::error(Code::OutputFailed, message).hint(hint).into()
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(failed(&path, &error)),
+    let unreadable = |why: String| {
+        let message = format!("`{}` cannot be read: {why}", path.display());
+        let hint = "remove the file if no run is going on";
+        Failure::from(Diag::error(Code::OutputFailed, message).hint(hint))
+    };
+    match read_file(&path, MAX_CLAIMS).map_err(|error| unreadable(error.to_string()))? {
+        Some(text) => serde_json::from_str(&text).map_err(|error| unreadable(error.to_string())),
+        None => Ok(Vec::new()),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Finds the program that a command would start, before it is started.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
+
+use crate::read::open_file;
 
 /// A program that cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ const MAX_SCRIPT_LINE: u64 = 256;
 /// The program that the first line of a script names.
 fn interpreter(file: &Path) -> Option<PathBuf> {
     let mut line = Vec::new();
-    File::open(file).ok()?.take(MAX_SCRIPT_LINE).read_to_end(&mut line).ok()?;
+    open_file(file).ok()??.take(MAX_SCRIPT_LINE).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let name = String::from_utf8_lossy(line).split_whitespace().next()?.to_owned();
     Some(PathBuf::from(name))

@@ -40,7 +40,12 @@ const MOST_OWN: u64 = 64 * 1024 * 1024;
 
 /// The text of a file that callsheet keeps for itself; `None` if it cannot be used, whatever the reason.
 pub fn read_own(path: &Path) -> Option<String> {
-    String::from_utf8(Place::Anywhere.bytes(path, MOST_OWN).ok()??).ok()
+    String::from_utf8(own_bytes(path)?).ok()
+}
+
+/// The bytes of such a file.
+pub(crate) fn own_bytes(path: &Path) -> Option<Vec<u8>> {
+    Place::Anywhere.bytes(path, MOST_OWN).ok().flatten()
 }
 
 pub(crate) fn text(place: Place<'_>, path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::ancestry::{self, ProcessStamp, ProcessStat, look_up};
+use crate::read::read_own;
 
 /// The variable that all processes of a run have.
 pub(crate) const MARK: &str = "CALLSHEET_GUARDED";
@@ -71,7 +72,7 @@ impl ProcessTrace {
 
     /// The traces of a run that another process prepared.
     pub fn open(run: &str, dir: &Path) -> Self {
-        let text = fs::read_to_string(dir.join(TRACE_FILE)).unwrap_or_default();
+        let text = read_own(&dir.join(TRACE_FILE)).unwrap_or_default();
         let kept =
             serde_json::from_str(&text).unwrap_or_else(|_| KeptTrace { boot: boot_id(), cgroup: None });
         Self { run: run.to_owned(), dir: Some(dir.to_owned()), kept }
@@ -111,7 +112,7 @@ impl ProcessTrace {
     }
 
     fn guards(&self) -> Vec<ProcessStamp> {
-        let text = self.dir.as_ref().and_then(|dir| fs::read_to_string(dir.join(GUARDS_FILE)).ok());
+        let text = self.dir.as_ref().and_then(|dir| read_own(&dir.join(GUARDS_FILE)));
         let guard = |line: &str| {
             let (pid, started) = line.split_once(' ')?;
             Some(ProcessStamp { pid: pid.parse().ok()?, started: started.parse().ok()? })

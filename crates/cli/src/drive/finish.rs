@@ -162,12 +162,14 @@ pub(crate) fn run_pending_checks(
     let mut redactor = clean.redactor();
     let rest = Launch { checks: open, ..launch.clone() };
     let desk = Desk::of(&account.run.id)?;
+    let seat = desk.sit()?;
     let trace = ProcessTrace::create(account.run.id.as_str(), desk.dir())
         .map_err(|error| crate::state::failed(desk.dir(), &error))?;
     // The run's time is over; its checks get theirs.
     let checking = Checking { stopper, progress, trace: &trace, begun: Instant::now() };
     let mut rest = checks(&rest, &checking).into_iter();
     trace.remove();
+    drop(seat);
     desk.clear();
     let redact = |check: CheckRun, redactor: &mut Redactor<'_>| {
         let output = redactor.text(&check.output).into_owned();

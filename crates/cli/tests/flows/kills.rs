@@ -42,7 +42,7 @@ fn killed_anywhere(agent: &str, flow: &str, jobs: &str) {
         }
         let resumed = world.run(&["--json", "-q", "flow", "resume"]);
         assert_eq!((resumed.code, resumed.err.as_str()), (code, ""), "{told}");
-        assert_eq!(world.end(), expected, "{told}");
+        assert_eq!(world.end(), expected, "{told}: {}", world.status()["waits_for"]);
         world.assert_nothing_is_paid_twice();
         let verified = world.run(&["verify", "--all"]);
         assert_eq!(verified.code, Some(0), "{told}: {}", verified.err);

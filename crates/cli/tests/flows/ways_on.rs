@@ -95,7 +95,7 @@ const BREAKS: [Break; 8] = [
     Break {
         name: "an agent that is gone",
         does: |world| fs::rename(world.agent(), away(world)).unwrap(),
-        says: "could not be started",
+        says: "cannot be started",
         repair: |world| fs::rename(away(world), world.agent()).unwrap(),
     },
     Break {

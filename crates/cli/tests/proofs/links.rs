@@ -294,7 +294,7 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 17] = [
+const ALLOWED: [(&str, &str); 19] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
     ("cli/src/known.rs", "the user's state directory"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
@@ -303,6 +303,7 @@ const ALLOWED: [(&str, &str); 17] = [
     ("cli/src/state.rs", "the user's state directory"),
     ("cli/src/trust.rs", "the user's state directory"),
     ("cli/src/write.rs", "a file outside of the project that a person names"),
+    ("run/src/documents.rs", "options to read with"),
     ("run/src/folder.rs", "the capability itself"),
     ("run/src/git.rs", "a temporary folder of our own"),
     ("run/src/lanes.rs", "the user's state directory"),
@@ -311,6 +312,7 @@ const ALLOWED: [(&str, &str); 17] = [
     ("run/src/observe/print.rs", "the user's state directory"),
     ("run/src/read.rs", "options to read with"),
     ("run/src/submission.rs", "the folder of a run in the user's state directory"),
+    ("run/src/trace.rs", "the folder of a run in the user's state directory, and a control group"),
     ("run/src/worktree.rs", "the user's state directory"),
 ];
 

@@ -132,7 +132,12 @@ fn code(block: &Block, supplied: &Supplied, begin: usize, writer: &mut Writer<'_
 /// no tags of ours.
 pub(super) fn is_enclosed(block: &Block, supplied: &Supplied, origins: &Origins) -> bool {
     let own = |at: Option<usize>| {
-        let at = at.filter(|at| !block.supplied.iter().any(|supplied| supplied.pieces.contains(at)))?;
+        let is_supplied = |at: &usize| {
+            // A block can have very many of them, in order.
+            let near = block.supplied.partition_point(|supplied| supplied.pieces.end <= *at);
+            block.supplied.get(near).is_some_and(|supplied| supplied.pieces.contains(at))
+        };
+        let at = at.filter(|at| !is_supplied(at))?;
         Some(block.pieces.get(at)?.text(origins))
     };
     let enclosing = || {

@@ -24,8 +24,8 @@ pub(super) enum Danger {
     Doubt(Range<usize>),
 }
 
-/// How far before a text its line is looked for. What lies further back does not begin structure; looking there from
-/// each of many texts in one long line would take time.
+/// How far before and after a text its line is looked for. What lies further away does not begin structure; looking there
+/// from each of many texts in one long line would take time.
 pub(super) const REACH: usize = 4096;
 
 /// Line ends that only some readers see.
@@ -90,11 +90,12 @@ impl<'t> Lines<'t> {
 
     /// Where the line that begins at `from` ends, and where the next one begins.
     fn line_end(&self, from: usize) -> (usize, Option<usize>) {
-        let rest = &self.whole[from..];
+        let reach = self.whole.ceil_char_boundary(self.end.saturating_add(REACH));
+        let rest = &self.whole[from..reach];
         let usual = memchr2(b'\n', b'\r', rest.as_bytes());
         let rare = if self.rare { rest[..usual.unwrap_or(rest.len())].find(RARE_ENDS) } else { None };
         match rare.or(usual) {
-            None => (self.whole.len(), None),
+            None => (reach, None),
             Some(at) if rest[at..].starts_with("\r\n") => (from + at, Some(from + at + 2)),
             Some(at) => (from + at, Some(from + at + rest[at..].chars().next().map_or(1, char::len_utf8))),
         }

@@ -17,6 +17,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, readlinkat,
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+use crate::read::own_bytes;
+
 /// What a file holds, as far as it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Print {
@@ -147,7 +149,7 @@ impl Prints {
 
     /// Adds what an earlier process [kept](Self::keep). What cannot be read is taken again.
     pub fn load(&self, path: &Path) {
-        let Ok(bytes) = std::fs::read(path) else { return };
+        let Some(bytes) = own_bytes(path) else { return };
         let Some(records) = bytes.strip_prefix(MAGIC) else { return };
         let Ok(mut known) = self.0.lock() else { return };
         for record in records.as_chunks::<RECORD>().0 {
