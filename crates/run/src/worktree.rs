@@ -45,6 +45,12 @@ pub(crate) fn worktree_from(
     let shown = path
         .to_str()
         .ok_or_else(|| GitError { what: "worktree".into(), why: "a path is not UTF-8".into() })?;
+    // No agent has worked in a worktree that is not finished: its maker was killed.
+    let unfinished = home.join(format!("{name}.unfinished"));
+    if unfinished.symlink_metadata().is_ok() {
+        let _ = git.done(&["worktree", "remove", "--force", "--force", "--end-of-options", shown], "");
+        let _ = std::fs::remove_dir_all(&path);
+    }
     if let Some(path) = there(git, &branch)? {
         return Ok(Worktree { path, branch, fresh: false });
     }
@@ -53,14 +59,13 @@ pub(crate) fn worktree_from(
             format!("`{shown}` is there, but is no worktree of the branch `{branch}`; it is left as it is");
         return Err(GitError { what: "worktree".into(), why });
     }
-    std::fs::create_dir_all(home).map_err(|error| GitError {
-        what: "worktree".into(),
-        why: format!("`{}`: {error}", home.display()),
-    })?;
+    let failed = |error| GitError { what: "worktree".into(), why: format!("`{}`: {error}", home.display()) };
+    std::fs::create_dir_all(home).map_err(failed)?;
+    std::fs::write(&unfinished, "").map_err(failed)?;
     let full = format!("refs/heads/{branch}");
     let exists = git.done(&["rev-parse", "--verify", "--quiet", "--end-of-options", &full], "").is_ok();
-    // Forced, since git still knows a worktree whose folder somebody removed.
-    let mut args = vec!["worktree", "add", "--force", "--quiet", "--no-checkout"];
+    // Forced twice, since git still knows a worktree whose folder was removed, and locks one that it did not finish.
+    let mut args = vec!["worktree", "add", "--force", "--force", "--quiet", "--no-checkout"];
     let start = if exists { None } else { Some(start()?) };
     match &start {
         None => args.extend(["--end-of-options", shown, &branch]),
@@ -72,6 +77,7 @@ pub(crate) fn worktree_from(
         let _ = git.done(&["worktree", "remove", "--force", "--end-of-options", shown], "");
         return Err(error);
     }
+    std::fs::remove_file(&unfinished).map_err(failed)?;
     Ok(Worktree { path, branch, fresh: true })
 }
 
