@@ -47,12 +47,12 @@ fn run_page(text: &str, dir: &Path) -> String {
             out.push_str(&format!("```mermaid\n{}```\n", run(command, dir)));
             continue;
         }
-        if line != "```console" {
+        let Some(fence) = line.strip_suffix("console").filter(|fence| fence.starts_with("```")) else {
             continue;
-        }
+        };
         while let Some(line) = lines.next() {
-            if line == "```" {
-                out.push_str("```\n");
+            if line == fence {
+                out.push_str(&format!("{fence}\n"));
                 break;
             }
             let Some(mut command) = line.strip_prefix("$ ").map(str::to_string) else { continue };
