@@ -170,7 +170,7 @@ fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -
         // A guard ends the line that its text was in: what follows it begins one.
         let calm = |(at, range): (usize, &Range<usize>)| {
             forms[at] != Form::Plain
-                || reasons[at].is_some()
+                || matches!(reasons[at], Some(Reason::Inside(_)))
                 || !matches!(lines::danger(&text, range, None, structure), Some(Danger::Line(_)))
         };
         outline(&text, &written.own, structure).as_ref() == Some(&wanted)

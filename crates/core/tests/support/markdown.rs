@@ -182,7 +182,9 @@ pub(crate) fn sections(bits: Vec<Bit>) -> Vec<(Option<String>, Vec<Bit>)> {
         }
         let above = &sections.last().unwrap().1;
         let above = lines(above).last().unwrap_or_default();
-        if underlines(line) && !above.replace(ADDED, "").trim().is_empty() {
+        // The fence of a code block ends the line above, and is nothing to underline.
+        let is_code = above.ends_with(&format!("{OPAQUE}{ADDED}\n"));
+        if underlines(line) && !is_code && !above.replace(ADDED, "").trim().is_empty() {
             let heading = above.trim().to_owned();
             let length = above.len();
             let kept = &mut sections.last_mut().unwrap().1;
