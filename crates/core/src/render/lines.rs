@@ -222,7 +222,9 @@ pub(super) fn danger(
             let blank = |text: &str| text.trim().is_empty();
             let above = above.clone().unwrap_or_else(|| line_above(whole, line.start));
             let tagged = fence_end.is_some_and(|fence| (above.start..=line.start).contains(&fence));
-            let above_is_blank = !tagged && blank(&whole[above]);
+            // Readers that do not see a rare line end see another line above.
+            let is_blank_to_all = || !lines.rare || blank(&whole[usual_line_above(whole, line.start)]);
+            let above_is_blank = !tagged && blank(&whole[above]) && is_blank_to_all();
             let below = || lines.next.map_or("", |next| &whole[next..lines.line_end(next).0]);
             let heading = (1..=6).contains(&look.heading) && look.heading <= uses.deepest();
             let underline = look.underline > 0 && !above_is_blank && look.underline <= uses.deepest();
@@ -239,6 +241,13 @@ pub(super) fn danger(
         above = Some(line);
     }
     doubt
+}
+
+/// The line above by line feeds and carriage returns alone, as far as it is [near](REACH).
+fn usual_line_above(whole: &str, start: usize) -> Range<usize> {
+    let near = whole.floor_char_boundary(start.saturating_sub(REACH));
+    let above = line_above(&whole[near..], start - near);
+    near + above.start..near + above.end
 }
 
 /// The line that ends where another begins; empty if there is none.
