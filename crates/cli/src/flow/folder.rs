@@ -119,6 +119,14 @@ impl FlowFolder {
     /// Copies the documents to where a lane works, and says where they are there.
     pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Failure> {
         let (from, to) = (self.folder()?, open(worktree)?);
+        // A process that was killed while it copied leaves the file behind that was to take a document's place.
+        let is_left = |file: &&String| {
+            let name = file.rsplit('/').next().unwrap_or_default();
+            name.starts_with('.') && name.ends_with(".new")
+        };
+        for file in files_below(&worktree.join(&self.relative), EARLIER).iter().filter(is_left) {
+            to.remove(&format!("{}/{file}", self.relative)).map_err(|error| failed(&error))?;
+        }
         // What we write meanwhile is nothing for an agent.
         let is_ours = |file: &String| file.starts_with('.') || file == STATE;
         let is_file =
