@@ -127,7 +127,8 @@ fn processes_that_outlive_both_are_seen() {
     for (way, cgroup) in ways {
         let world = World::new();
         let daemon = Daemon(&world);
-        let rest = "echo before > before.txt; kill -9 $ours $PPID; exit 0";
+        // Callsheet is stopped first: whichever is left alone ends the daemon.
+        let rest = "echo before > before.txt; kill -STOP $ours; kill -9 $PPID $ours; exit 0";
         let ran = go(&world, cgroup, &["--check", "c=true"], &agent(&world, way, rest));
         assert_eq!(ran.code, None, "{way}");
         let run =
