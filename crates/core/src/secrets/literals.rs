@@ -1,7 +1,7 @@
 //! Literals: where one of the words stands that rules begin with.
 //!
-//! A table of bits says whether a word can begin with three bytes. It takes no time to set up, which matters to whoever
-//! composes one short prompt, and passes over most of a text; an automaton takes longer to build than to use.
+//! Tables of bits say whether a word can begin with three bytes, and with four. They take no time to set up, which
+//! matters if one short prompt is composed, and pass over most of a text; an automaton takes longer to build than to use.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -18,16 +18,37 @@ pub(super) struct Literals {
     short: Vec<(u32, usize)>,
     /// Where in `long` the words begin that begin with a byte, and where they end.
     of_byte: Box<[(usize, usize); 1 << 8]>,
-    /// Which three bytes words begin with, as bits: see [`place`].
-    starts: Box<[u64; 1 << 10]>,
+    /// Which three bytes words begin with.
+    threes: Bits,
+    /// Which four bytes the words begin with that have more than two, and the words of two.
+    fours: Bits,
+    twos: Bits,
 }
 
-/// Where the bit of three bytes is, of which the first is the lowest. Others may share it, the same in letters of the
-/// other case among them.
-fn place(three: u32) -> (usize, u64) {
-    let bit = (three | 0x20_2020).wrapping_mul(0x9e37_79b1) >> 16;
-    ((bit / 64) as usize, 1 << (bit % 64))
+/// A set of bytes, of which the first is the lowest. It may have more than was put in, the same in letters of the other
+/// case among them.
+#[derive(Clone)]
+struct Bits(Box<[u64; 1 << 10]>);
+
+impl Bits {
+    fn place(bytes: u32) -> (usize, u64) {
+        let bit = (bytes | 0x2020_2020).wrapping_mul(0x9e37_79b1) >> 16;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn put(&mut self, bytes: u32) {
+        let (at, bit) = Self::place(bytes);
+        self.0[at] |= bit;
+    }
+
+    fn has(&self, bytes: u32) -> bool {
+        let (at, bit) = Self::place(bytes);
+        self.0[at] & bit != 0
+    }
 }
+
+const TWO: u32 = 0xffff;
+const THREE: u32 = 0xff_ffff;
 
 fn joined(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(byte.to_ascii_lowercase()))
@@ -37,19 +58,21 @@ impl Literals {
     /// Words in small letters.
     pub(super) fn new(words: Vec<String>) -> Self {
         let (mut long, mut short) = (Vec::with_capacity(words.len()), Vec::new());
-        let mut starts = Box::new([0; 1 << 10]);
-        let mut mark = |first: u8, second: u8, third: u8| {
-            let (at, bit) = place(u32::from_le_bytes([first, second, third, 0]));
-            starts[at] |= bit;
-        };
+        let [mut twos, mut threes, mut fours] = [(); 3].map(|()| Bits(Box::new([0; 1 << 10])));
         for (number, word) in words.iter().enumerate() {
             match word.as_bytes() {
                 [first, second] => {
-                    (0..=0xff).for_each(|third| mark(*first, *second, third));
+                    (0..=0xff).for_each(|third| threes.put(u32::from_le_bytes([*first, *second, third, 0])));
+                    twos.put(u32::from_le_bytes([*first, *second, 0, 0]));
                     short.push((joined(&[*first, *second]), number));
                 }
-                [first, second, third, ..] => {
-                    mark(*first, *second, *third);
+                [first, second, third, rest @ ..] => {
+                    let start = |fourth| u32::from_le_bytes([*first, *second, *third, fourth]);
+                    threes.put(start(0));
+                    match rest.first() {
+                        Some(fourth) => fours.put(start(*fourth)),
+                        None => (0..=0xff).for_each(|fourth| fours.put(start(fourth))),
+                    }
                     long.push((joined(&[*first, *second, *third]), number));
                 }
                 _ => {}
@@ -61,7 +84,7 @@ impl Literals {
             let of_byte = &mut of_byte[(three >> 16) as usize];
             *of_byte = (if of_byte.1 == 0 { at } else { of_byte.0 }, at + 1);
         }
-        Self { words, long, short, of_byte, starts }
+        Self { words, long, short, of_byte, twos, threes, fours }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -72,8 +95,8 @@ impl Literals {
     pub(super) fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
         // Four bytes are taken at once, and each time anew: no step has to wait for the one before.
         for (at, four) in text.array_windows::<4>().enumerate() {
-            let (place, bit) = place(u32::from_le_bytes(*four) & 0xff_ffff);
-            if self.starts[place] & bit != 0 {
+            let four = u32::from_le_bytes(*four);
+            if self.threes.has(four & THREE) && (self.fours.has(four) || self.twos.has(four & TWO)) {
                 self.find_at(text, at, &mut found);
             }
         }
