@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use callsheet_core::SourceError;
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_run::open_device;
+use callsheet_run::open_file;
 use tempfile::NamedTempFile;
 
 use crate::session::{failed as unwritten, open};
@@ -14,16 +15,33 @@ use crate::session::{failed as unwritten, open};
 /// The mode of a new file for a person, of which the umask takes its part: a prompt can hold what is for its reader alone.
 const PRIVATE: u32 = 0o600;
 
-/// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, a new one is for its
-/// owner alone, and what is no file (a device, a FIFO) is written into. A path in the project stays there: its links are
-/// not the person's.
+/// The file that a person named for output; `None` is standard output. Standard output has other names too, and they may
+/// stand for a file that others are writing to as well: it must not be replaced. A FIFO, a device or a directory is
+/// refused, before there is anything to write.
+pub(crate) fn output_file(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+    let is_stdout = |out: &Path| STDOUT_NAMES.iter().any(|name| out == Path::new(name));
+    let Some(out) = out.filter(|out| !is_stdout(out)).map(|out| here.join(out)) else { return Ok(None) };
+    match open_file(&out) {
+        Err(error @ SourceError::NotAFile(_)) => {
+            let message = format!("`{}` cannot be used: {error}", out.display());
+            let hint = "leave out --out and redirect standard output";
+            Err(Diag::error(Code::SourceUnreadable, message).hint(hint).into())
+        }
+        _ => Ok(Some(out)),
+    }
+}
+
+const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, and a new one is for
+/// its owner alone. A path in the project stays there: its links are not the person's.
 pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let target = end_of_links(path);
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let real = folder.canonicalize().map_err(|error| failed(path, &error))?;
     let target = real.join(target.file_name().unwrap_or_default());
     let below = target.strip_prefix(project).ok().and_then(Path::to_str);
-    if let Some(below) = below.filter(|_| target.metadata().map_or(true, |meta| meta.is_file())) {
+    if let Some(below) = below {
         let project = open(project)?;
         let written = match target.symlink_metadata() {
             Ok(_) => project.replace(below, bytes),
@@ -33,12 +51,8 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
     }
     stays(project, path, &target)?;
     let write = || -> io::Result<()> {
-        let old = target.metadata().ok();
-        if old.as_ref().is_some_and(|old| !old.is_file()) {
-            return open_device(&target)?.write_all(bytes);
-        }
         let file = beside(&target, bytes)?;
-        if let Some(old) = old {
+        if let Ok(old) = target.metadata() {
             file.as_file().set_permissions(old.permissions())?;
         }
         file.persist(&target)?;

@@ -13,18 +13,16 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Mutex;
-
-use rustix::fs::OFlags;
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::environment::program;
-use crate::read::{Place, read_file};
+use crate::read::{Place, open_file, read_file};
 
 /// What git said instead of doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,11 +116,13 @@ impl Git {
         let mut found = Vec::new();
         // One by one, because a path can contain a line end.
         for what in ["--show-toplevel", "--git-dir", "--git-common-dir"] {
-            let output = git.run(&["rev-parse", "--path-format=absolute", what], "")?;
-            if !output.status.success() {
+            let args = ["rev-parse", "--path-format=absolute", what];
+            let output = git.run(&args, "")?;
+            if NO_WORKTREE.iter().any(|said| text(&output.stderr).contains(said)) {
                 return Ok(None);
             }
-            let path = text(&output.stdout);
+            // A repository that git cannot read is not the same as none.
+            let path = text(&Self::good(&args, output)?);
             found.push(PathBuf::from(path.strip_suffix('\n').unwrap_or(&path)));
         }
         let [top, own, common] = <[PathBuf; 3]>::try_from(found).unwrap_or_default();
@@ -232,10 +232,9 @@ impl Git {
     /// Copies the index to a place that nobody else writes to, as old as it is: git knows by its age which files it has to
     /// look at again. `false` if there is none.
     pub(crate) fn copy_index(&self, to: &Path) -> io::Result<bool> {
-        let from = match open_regular(&self.index()) {
-            Ok(from) => from,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
+        let Some(from) = open_file(&self.index()).map_err(|error| io::Error::other(error.to_string()))?
+        else {
+            return Ok(false);
         };
         let meta = from.metadata()?;
         if meta.len() > MOST_INDEX {
@@ -314,7 +313,8 @@ impl Git {
             return Ok(output.stdout);
         }
         let said = text(&output.stderr);
-        let why = said.lines().last().unwrap_or("it failed without a word").to_owned();
+        let fatal = said.lines().find(|line| line.starts_with("fatal: "));
+        let why = fatal.or(said.lines().last()).unwrap_or("it failed without a word").to_owned();
         Err(GitError { what: args.first().copied().unwrap_or_default().to_owned(), why })
     }
 
@@ -435,6 +435,10 @@ impl Git {
         Ok(folder)
     }
 }
+
+/// What git says where there is no repository, or no worktree of one.
+const NO_WORKTREE: [&str; 3] =
+    ["not a git repository", "must be run in a work tree", "cannot use bare repository"];
 
 /// Commands that ask the repository itself. None of them looks at the contents of files.
 const IN_REPOSITORY: [&str; 5] = ["rev-parse", "merge-base", "worktree", "config", "for-each-ref"];
@@ -568,19 +572,6 @@ fn from_home(top: &Path, value: &str) -> PathBuf {
 
 fn rules_text(path: &Path) -> Option<String> {
     Place::Anywhere.bytes(path, MOST_RULES).ok().flatten().map(|bytes| text(&bytes))
-}
-
-/// Opens a regular file without waiting for anything.
-fn open_regular(path: &Path) -> io::Result<fs::File> {
-    if let Some(kind) = odd_kind(path) {
-        return Err(io::Error::other(format!("it is {kind}")));
-    }
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    Ok(file)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

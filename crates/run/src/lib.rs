@@ -49,7 +49,7 @@ pub use git::{CommonDir, Git, GitError};
 pub use guard::{GUARD, RecordSubmission, guard, guard_with};
 pub use lanes::{lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
-pub use lock::{LOCK_PATIENCE, hold_file, open_device, open_private};
+pub use lock::{LOCK_PATIENCE, hold_file, open_private};
 pub use observe::{Before, OwnFiles, Prints};
 pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
 pub use perform::{PerformError, Performed, Performing, perform, told_by};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_setfl, flock, open};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 /// How long another process may hold a lock that is needed for a moment.
@@ -26,30 +26,6 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     }
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
-}
-
-/// How long a FIFO may be without a reader.
-const READER_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Opens a device or a FIFO to write into it.
-pub fn open_device(path: &Path) -> io::Result<File> {
-    let start = Instant::now();
-    loop {
-        let opened =
-            open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
-        match opened {
-            Err(Errno::NXIO) if start.elapsed() < READER_PATIENCE => thread::sleep(Duration::from_millis(10)),
-            Err(Errno::NXIO) => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads from it"));
-            }
-            opened => {
-                let opened = opened?;
-                // What the reader does not take yet is waited for.
-                fcntl_setfl(&opened, OFlags::empty())?;
-                return Ok(opened.into());
-            }
-        }
-    }
 }
 
 /// Holds a file as a lock until the answer is dropped. Another process may hold it for as long as `patience`.

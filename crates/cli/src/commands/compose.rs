@@ -1,6 +1,6 @@
 //! `callsheet compose`: build a prompt and print it, without running anything.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use callsheet_core::diag::{Diag, Failure};
 use callsheet_core::render::{Api, Rendered, render, render_parts};
@@ -19,7 +19,7 @@ use crate::print::diag_json;
 use crate::record::Made;
 use crate::secrets;
 use crate::tokens::{self, Counter, Summary};
-use crate::write::write_out;
+use crate::write::{output_file, write_out};
 
 const EXAMPLES: &str = "Examples:
   callsheet compose -p plan \"Add login\"
@@ -49,7 +49,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let elsewhere = file.elsewhere(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
     let then = if args.record { Then::Record } else { Then::Forget };
-    let out = args.out.as_deref().filter(|out| !is_standard_output(out));
+    let out = output_file(&app.here, args.out.as_deref())?;
     let whole = out.is_some() || args.count || app.print.json || args.ask.budget.is_some() || args.record;
     if !whole && secrets::mode(app, args.ask.secrets.map(|mode| mode.0), then)? == Mode::Allow {
         return stream(app, &args.ask, given, file);
@@ -76,8 +76,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if let Some(run) = &run {
         app.print.say(&format!("run {run}"));
     }
-    if let Some(out) = out {
-        write_out(&app.project, &app.here.join(out), rendered.text.as_bytes())?;
+    if let Some(out) = &out {
+        write_out(&app.project, out, rendered.text.as_bytes())?;
     }
     if app.print.json {
         let mut object = json!({
@@ -143,11 +143,6 @@ fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFil
 /// a tenth of the time in which they are packed.
 fn leave<T>(value: T) {
     std::mem::forget(value);
-}
-
-/// Its other names may stand for a file that others are writing to as well: it must not be replaced.
-fn is_standard_output(out: &Path) -> bool {
-    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| out == Path::new(name))
 }
 
 fn count(app: &App<'_>, mut finished: Finished) -> Outcome {

@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use crate::app::App;
 use crate::failure::Outcome;
 use crate::ledger::failure;
-use crate::write::stays;
+use crate::write::{output_file, stays};
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
@@ -34,14 +34,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+    let out = output_file(&app.here, args.out.as_deref())?;
     let mut ledger = app.read_ledger()?;
     let scope = match &args.run {
         Some(name) => Scope::Run(app.find(&mut ledger, name)?.run.id),
         None => Scope::All,
     };
-    match args.out.as_deref().filter(|out| *out != Path::new("-")) {
+    match out {
         Some(out) => {
-            let out = app.here.join(out);
             let folder = out.parent().unwrap_or(Path::new("."));
             let real = folder.canonicalize().map_err(|error| unwritten(&error))?;
             stays(&app.project, &out, &real)?;

@@ -60,22 +60,6 @@ fn a_link_stays_a_link_and_its_file_keeps_its_mode() {
 }
 
 #[test]
-fn what_is_no_file_is_written_into() {
-    let world = world();
-    assert_eq!(compose_to(&world, "/dev/null"), silence());
-    let full = compose_to(&world, "/dev/full");
-    let err =
-        "error[output/failed]: `/dev/full` could not be written: No space left on device (os error 28)\n";
-    assert_eq!(full, Said { code: 70, out: String::new(), err: err.into() });
-    let script = format!(
-        "mkfifo pipe; cat pipe & {} compose -p x Go. --out pipe; wait; test -p pipe",
-        env!("CARGO_BIN_EXE_callsheet")
-    );
-    let output = Command::new("bash").args(["-c", &script]).current_dir(&world.project).output().unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), PROMPT.as_bytes()));
-}
-
-#[test]
 fn new_files_have_the_usual_mode() {
     let world = world();
     let bin = env!("CARGO_BIN_EXE_callsheet");
