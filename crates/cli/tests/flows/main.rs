@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod agents;
+mod broken;
 mod documents;
 mod kills;
 mod people;

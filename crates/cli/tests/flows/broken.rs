@@ -1,0 +1,153 @@
+//! What a flow needs breaks below it: git, the disk, the server of its ledger, the folder of its session. It never stays
+//! without a way on.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use callsheet_mock::{Postgres, not_tested};
+
+use crate::world::{Said, World, said};
+
+#[track_caller]
+fn waits_for(world: &World, part: &str) {
+    let status = world.status();
+    let reason = status["waits_for"][0].as_str().unwrap_or_default();
+    assert!(status["state"] == "waiting" && reason.contains(part), "{part}: {status}");
+}
+
+#[track_caller]
+fn is_done(said: &Said) {
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    assert_eq!(said.lines.last().unwrap()["state"], "done");
+}
+
+/// A command for which `git` fails as long as a file `no-git` is there.
+fn with_failing_git(world: &World, args: &[&str]) -> Command {
+    let bin = world.home().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let git = bin.join("git");
+    let path = std::env::var("PATH").unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ ! -e '{}' ] || {{ echo 'fatal: no luck' >&2; exit 128; }}\nPATH='{path}' exec git \"$@\"\n",
+        world.meet().join("no-git").display()
+    );
+    fs::write(&git, script).unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = world.command(args);
+    command.env("PATH", format!("{}:{path}", bin.display()));
+    command
+}
+
+#[test]
+fn git_that_fails_makes_the_flow_wait() {
+    let world = World::new("quick.sh");
+    let start = world.start("sdd", &[]);
+    assert_eq!(said(with_failing_git(&world, &start).env("FAILS", "plan")).code, Some(1));
+    fs::write(world.meet().join("go"), "").unwrap();
+    fs::write(world.meet().join("no-git"), "").unwrap();
+    for words in
+        [&["decide", "--yes", "changes", "Once more"][..], &["resume"], &["decide", "--yes", "approve"]]
+    {
+        let args = [&["--json", "-q", "flow"], words].concat();
+        assert_eq!(said(&mut with_failing_git(&world, &args)).code, Some(1), "{words:?}");
+        waits_for(&world, "no luck");
+    }
+    fs::remove_file(world.meet().join("no-git")).unwrap();
+    is_done(&world.run(&["--json", "-q", "flow", "resume"]));
+}
+
+#[test]
+fn a_folder_that_was_deleted_is_made_again() {
+    let world = World::new("quick.sh");
+    let start = world.start("sdd", &[]);
+    assert_eq!(said(world.command(&start).env("FAILS", "plan")).code, Some(1));
+    fs::write(world.meet().join("go"), "").unwrap();
+    fs::remove_dir_all(world.project().join(".callsheet/changes")).unwrap();
+    is_done(&world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]));
+}
+
+#[test]
+fn an_include_that_is_missing_makes_the_flow_wait() {
+    let world = World::new("staged.sh");
+    let template = world.project().join(".callsheet/templates/agents/planner.md");
+    fs::create_dir_all(template.parent().unwrap()).unwrap();
+    fs::write(&template, "[[include:nowhere.md]]\n").unwrap();
+    let started = world.run(&world.start("staged", &[]));
+    assert_eq!(started.code, Some(1), "{}", started.err);
+    waits_for(&world, "nowhere.md");
+    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
+    waits_for(&world, "nowhere.md");
+    fs::remove_file(&template).unwrap();
+    world.run(&["--json", "-q", "flow", "resume"]);
+    waits_for(&world, "`completing` is for a person to decide");
+}
+
+/// In a mount namespace of its own, where the folder is a file system without room.
+#[test]
+fn a_full_disk_makes_the_flow_wait() {
+    let world = World::new("quick.sh");
+    let start = world.start("sdd", &[]);
+    assert_eq!(said(world.command(&start).env("FAILS", "plan")).code, Some(1));
+    fs::write(world.meet().join("go"), "").unwrap();
+    let full = world.project().join(".callsheet/changes");
+    let script = "cp -a \"$1\" \"$2\" && mount -t tmpfs -o size=200k full \"$1\" && cp -a \"$2/.\" \"$1\" || exit 99\n\
+                  head -c 400k /dev/zero > \"$1/filler\" 2>/dev/null\nshift 2\nexec \"$@\"";
+    let like = world.command(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&full).arg(world.meet().join("copy"));
+    command.arg(like.get_program()).args(like.get_args()).current_dir(world.project()).env_clear();
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let decided = said(command.stdin(Stdio::null()));
+    if decided.code == Some(99) || decided.err.contains("unshare: ") {
+        return not_tested(&format!("a flow on a full disk: {}", decided.err));
+    }
+    assert_eq!((decided.code, decided.err.as_str()), (Some(1), ""));
+    waits_for(&world, "No space left on device");
+    is_done(&world.run(&["--json", "-q", "flow", "decide", "--yes", "changes", "Once more"]));
+}
+
+fn wait_for(path: &Path) {
+    let begun = std::time::Instant::now();
+    while !path.exists() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "no {}", path.display());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// The server lets the user of the ledger in no more, in the middle of a phase.
+#[test]
+fn a_flow_whose_user_of_the_database_is_gone_goes_on_when_it_is_back() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(why) => return not_tested(&format!("a flow whose database user is gone: {why}")),
+    };
+    let world = World::new("quick.sh");
+    let owner = server.database("flows").unwrap();
+    let sql = |text: &str| {
+        let file = world.meet().join("sql");
+        fs::write(&file, text).unwrap();
+        server.restore(&owner, &file).unwrap();
+    };
+    sql(
+        "CREATE ROLE worker LOGIN; GRANT ALL ON DATABASE flows TO worker; GRANT ALL ON SCHEMA public TO worker;",
+    );
+    let url = owner.replace("callsheet@", "worker@");
+    let with = |args: &[&str]| said(&mut world.command(&[&["--ledger", url.as_str()], args].concat()));
+    fs::write(world.meet().join("wait"), "").unwrap();
+    let start = [&["--ledger", url.as_str()], &world.start("sdd", &[])[..]].concat();
+    let mut child = world.command(&start).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&world.meet().join("here"));
+    sql(
+        "ALTER ROLE worker NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'worker';",
+    );
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    assert_ne!(child.wait().unwrap().code(), Some(0));
+    for words in [&["status"][..], &["resume"], &["stop"]] {
+        let refused = with(&[&["--json", "flow"], words].concat());
+        assert_eq!(refused.code, Some(8), "{words:?}: {}", refused.err);
+    }
+    sql("ALTER ROLE worker LOGIN;");
+    is_done(&with(&["--json", "-q", "flow", "resume"]));
+}
