@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::{Said, World, brief, ended, fake_agent, said, until};
 
@@ -409,6 +409,21 @@ fn what_is_printed_is_kept_without_its_secrets() {
     let shown = |stream: &str| world.run(&["show", "last", "--stream", stream]).expect(0).out;
     assert_eq!(shown("stdout"), "the key is [secret:github-token:1]\n");
     assert_eq!(shown("stderr"), "it says [secret:value:deploy], and {\"json\":\"[secret:value:deploy]\"}\n");
+}
+
+/// The line that proves a receipt is kept too, and an agent may repeat anything in it.
+#[test]
+fn evidence_is_kept_without_its_secrets() {
+    let world = World::new();
+    let secret = "not-like-a-key-at-all";
+    fs::write(world.at("value"), secret).unwrap();
+    let value = format!("deploy={}", world.at("value").display());
+    let event = json!({ "type": "system", "subtype": "init", "session_id": "s", "cwd": secret });
+    world.program("claude", &format!("#!/bin/sh\ncat > /dev/null\necho '{event}'\n"));
+    let ran = world.run(&["--json", "-q", "run", "-a", "claude", "--set-secret", &value, "Do it."]);
+    assert_eq!(ran.json()["receipts"], json!(["spawned", "accepted"]), "{ran:?}");
+    let all = world.run(&["export", "--all"]).expect(0).out;
+    assert_eq!([all.contains("[secret:value:deploy]"), all.contains(secret)], [true, false]);
 }
 
 /// A command is recorded as it is, so one with a secret in it is not started.
