@@ -1,7 +1,7 @@
 //! Looking: what it costs to know what a run changed, against `git status` in the same worktree.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -15,9 +15,9 @@ const IN_FOLDER: usize = 100;
 const FEW: usize = 1;
 
 pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, most: usize, rounds: usize) {
-    let few = Worktree::new(&work.join("few"), FEW);
+    let few = Worktree::new(work.join("few"), FEW);
     for files in [most / 100, most / 10, most] {
-        let worktree = Worktree::new(&work.join(files.to_string()), files);
+        let worktree = Worktree::new(work.join(files.to_string()), files);
         // The first run reads every file; git's first look writes its index.
         worktree.run(peers);
         worktree.status();
@@ -44,11 +44,10 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, work: &Path, most: usiz
     }
 }
 
-struct Worktree<'w>(&'w Path);
+struct Worktree(PathBuf);
 
-impl<'w> Worktree<'w> {
-    fn new(dir: &'w Path, files: usize) -> Self {
-        let worktree = Self(dir);
+impl Worktree {
+    fn new(dir: PathBuf, files: usize) -> Self {
         for number in 0..files {
             let folder = dir.join(format!("project/src/{:04}", number / IN_FOLDER));
             if number % IN_FOLDER == 0 {
@@ -56,6 +55,7 @@ impl<'w> Worktree<'w> {
             }
             fs::write(folder.join(format!("{number}.txt")), format!("file {number}\n")).expect("a file");
         }
+        let worktree = Self(dir);
         for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
             let done = worktree.git().args(args).status();
             assert!(done.is_ok_and(|done| done.success()), "git {args:?}");
@@ -65,7 +65,7 @@ impl<'w> Worktree<'w> {
 
     fn git(&self) -> Command {
         let mut command = Command::new("git");
-        command.current_dir(self.0.join("project")).env("HOME", self.0).stdout(Stdio::null());
+        command.current_dir(self.0.join("project")).env("HOME", &self.0).stdout(Stdio::null());
         command.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"]);
         command
     }
@@ -76,7 +76,7 @@ impl<'w> Worktree<'w> {
 
     fn run(&self, peers: &Peers) -> f64 {
         let mut command = Command::new(&peers.callsheet);
-        command.current_dir(self.0.join("project")).env("HOME", self.0).env("XDG_STATE_HOME", self.0.join("state"));
+        command.current_dir(self.0.join("project")).env("HOME", &self.0).env("XDG_STATE_HOME", self.0.join("state"));
         time(command.args(["-q", "run", "x", "--", "true"]).stdout(Stdio::null()))
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 #[derive(Debug)]
@@ -86,11 +87,14 @@ impl Postgres {
     pub fn pause(&self) -> Result<Paused, String> {
         let said = |error: io::Error| error.to_string();
         let file = fs::read_to_string(self.data().join("postmaster.pid")).map_err(said)?;
-        let first = file.lines().next().unwrap_or_default().trim().to_owned();
+        let first: i32 = file.lines().next().and_then(|line| line.trim().parse().ok()).ok_or("no process")?;
+        // The first one starts the others.
+        let mut paused = Paused(vec![first]);
+        signal(Signal::STOP, &paused.0);
         let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).map_err(said)?;
-        let pids: Vec<String> = children.split_whitespace().map(str::to_owned).chain([first]).collect();
-        signal("-STOP", &pids)?;
-        Ok(Paused(pids))
+        paused.0.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        signal(Signal::STOP, &paused.0);
+        Ok(paused)
     }
 
     fn data(&self) -> PathBuf {
@@ -125,21 +129,18 @@ impl Postgres {
 
 /// The processes of a server that is stopped.
 #[derive(Debug)]
-pub struct Paused(Vec<String>);
+pub struct Paused(Vec<i32>);
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // A process that has ended meanwhile needs no signal.
-        drop(signal("-CONT", &self.0));
+        signal(Signal::CONT, &self.0);
     }
 }
 
-fn signal(name: &str, pids: &[String]) -> Result<(), String> {
-    let status = Command::new("kill").arg(name).args(pids).stderr(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("kill {name}: {status}")),
-        Err(error) => Err(error.to_string()),
+fn signal(signal: Signal, pids: &[i32]) {
+    for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        // A process that has ended meanwhile needs no signal.
+        let _ = kill_process(pid, signal);
     }
 }
 

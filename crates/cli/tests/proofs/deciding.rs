@@ -172,7 +172,7 @@ fn ways() -> Vec<(&'static str, &'static str)> {
 fn agent_decides_nothing() {
     let (world, run) = with_open_decisions();
     let ways = ways();
-    let mut agent = String::from("printf '[checks]\\nbuild = \"make\"\\n' > $P/.callsheet/config.toml\n");
+    let mut agent = String::from("printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n");
     for (name, way) in &ways {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
     }
@@ -220,7 +220,7 @@ fn agent_decides_nothing() {
 fn killed_guard_still_counts() {
     let (world, run) = with_open_decisions();
     world.write(".callsheet/config.toml", "");
-    let agent = "printf '[checks]\\nbuild = \"make\"\\n' > $P/.callsheet/config.toml\n\
+    let agent = "printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n\
                  (env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" P=\"$P\" \
                  setsid sh -c 'sleep 1; sh $T/all.sh killed' > /dev/null 2>&1 &)\n\
                  read -r _ _ _ ours _ < /proc/$PPID/stat; kill -9 $ours $PPID; sleep 60\n";
@@ -250,7 +250,7 @@ fn pane_decides_nothing() {
         ("window", "tmux -L callsheet-$CALLSHEET_RUN new-window -d 'sh $T/all.sh window'"),
     ];
     let mut agent = String::from("echo ready\nprintf '> '\nread -r line\nprintf '\\033[2J\\033[Hworks\\n'\n");
-    agent += "printf '[checks]\\nbuild = \"make\"\\n' > $P/.callsheet/config.toml\n";
+    agent += "printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n";
     for (name, way) in ways {
         agent += &format!("{way}\nwhile ! [ -e $T/done.{name} ]; do sleep 0.02; done\n");
     }
@@ -278,7 +278,7 @@ fn pane_decides_nothing() {
 #[test]
 fn person_decides_and_record_says_how() {
     let (world, run) = with_open_decisions();
-    world.write(".callsheet/config.toml", "[checks]\nbuild = \"make\"\n");
+    world.write(".callsheet/config.toml", "[checks]\nbuild = \"true\"\n");
     // Without a terminal, only with --yes.
     let required = (Some(9), "person/required".to_owned());
     assert_eq!(code(&world.run(&["--json", "decide", &run, "leak.txt", "--approve"])), required);
