@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::prefs::{self, Preference};
 use callsheet_core::request::Layout;
+use callsheet_core::secrets::mask_addresses;
 use callsheet_core::submission::{self, Submitted, read_yaml, waiting};
 use callsheet_core::{Root, SourceId, Sources as _};
 use callsheet_run::{Disk, Folder, Roots, WriteError, shared_names};
 use serde_json::{Value, json};
 
 use crate::app::{App, named_directory};
+use crate::print::masked;
 use crate::write::stays;
 
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) project: PathBuf,
     pub(crate) dir: PathBuf,
     max_file_bytes: u64,
+    /// Nobody is there who could approve preferences: they are only proposed.
+    pub(crate) proposes: bool,
 }
 
 /// What became of a submission.
@@ -30,11 +34,32 @@ pub(crate) struct Done {
     pub(crate) removed: Vec<String>,
     /// Role → the preferences that were new.
     pub(crate) preferences: BTreeMap<String, Vec<String>>,
+    /// Preferences that nobody has approved yet.
+    pub(crate) proposed: Vec<Preference>,
+    /// What only the person can answer.
+    pub(crate) questions: Vec<String>,
+}
+
+/// What became of the files that waited for a contract.
+#[derive(Debug, Default)]
+pub(crate) struct HandedIn {
+    /// Each with its verdict, where it has one.
+    pub(crate) accepted: Vec<(Option<String>, Done)>,
+    /// Why others were not.
+    pub(crate) refused: Vec<String>,
 }
 
 impl Done {
     pub(crate) fn to_json(&self) -> Value {
-        json!({ "written": self.written, "removed": self.removed, "preferences": self.preferences })
+        let mut done =
+            json!({ "written": self.written, "removed": self.removed, "preferences": self.preferences });
+        if !self.proposed.is_empty() {
+            done["proposed"] = json!(self.proposed);
+        }
+        if !self.questions.is_empty() {
+            done["questions"] = json!(self.questions);
+        }
+        done
     }
 }
 
@@ -59,6 +84,7 @@ impl Session {
             project: app.project.clone(),
             dir,
             max_file_bytes,
+            proposes: false,
         })
     }
 
@@ -91,22 +117,25 @@ impl Session {
         all.into_iter().map(|submitted| self.carry_out(submitted)).collect()
     }
 
-    /// Hands in those of the waiting files for the contract `tool` that `wanted` names, each if it is good; answers with
-    /// their verdicts, where they have one.
+    /// Hands in those of the waiting files for the contract `tool` that `wanted` names, each if it is good.
     pub(crate) fn hand_in_waiting(
         &self,
         tool: &str,
         wanted: &dyn Fn(&str) -> bool,
-    ) -> Result<Vec<Option<String>>, Failure> {
-        let mut verdicts = Vec::new();
+    ) -> Result<HandedIn, Failure> {
+        let mut handed_in = HandedIn::default();
         for (path, named) in
             waiting(&self.disk, &self.layout, tool)?.into_iter().filter(|(path, _)| wanted(path))
         {
-            let (submitted, data) = self.judge_file(tool, &path, &named)?;
-            self.carry_out(submitted)?;
-            verdicts.push(data["verdict"].as_str().map(str::to_owned));
+            match self.judge_file(tool, &path, &named) {
+                Ok((submitted, data)) => {
+                    let verdict = data["verdict"].as_str().map(str::to_owned);
+                    handed_in.accepted.push((verdict, self.carry_out(submitted)?));
+                }
+                Err(failure) => handed_in.refused.extend(reasons(&failure, Some(&path))),
+            }
         }
-        Ok(verdicts)
+        Ok(handed_in)
     }
 
     /// What the name of a file says (a number, a role) holds for its data, too.
@@ -143,12 +172,33 @@ impl Session {
     }
 
     fn carry_out(&self, submitted: Submitted) -> Result<Done, Failure> {
-        let Submitted { changes, preferences } = submitted;
+        let Submitted { changes, preferences, questions } = submitted;
         let folder = open(&self.dir)?;
         folder.apply(&changes).map_err(|error| failed(&error))?;
-        let preferences = remember(&self.project, &self.layout, self.max_file_bytes, &preferences)?;
-        Ok(Done { written: changes.write.into_keys().collect(), removed: changes.remove, preferences })
+        let (approved, proposed) =
+            if self.proposes { (Vec::new(), preferences) } else { (preferences, Vec::new()) };
+        let preferences = remember(&self.project, &self.layout, self.max_file_bytes, &approved)?;
+        let written = changes.write.into_keys().collect();
+        Ok(Done { written, removed: changes.remove, preferences, proposed, questions })
     }
+}
+
+/// Why something was refused, each reason with its place. They are recorded, so that they hold no secret.
+pub(crate) fn reasons(Failure(diags): &Failure, file: Option<&str>) -> Vec<String> {
+    let reason = |diag: &Diag| {
+        let diag = masked(diag);
+        let place = diag.place.as_ref().map(|place| {
+            let (line, column) = place.line_column();
+            format!("{}:{line}:{column}: ", place.name)
+        });
+        let place = place.or_else(|| Some(format!("{}: ", file?))).unwrap_or_default();
+        let hints: String = diag.hints.iter().map(|hint| format!("; {hint}")).collect();
+        let more =
+            if diag.more > 0 { format!("; and {} more of this kind", diag.more) } else { String::new() };
+        let reason = format!("{place}{}{hints}{more}", diag.message);
+        mask_addresses(&visible(&reason))
+    };
+    diags.iter().map(reason).collect()
 }
 
 /// Adds preferences to the extension files of their roles; gives those that were new, by role.
@@ -169,6 +219,17 @@ pub(crate) fn remember(
         added.insert(role.to_owned(), new.map_err(|error| failed(&error))?);
     }
     Ok(added)
+}
+
+/// Those of the preferences that their roles do not have yet.
+pub(crate) fn new_preferences(app: &App<'_>, preferences: &[Preference]) -> Vec<Preference> {
+    let (disk, layout) = (app.disk(None), app.config.layout());
+    let is_new = |preference: &&Preference| {
+        let id = SourceId::new(Root::Project, &prefs::file(&layout, &preference.role)).ok();
+        let text = id.and_then(|id| disk.text(&id).ok().flatten()).unwrap_or_default();
+        !prefs::add(&text, &[&preference.bullet]).1.is_empty()
+    };
+    preferences.iter().filter(is_new).cloned().collect()
 }
 
 pub(crate) fn open(dir: &Path) -> Result<Folder, Failure> {
@@ -203,7 +264,7 @@ mod tests {
             let roots = Roots { user: None, project: Some(project.clone()), session: Some(dir.clone()) };
             let max_file_bytes = 1 << 20;
             let disk = Disk::new(&roots, max_file_bytes);
-            Session { layout: Layout::default(), disk, project, dir, max_file_bytes }
+            Session { layout: Layout::default(), disk, project, dir, max_file_bytes, proposes: false }
         }
 
         fn write(&self, path: &str, text: &str) {
@@ -283,11 +344,11 @@ mod tests {
         let review = json!({
             "verdict": "fail",
             "summary": "One error.",
-            "findings": [{ "issue": "It ends.", "recommendation": "Return it.", "location": " " }],
+            "findings": [{ "issue": "It ends.", "severity": "low", "recommendation": "Return it.", "location": " " }],
             "role": "logic",
             "preferences": [{ "target_role": "coder", "bullet": "- Return errors" }],
         });
-        let review_yaml = "verdict: fail\nsummary: One error.\nfindings:\n- issue: It ends.\n  recommendation: Return it.\n\
+        let review_yaml = "verdict: fail\nsummary: One error.\nfindings:\n- issue: It ends.\n  severity: low\n  recommendation: Return it.\n\
                            preferences:\n- {target_role: coder, bullet: '- Return errors'}\n";
         let texts = [
             "solution_overview",

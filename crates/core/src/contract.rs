@@ -23,6 +23,9 @@ pub struct Contract {
     /// What a reply may say of each task, in a `task_status` marker.
     #[serde(default)]
     pub task_status: Vec<Choice>,
+    /// The ids of the tasks, where nobody names others.
+    #[serde(default)]
+    pub tasks: Vec<String>,
     /// The parts of a report to a person.
     #[serde(default)]
     pub part: Vec<Choice>,
@@ -108,6 +111,12 @@ pub struct Field {
     /// What a choice may be.
     #[serde(default)]
     pub choices: Vec<String>,
+    /// Choices that contradict a value of another field of the submission: choice → field → value.
+    #[serde(default)]
+    pub never: BTreeMap<String, BTreeMap<String, String>>,
+    /// Its texts are questions to the person.
+    #[serde(default)]
+    pub asks: bool,
     pub description: String,
     /// What stands here in the example that the instruction shows.
     #[serde(default)]
@@ -205,6 +214,9 @@ impl Contract {
         if differ(&self.task_status, &shipped.task_status) {
             less.push("other words for tasks".into());
         }
+        if self.tasks != shipped.tasks {
+            less.push("other tasks".into());
+        }
         if !shipped.part.iter().all(|part| self.part.iter().any(|own| own.name == part.name)) {
             less.push("fewer parts of the report".into());
         }
@@ -250,6 +262,8 @@ fn fields_weaker(own: &[Field], shipped: &[Field], above: &str, less: &mut Vec<S
             && mine.at_least.unwrap_or(0) >= field.at_least.unwrap_or(0)
             && mine.fixed == field.fixed
             && mine.kept == field.kept
+            && mine.never == field.never
+            && mine.asks == field.asks
             && (fewer && mine.choices.is_empty() == field.choices.is_empty());
         if !is_as_much {
             less.push(alloc::format!("the field `{name}` takes more"));

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::diag::{Code, Diag, is_invisible};
@@ -22,7 +23,7 @@ pub(crate) const FIELDS: [&str; 2] = ["target_role", "bullet"];
 const MAX_CHARS: usize = 1000;
 
 /// One standing wish for one role.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preference {
     pub role: String,
     pub bullet: String,

@@ -198,7 +198,7 @@ fn a_flow_that_failed_waits_until_a_person_resumes_it_or_decides() {
 }
 
 /// Each document, with the phases that may change it.
-const SDD: [(&str, &[&str]); 9] = [
+const SDD: [(&str, &[&str]); 10] = [
     ("proposal.md", &["plan"]),
     ("specs/login.md", &["plan", "archive"]),
     ("tasks.md", &["plan"]),
@@ -206,10 +206,11 @@ const SDD: [(&str, &[&str]); 9] = [
     ("CHALLENGE.md", &["challenge"]),
     ("IMPLEMENTATION.md", &["plan", "implement"]),
     ("REVIEW.md", &["plan", "review"]),
+    ("FIXES.yaml", &["plan", "implement"]),
     ("ARCHIVE.md", &["archive"]),
     ("CHANGES.md", &[]),
 ];
-const STAGED: [(&str, &[&str]); 20] = [
+const STAGED: [(&str, &[&str]); 21] = [
     ("requirements.md", &["product_management"]),
     ("context.md", &["product_management"]),
     ("01_product_management/done", &["product_management"]),
@@ -229,6 +230,7 @@ const STAGED: [(&str, &[&str]); 20] = [
     ("07_review/review_logic.md", &["planning", "reviewing"]),
     ("07_review/review_quality.md", &["planning"]),
     ("07_review/fix_request.md", &["planning"]),
+    ("07_review/fixes.yaml", &["planning", "fixing"]),
     ("08_completion/summary.md", &["completing"]),
 ];
 
@@ -311,7 +313,7 @@ fn only_its_owner_changes_a_document() {
                     let evidence =
                         needs.map(|need| need.replace("{lane}", &id).replace("**", "a.md")).collect();
                     let (entry, run) = (3, "r".to_owned());
-                    let ended = Event::LaneEnded { entry, lane: id.clone(), run, evidence, cost: 0 };
+                    let ended = ended(entry, &id, run, evidence, 0);
                     let (ended, _) = step(&flow, state, &ended);
                     let is_why = |why: &Why| matches!(why, Why::Documents { .. });
                     assert_eq!(ended.waits_for().iter().any(is_why), is_stray, "{told}");
@@ -339,7 +341,7 @@ fn only_its_owner_changes_a_document() {
             }
         }
     }
-    assert_eq!(tried, 5 * 10 * 5 + 9 * 21 * 5);
+    assert_eq!(tried, 5 * 11 * 5 + 9 * 22 * 5);
 }
 
 /// While a flow waits, is stopped or failed, changes are a person's; while it enters a phase, they are ours or stray.
@@ -420,18 +422,29 @@ fn m4_the_state_of_a_session_is_made_from_the_events() {
 fn m15_reviews_are_put_together_by_role() {
     let collected = |files: &[(&str, &str)]| {
         let sources = Held::with(files);
-        collect(&shipped("staged"), &Library::new(&sources)).unwrap()
+        let times = BTreeMap::from([("reviewing".to_owned(), 2)]);
+        let state = State { phase: "fixing".into(), at: At::Entering, times, ..State::default() };
+        let files = collect(&shipped("staged"), &state, &Library::new(&sources)).unwrap();
+        // The next round begins with what this one said.
+        let times = BTreeMap::from([("reviewing".to_owned(), 3)]);
+        let next = State { phase: "reviewing".into(), times, ..state };
+        assert_eq!(collect(&shipped("staged"), &next, &Library::new(&sources)).unwrap(), files);
+        files
     };
     let files = |files: &[(&str, &str)]| Held::with(files).0;
     let reviews = [
-        ("07_review/review_quality.md", "verdict: fail\n\n## Findings\n\n1. A name.\n"),
+        (
+            "07_review/review_quality.md",
+            "verdict: fail\n\n## Findings\n\n### Finding 1\n\nA name.\n\n### Finding 2\n",
+        ),
         ("07_review/review_expert.md", "no verdict at all\n"),
         ("07_review/review_logic.md", "verdict: pass\r\n\n## Summary\n\nFine.\n"),
         ("07_review/review_no name.md", "verdict: pass\n"),
         ("07_review/review.md", "verdict: pass\n\n## logic\n\nOf the round before.\n"),
     ];
-    let expert = "## expert\n\nno verdict at all\n";
-    let (logic, quality) = ("## logic\n\n## Summary\n\nFine.\n", "## quality\n\n## Findings\n\n1. A name.\n");
+    let expert = "## expert\n\n## Findings\n\n### R2.1\n\nno verdict at all\n";
+    let logic = "## logic\n\n## Summary\n\nFine.\n";
+    let quality = "## quality\n\n## Findings\n\n### R2.2\n\nA name.\n\n### R2.3\n";
     let all = format!("verdict: fail\n\n{expert}\n{logic}\n{quality}");
     let failed = format!("{expert}\n{quality}");
     assert_eq!(
@@ -441,9 +454,13 @@ fn m15_reviews_are_put_together_by_role() {
     let passed = format!("verdict: pass\n\n{logic}");
     assert_eq!(collected(&reviews[2..]), files(&[("07_review/review.md", &passed)]));
     // One reviewer alone is the review.
-    assert_eq!(collected(&reviews[4..]), files(&[]));
+    assert_eq!(collected(&reviews[4..]), files(&reviews[4..]));
     let alone = [("07_review/review.md", "verdict: fail\n\n1. A name.\n")];
-    assert_eq!(collected(&alone), files(&[("07_review/fix_request.md", "1. A name.\n")]));
+    let found = "## Findings\n\n### R2.1\n\n1. A name.\n";
+    let numbered = format!("verdict: fail\n\n{found}");
+    let both = [("07_review/fix_request.md", found), ("07_review/review.md", &numbered)];
+    assert_eq!(collected(&alone), files(&both));
+    assert_eq!(collected(&both[1..]), files(&both));
     assert_eq!(collected(&[]), files(&[]));
 }
 
@@ -544,6 +561,12 @@ fn lane(id: &str) -> Lane {
     Lane { id: id.into(), ..Lane::default() }
 }
 
+/// The end of a lane of which nothing else is to be said.
+fn ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> Event {
+    let (lane, refused, questions, proposed) = (lane.to_owned(), Vec::new(), Vec::new(), Vec::new());
+    Event::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed }
+}
+
 fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
@@ -637,7 +660,7 @@ fn t6_evidence_is_what_was_seen() {
             let submissions: Vec<(String, Option<String>)> =
                 handed_in.iter().map(|(name, verdict)| ((*name).into(), verdict.map(String::from))).collect();
             let paths = strings(&["a.md"]);
-            let seen = Seen { outcome, facts, submissions: &submissions, files: &paths };
+            let seen = Seen { outcome, facts, submissions: &submissions, files: &paths, is_severe: false };
             let sources = Held::with(files);
             evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&sources), &Layout::default())
         };
@@ -665,6 +688,16 @@ fn t6_evidence_is_what_was_seen() {
         words(&["checks-or-none", "exit", "file.a.md"]),
         "what could not be seen is not clean"
     );
+    // A pass with a severe finding counts as what sends the work back.
+    let severe = |flow: &str, phase: &str, is_severe| {
+        let seen = Seen { outcome: Outcome::Pass, facts: &good, submissions: &[], files: &[], is_severe };
+        let flow = shipped(flow);
+        let found = evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&Builtin), &Layout::default());
+        found.into_iter().find(|word| word.starts_with("reply.")).unwrap()
+    };
+    assert_eq!(severe("sdd", "review", false), "reply.PASS");
+    assert_eq!(severe("sdd", "review", true), "reply.NEEDS_CHANGES");
+    assert_eq!(severe("sdd", "challenge", true), "reply.NEEDS_REVISION");
     let review =
         |verdict| of("reviewing", Outcome::None, &Facts::default(), &[("submit_review", verdict)], &[]);
     let rest = ["checks-or-none", "clean", "file.a.md", "submission.submit_review"];
@@ -770,7 +803,7 @@ fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
             let one =
                 Lane { id: first.of.first().unwrap_or(&first.id).clone(), of: Vec::new(), ..first.clone() };
             let lane = if again && phase.again.as_ref().unwrap().ask.each.is_none() { first } else { one };
-            let mut request = request(phase, &state, &lane, &library).unwrap();
+            let mut request = request(&flow, phase, &state, &lane, &library).unwrap();
             request.agent = Some("claude".into());
             request.session = Some(".callsheet/sessions/export".into());
             let composed = compose(&request, &sources)
@@ -799,7 +832,7 @@ fn u5_who_comes_second_sees_what_was_found_first() {
         let flow = shipped(name);
         let again = flow.phase(phase).unwrap().again.is_some();
         let state = State { request: "Export as CSV".into(), entry: 2, again, ..State::default() };
-        let mut request = request(flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
+        let mut request = request(&flow, flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
         request.agent = Some("codex".into());
         let composed = compose(&request, &sources).unwrap();
         let format = if name == "sdd" { Format::Xml } else { Format::Markdown };
@@ -863,6 +896,8 @@ struct Next {
     cost: u64,
     conflict: bool,
     decision: Decision,
+    /// 1: what it submits is refused; 2: it asks a question.
+    says: u8,
 }
 
 fn moves() -> impl Strategy<Value = Move> {
@@ -877,11 +912,11 @@ fn moves() -> impl Strategy<Value = Move> {
     let next = (
         (lanes, any::<bool>(), any::<bool>()),
         (any::<Index>(), any::<Index>(), odd),
-        (0..30_u64, proptest::bool::weighted(0.2), decision),
+        (0..30_u64, proptest::bool::weighted(0.2), decision, select(vec![0, 0, 0, 0, 1, 1, 2])),
     );
     prop_oneof![
-        12 => next.prop_map(|((lanes, parallel, worktrees), (lane, on, odd), (cost, conflict, decision))| {
-            Move::Next(Next { lanes, parallel, worktrees, lane, on, odd, cost, conflict, decision })
+        12 => next.prop_map(|((lanes, parallel, worktrees), (lane, on, odd), (cost, conflict, decision, says))| {
+            Move::Next(Next { lanes, parallel, worktrees, lane, on, odd, cost, conflict, decision, says })
         }),
         1 => select(vec![Event::Stopped, Event::Resumed, Event::Resumed]).prop_map(Move::Other),
         1 => any::<Index>()
@@ -919,7 +954,17 @@ impl Next {
             At::Entering => {
                 Some(Event::Entered { entry, groups: self.groups(), again: false, aside: Vec::new() })
             }
-            At::Waiting { .. } => Some(Event::Decided { decision: self.decision.clone() }),
+            At::Waiting { why } => {
+                let lacks = why.iter().find_map(|why| match why {
+                    Why::Evidence { lane, .. } => Some(lane.clone()),
+                    _ => None,
+                });
+                let Some(lane) = lacks.filter(|_| self.conflict) else {
+                    return Some(Event::Decided { decision: self.decision.clone() });
+                };
+                let evidence = self.evidence(flow, state, &lane)?;
+                Some(Event::Cleared { entry, lanes: [(lane, evidence)].into() })
+            }
             At::Running if state.merging && (self.parallel || running.is_empty()) => {
                 let lane = state.lanes.get(state.unsettled)?.lane.id.clone();
                 let conflicts = if self.conflict { strings(&["x"]) } else { Vec::new() };
@@ -934,26 +979,33 @@ impl Next {
                         run: format!("r{number}"),
                     });
                 };
-                let transitions = &flow.phase(&state.phase)?.on;
-                let needs = transitions[self.on.index(transitions.len())].needs.iter();
-                let mut evidence: BTreeSet<String> =
-                    needs.map(|need| need.replace("{lane}", &lane.id).replace("**", "a.md")).collect();
-                if let Some(odd) = &self.odd {
-                    let word = WORDS[odd.index(WORDS.len())].to_owned();
-                    if !evidence.remove(&word) {
-                        evidence.insert(word);
+                let evidence = self.evidence(flow, state, &lane.id)?;
+                let mut event = ended(entry, &lane.id, run.into(), evidence, self.cost);
+                if let Event::LaneEnded { refused, questions, .. } = &mut event {
+                    match self.says {
+                        1 => refused.push("src/a: it is refused".into()),
+                        2 => questions.push("Which one?".into()),
+                        _ => {}
                     }
                 }
-                Some(Event::LaneEnded {
-                    entry,
-                    lane: lane.id.clone(),
-                    run: run.into(),
-                    evidence,
-                    cost: self.cost,
-                })
+                Some(event)
             }
             At::New | At::Done | At::Rejected => None,
         }
+    }
+
+    fn evidence(&self, flow: &Flow, state: &State, lane: &str) -> Option<Evidence> {
+        let transitions = &flow.phase(&state.phase)?.on;
+        let needs = transitions[self.on.index(transitions.len())].needs.iter();
+        let mut evidence: BTreeSet<String> =
+            needs.map(|need| need.replace("{lane}", lane).replace("**", "a.md")).collect();
+        if let Some(odd) = &self.odd {
+            let word = WORDS[odd.index(WORDS.len())].to_owned();
+            if !evidence.remove(&word) {
+                evidence.insert(word);
+            }
+        }
+        Some(evidence)
     }
 
     fn groups(&self) -> Vec<Group> {
@@ -1002,10 +1054,24 @@ impl Watch {
 
     fn before(&mut self, was: &State, event: &Event) {
         match event {
-            Event::LaneEnded { entry, lane, run, evidence, .. } => {
+            // Whoever asks has not done anything that counts.
+            Event::LaneEnded { entry, lane, run, evidence, questions, .. } if questions.is_empty() => {
                 let runs = |(own, id): (&Lane, Option<&str>)| own.id == *lane && id == Some(run);
                 if !was.stopped && *entry == was.entry && was.running().any(runs) {
                     self.evidence.insert((*entry, lane.clone()), evidence.clone());
+                }
+            }
+            Event::Cleared { entry, lanes } => {
+                let waits = |id: &String| {
+                    let failed = |lane: &LaneState| {
+                        lane.lane.id == *id
+                            && matches!(&lane.stage, Stage::Failed { why: Why::Evidence { .. } })
+                    };
+                    was.lanes.iter().any(failed) && !was.stopped && was.failed.is_empty()
+                };
+                for (lane, evidence) in lanes.iter().filter(|(lane, _)| waits(lane) && *entry == was.entry) {
+                    self.evidence.insert((*entry, lane.clone()), evidence.clone());
+                    self.merged = None;
                 }
             }
             Event::Decided { decision: Decision::Approve } => {
@@ -1039,8 +1105,15 @@ impl Watch {
                 self.accepted.insert((now.entry, lane.lane.id.clone()), took);
             }
         }
-        let went_on = now.entry != was.entry || now.at == At::Done;
-        if went_on && matches!(event, Event::LaneEnded { .. } | Event::Merged { .. }) {
+        let is_refused = now.refusals > 0 && now.entry != was.entry;
+        if is_refused {
+            // It is the same round once more, and not for ever.
+            assert_eq!((&now.phase, &now.rounds, &now.times), (&was.phase, &was.rounds, &was.times));
+            assert!(now.refusals == was.refusals + 1 && now.refusals <= 2 && !now.refused.is_empty());
+        }
+        let went_on = (now.entry != was.entry || now.at == At::Done) && !is_refused;
+        if went_on && matches!(event, Event::LaneEnded { .. } | Event::Merged { .. } | Event::Cleared { .. })
+        {
             // A group that leads elsewhere ends the phase before the others begin.
             let (mut start, mut worst) = (0, None);
             for group in &was.groups {
@@ -1174,13 +1247,7 @@ fn way_on(flow: &Flow, mut state: State) -> State {
                 (lane, None) => {
                     Event::LaneStarted { entry, lane: lane.id.clone(), run: format!("w{number}") }
                 }
-                (lane, Some(run)) => Event::LaneEnded {
-                    entry,
-                    lane: lane.id.clone(),
-                    run: run.into(),
-                    evidence: good(lane, &state.phase),
-                    cost: 1,
-                },
+                (lane, Some(run)) => ended(entry, &lane.id, run.into(), good(lane, &state.phase), 1),
             },
             _ => {
                 let groups = vec![Group { lanes: vec![lane("l0")], ..Group::default() }];

@@ -43,6 +43,10 @@ const WRITTEN: &[&str] = &[
     "execution_plan.yaml",
     "05_design/design.md",
     "08_completion/summary.md",
+    "07_review/fixes.yaml",
+    "ARCHIVE.md",
+    "FIXES.yaml",
+    "REFUSED.md",
 ];
 
 /// The example, with `session` as the session's root.

@@ -42,7 +42,7 @@ fn hand_in(sources: &dyn Sources, tool: &str, data: &str) -> Result<Submitted, F
 }
 
 fn shown(outcome: Result<Submitted, Failure>) -> String {
-    let Submitted { changes, preferences } = match outcome {
+    let Submitted { changes, preferences, questions } = match outcome {
         Ok(submitted) => submitted,
         Err(failure) => return format!("{failure}\n"),
     };
@@ -55,6 +55,9 @@ fn shown(outcome: Result<Submitted, Failure>) -> String {
     }
     for preference in preferences {
         writeln!(out, "==> for {}: {}", preference.role, preference.bullet).unwrap();
+    }
+    for question in questions {
+        writeln!(out, "==> asks: {question}").unwrap();
     }
     out
 }

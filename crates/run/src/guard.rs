@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::submission::{AcceptedSubmission, Forward, SubmissionDesk, SubmissionGate, connect_in};
+use crate::submission::{Forward, JudgedSubmission, SubmissionDesk, SubmissionGate, connect_in};
 use crate::{ancestry, environment, trace, tree};
 
 /// The first argument that makes a guard of the program.
@@ -54,7 +54,7 @@ pub(crate) struct Order {
 pub(crate) enum News {
     Started { pid: u32 },
     Failed { why: String, missing: bool },
-    Submitted(AcceptedSubmission),
+    Submitted(JudgedSubmission),
     Ended { code: Option<i32>, signal: Option<i32> },
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum News {
 pub(crate) const ORDER: &str = "order";
 
 /// Records a submission for the guard of a terminal: the process that drove the run may be gone.
-pub type RecordSubmission = fn(&SubmissionGate, &AcceptedSubmission) -> Result<(), String>;
+pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
 
 /// The main function of a guard. The exit code matters for the guard of a terminal alone.
 pub fn guard() -> u8 {
@@ -172,7 +172,7 @@ fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<Order> {
 /// A run whose submissions cannot be taken goes on without them.
 fn open_desk(
     gate: Option<SubmissionGate>,
-    forward: impl Fn(&AcceptedSubmission) -> Result<(), String> + Send + Sync + 'static,
+    forward: impl Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Arc<SubmissionDesk>> {
     let forward: Forward = Box::new(forward);
     SubmissionDesk::open(gate?, forward).ok()

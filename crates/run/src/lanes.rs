@@ -28,16 +28,48 @@ struct Moved {
 }
 
 /// A worktree for a lane, from the project as it is now, uncommitted work included. One that is there already is used
-/// again.
-pub fn lane_worktree(git: &Git, home: &Path, name: &str) -> Result<Worktree, GitError> {
+/// again. Git stumbles over worktrees that others are just making, so that all who make some hold `lock`.
+pub fn lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<Worktree, GitError> {
     fs::create_dir_all(home).map_err(|error| failed(&error))?;
-    // Git stumbles over worktrees that others are just making.
-    let _alone = hold_file(&home.join("lock"), LONGEST_CHECKOUTS).map_err(|error| failed(&error))?;
+    let _alone = hold_file(lock, LONGEST_CHECKOUTS).map_err(|error| failed(&error))?;
     worktree_from(git, home, name, || {
         let start = snapshot(git, home, name)?;
         fs::write(start_of(home, name), &start).map_err(|error| failed(&error))?;
         Ok(start)
     })
+}
+
+/// Worktrees and branches of lanes that no flow needs any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneLeftovers {
+    pub worktrees: Vec<PathBuf>,
+    pub branches: Vec<String>,
+}
+
+/// What flows that have ended, or that nobody knows any more, left of their lanes: branches of the repository, and
+/// worktrees below `lanes` that are of it or of one that was in its place. `open` are the ids of flows that go on.
+pub fn lane_leftovers(git: &Git, lanes: &Path, open: &[String]) -> Result<LaneLeftovers, GitError> {
+    let is_open = |name: &str| open.iter().any(|id| name.starts_with(&format!("lane-{id}-")));
+    let refs = git.done(&["for-each-ref", "--format=%(refname:short)", "refs/heads/callsheet/"], "")?;
+    let is_left = |branch: &&str| {
+        let name = branch.strip_prefix("callsheet/").unwrap_or_default();
+        name.starts_with("lane-") && !is_open(name)
+    };
+    let branches = text(&refs).lines().filter(is_left).map(str::to_owned).collect();
+    let mut worktrees = Vec::new();
+    let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    for worktree in folders(lanes).flat_map(|home| folders(&home)) {
+        let is_own = read_own(&worktree.join(".git")).is_some_and(|link| {
+            let at = link.trim().strip_prefix("gitdir: ").map(PathBuf::from);
+            at.is_some_and(|at| at.starts_with(git.common()))
+        });
+        let name = worktree.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if is_own && !is_open(name) {
+            worktrees.push(worktree);
+        }
+    }
+    worktrees.sort();
+    Ok(LaneLeftovers { worktrees, branches })
 }
 
 /// Where it is kept what a lane started from. The lane itself could change what git remembers of it.

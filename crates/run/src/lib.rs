@@ -47,7 +47,7 @@ pub use environment::{PRIVATE_VARIABLES, grace};
 pub use folder::{Folder, WriteError};
 pub use git::{CommonDir, Git, GitError};
 pub use guard::{GUARD, RecordSubmission, guard, guard_with};
-pub use lanes::{lane_worktree, merge_lane};
+pub use lanes::{LaneLeftovers, lane_leftovers, lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
 pub use lock::{LOCK_PATIENCE, hold_file, open_private};
 pub use observe::{Before, OwnFiles, Prints};
@@ -61,7 +61,7 @@ pub use programs::{MissingProgram, find_program};
 pub use read::{open_file, read_file, read_own};
 pub use shared_names::shared_names;
 pub use submission::{
-    AcceptedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
+    JudgedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
 };
 pub use tmux::{Pane, Server, TerminalError, Tmux};
 pub use trace::{LivingProcess, ProcessTrace, boot_id};

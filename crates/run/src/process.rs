@@ -23,7 +23,7 @@ use callsheet_core::fact::Ended;
 use crate::ancestry::{ProcessStamp, guard_words, look_up};
 use crate::environment::{grace, program};
 use crate::guard::{News, Order};
-use crate::submission::{AcceptedSubmission, SubmissionGate};
+use crate::submission::{JudgedSubmission, SubmissionGate};
 use crate::trace::{MARK, ProcessTrace, end_adopted};
 use crate::tree;
 use output::Collector;
@@ -115,7 +115,7 @@ pub enum Event {
         replaced: bool,
     },
     /// A submission of its was accepted.
-    Submitted(AcceptedSubmission),
+    Submitted(JudgedSubmission),
     /// Bytes as they were printed. None of them are left out.
     Printed {
         stream: Stream,

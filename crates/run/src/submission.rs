@@ -45,13 +45,16 @@ pub struct SubmissionRequest {
     pub role: Option<String>,
 }
 
-/// A submission that was judged and written.
+/// A submission that was judged, and written if it was good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AcceptedSubmission {
+pub struct JudgedSubmission {
     pub tool: String,
     pub sha256: String,
     pub verdict: Value,
     pub done: Value,
+    /// Why it was not accepted after all.
+    #[serde(default)]
+    pub refused: Vec<String>,
 }
 
 /// The second message of a client.
@@ -59,6 +62,7 @@ pub struct AcceptedSubmission {
 struct SubmissionOutcome {
     verdict: Value,
     done: Value,
+    refused: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -179,9 +183,18 @@ pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<Permission, 
 
 impl OpenSubmission {
     /// Reports the outcome of a submission that was written.
-    pub fn finish(mut self, verdict: Value, done: Value) -> Result<(), String> {
+    pub fn finish(self, verdict: Value, done: Value) -> Result<(), String> {
+        self.report(&SubmissionOutcome { verdict, done, refused: Vec::new() })
+    }
+
+    /// Reports why a submission was refused.
+    pub fn refuse(self, refused: Vec<String>) -> Result<(), String> {
+        self.report(&SubmissionOutcome { verdict: Value::Null, done: Value::Null, refused })
+    }
+
+    fn report(mut self, outcome: &SubmissionOutcome) -> Result<(), String> {
         let gone = |_| "its guard is gone".to_owned();
-        send(self.0.get_ref(), &SubmissionOutcome { verdict, done }).map_err(gone)?;
+        send(self.0.get_ref(), outcome).map_err(gone)?;
         match receive(&mut self.0).map_err(gone)? {
             GateAnswer::Noted => Ok(()),
             GateAnswer::No(why) => Err(why),
@@ -191,7 +204,7 @@ impl OpenSubmission {
 }
 
 /// Passes an accepted submission on.
-pub(crate) type Forward = Box<dyn Fn(&AcceptedSubmission) -> Result<(), String> + Send + Sync>;
+pub(crate) type Forward = Box<dyn Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync>;
 
 /// The guard's side.
 pub(crate) struct SubmissionDesk {
@@ -199,7 +212,7 @@ pub(crate) struct SubmissionDesk {
     guard: ProcessStamp,
     forward: Forward,
     /// The last submission of each tool; `None` once the agent has ended.
-    last: Mutex<Option<BTreeMap<String, AcceptedSubmission>>>,
+    last: Mutex<Option<BTreeMap<String, JudgedSubmission>>>,
     connections: AtomicUsize,
 }
 
@@ -248,9 +261,9 @@ impl SubmissionDesk {
             return send(&stream, &GateAnswer::Before(done));
         }
         send(&stream, &GateAnswer::Yes)?;
-        let SubmissionOutcome { verdict, done } = receive(&mut reader)?;
-        let accepted =
-            AcceptedSubmission { tool: request.tool.clone(), sha256: request.sha256.clone(), verdict, done };
+        let SubmissionOutcome { verdict, done, refused } = receive(&mut reader)?;
+        let (tool, sha256) = (request.tool.clone(), request.sha256.clone());
+        let accepted = JudgedSubmission { tool, sha256, verdict, done, refused };
         let answer = match self.check(&request, peer).and_then(|()| self.accept(accepted)) {
             Ok(()) => GateAnswer::Noted,
             Err(why) => GateAnswer::No(why),
@@ -282,11 +295,13 @@ impl SubmissionDesk {
         (last.sha256 == request.sha256).then(|| last.done.clone())
     }
 
-    fn accept(&self, accepted: AcceptedSubmission) -> Result<(), String> {
+    fn accept(&self, accepted: JudgedSubmission) -> Result<(), String> {
         let mut last = self.last.lock().map_err(|_| "its guard failed".to_owned())?;
         let last = last.as_mut().ok_or("its agent has ended")?;
         (self.forward)(&accepted)?;
-        last.insert(accepted.tool.clone(), accepted);
+        if accepted.refused.is_empty() {
+            last.insert(accepted.tool.clone(), accepted);
+        }
         Ok(())
     }
 }

@@ -86,5 +86,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         return app.print.value(&done);
     }
     app.print.say(&format!("{decision}: {}", args.path));
+    let in_flow = account.launch.as_ref().and_then(|launch| launch.flow.get("flow"));
+    if let Some(flow) = in_flow.filter(|_| decision != "reject") {
+        app.print.say(&format!("`callsheet flow resume {flow}` goes on if its flow waits for this"));
+    }
     Ok(0)
 }

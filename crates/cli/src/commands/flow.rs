@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
+use callsheet_core::prefs::Preference;
 use callsheet_core::scope::Scope;
 use callsheet_core::{Library, names_in};
 use callsheet_store::{Ledger, ProjectFilter, new_id};
@@ -17,9 +18,10 @@ use crate::claim::{ClaimRequest, claim};
 use crate::commands::run::checks;
 use crate::drive::{Interrupt, is_driven, need_agent, need_checks};
 use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
-use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, word};
+use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, tell_leftovers, word};
 use crate::ledger::{failure, imported, of_another};
 use crate::secrets;
+use crate::session::new_preferences;
 use crate::span::Span;
 use crate::state::Desk;
 
@@ -56,12 +58,18 @@ enum Command {
         watch: bool,
     },
     /// Go on with a flow that was stopped, or whose callsheet died
-    Resume(Which),
-    /// Decide what a flow waits for: approve the work as it is, reject it, or say what has to be changed
+    Resume {
+        #[command(flatten)]
+        which: Which,
+        /// Ask runs that were cut the very same once more, whatever has changed since
+        #[arg(long)]
+        same_prompt: bool,
+    },
+    /// Decide what a flow waits for: approve the work as it is, reject it, say what has to be changed, or answer a question
     Decide {
         #[arg(value_name = "DECISION")]
         decision: Verdict,
-        /// What has to be changed
+        /// What has to be changed, or the answer
         #[arg(value_name = "TEXT")]
         text: Option<String>,
         #[command(flatten)]
@@ -121,6 +129,12 @@ struct Start {
     /// The model that agents use [default: their own]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// Run each agent in a terminal of tmux; the command to attach to it is printed
+    #[arg(long, conflicts_with = "program")]
+    terminal: bool,
+    /// Let others work in the same checkout: then no change there can be attributed to one of them
+    #[arg(long)]
+    share: bool,
     /// Agents hand things in by files, also those that could use the server
     #[arg(long)]
     by_file: bool,
@@ -151,13 +165,14 @@ enum Verdict {
     Approve,
     Reject,
     Changes,
+    Answer,
 }
 
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     match &args.command {
         Command::Start(start) => begin(app, start),
         Command::Status { which, watch } => status(app, which.flow.as_deref(), *watch),
-        Command::Resume(which) => resume(app, which.flow.as_deref()),
+        Command::Resume { which, same_prompt } => resume(app, which.flow.as_deref(), *same_prompt),
         Command::Decide { decision, text, which, yes } => {
             decide(app, *decision, text.as_deref(), which.flow.as_deref(), *yes)
         }
@@ -227,6 +242,8 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         model: args.model.clone(),
         timeout_ms: args.timeout.or(app.config.timeout.value).map(Span::millis),
         project: Some(app.project_name()?),
+        terminal: args.terminal,
+        share: args.share,
         by_file: args.by_file,
     };
     let mut texts = secrets::words_of(&plan.program, &plan.checks);
@@ -242,6 +259,9 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         if plan.program.is_empty() {
             programs.extend(agent.start.and_then(|start| start.program));
         }
+    }
+    if plan.terminal {
+        programs.insert("tmux".into());
     }
     let mut missing: Vec<Diag> = programs.iter().filter_map(|name| need_agent(name, &app.project)).collect();
     missing.extend(need_checks(&plan.checks, &app.project));
@@ -259,25 +279,21 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     let more =
         serde_json::to_value(&plan).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
     let started = Event::Started { request: args.request.clone(), settings, more };
-    let known = Known {
-        id,
-        plan,
-        events: Vec::new(),
-        state: Default::default(),
-        times: Default::default(),
-        imported: false,
-        decisions: Vec::new(),
-    };
+    let known = Known::new(id, plan);
     app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
-    let ledger = app.create_ledger()?;
+    let mut ledger = app.create_ledger()?;
+    let open = all(app, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
+    if let Err(failure) = tell_leftovers(app, &open.map(|known| known.id.to_string()).collect::<Vec<_>>()) {
+        app.print.note(&failure.to_string());
+    }
     drive(app, ledger, known, |driver| driver.happen(started, app.caller()))
 }
 
-fn resume(app: &App<'_>, flow: Option<&str>) -> Outcome {
+fn resume(app: &App<'_>, flow: Option<&str>, same_prompt: bool) -> Outcome {
     let mut ledger = app.write_ledger()?;
     let known = find_own(app, &mut ledger, flow)?;
     app.need_trust()?;
-    drive(app, ledger, known, |driver| driver.resume())
+    drive(app, ledger, known, |driver| driver.resume(same_prompt))
 }
 
 fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>, yes: bool) -> Outcome {
@@ -289,8 +305,9 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
     let decision = match (verdict, text.filter(|text| !text.trim().is_empty())) {
         (Verdict::Approve, _) => Decision::Approve,
         (Verdict::Reject, _) => Decision::Reject,
-        (Verdict::Changes, Some(text)) => Decision::Changes(text.to_owned()),
+        (Verdict::Changes | Verdict::Answer, Some(text)) => Decision::Changes(text.to_owned()),
         (Verdict::Changes, None) => return Err(usage("say what has to be changed").into()),
+        (Verdict::Answer, None) => return Err(usage("say what the answer is").into()),
     };
     let mut ledger = app.write_ledger()?;
     app.above_guards_of(&mut ledger)?;
@@ -298,6 +315,10 @@ fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str
     if known.state.has_ended() {
         let message = format!("the flow `{}` has ended: it is {}", known.plan.name, word(&known.state));
         return Err(refused(message).into());
+    }
+    if verdict == Verdict::Answer && known.state.questions().is_empty() {
+        let message = format!("the flow `{}` asks nothing", known.plan.name);
+        return Err(refused(message).hint("`callsheet flow status` says what it waits for").into());
     }
     let by = app.person(yes)?;
     // To end a flow starts nothing.
@@ -325,7 +346,8 @@ fn drive(
     let id = known.id.clone();
     let scope = Scope::default();
     let flow = Some(id.as_str());
-    let claimed = claim(&ClaimRequest { id: &id, flow, dir: &app.project, scope: &scope, share: false })?;
+    let share = known.plan.share;
+    let claimed = claim(&ClaimRequest { id: &id, flow, dir: &app.project, scope: &scope, share })?;
     let interrupt = Interrupt::listen()?;
     let mut driver = Driver::new(app, ledger, known, interrupt.clone())?;
     let actions = begin(&mut driver)?;
@@ -346,11 +368,18 @@ fn drive(
     let mut ledger = app.read_ledger()?;
     let known = Known::read(&mut ledger, &id)?.ok_or_else(not_found)?;
     if app.print.json {
-        app.print.stream(&status_json(&known, false))?;
+        app.print.stream(&status_json(app, &known, false))?;
     } else {
-        app.print.data(status_page(app.print, &known, true).as_bytes())?;
-        if word(&known.state) == "waiting" {
-            app.print.say("decide with `callsheet flow decide approve|reject|changes \"…\"`");
+        app.print.data(status_page(app, &known, true).as_bytes())?;
+        match word(&known.state) {
+            "waiting" if !known.state.questions().is_empty() => {
+                app.print.say("answer with `callsheet flow decide answer \"…\"`");
+            }
+            "waiting" => app.print.say("decide with `callsheet flow decide approve|reject|changes \"…\"`"),
+            _ => {}
+        }
+        if !new_preferences(app, &known.state.proposed).is_empty() {
+            app.print.say("`callsheet prefs approve` stores what was proposed");
         }
     }
     Ok(match word(&state) {
@@ -367,6 +396,20 @@ fn driven(name: &str) -> Failure {
 
 fn not_found() -> Failure {
     Diag::error(Code::TaskNotFound, "there is no such flow").hint("`callsheet flow list` lists them").into()
+}
+
+/// What agents of this project's flows proposed and nobody stored.
+pub(crate) fn proposed(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Preference>, Failure> {
+    let project = app.runs_of(ledger)?;
+    let flows =
+        all(app, ledger)?.into_iter().filter(|known| !known.imported && is_of(known, project.as_ref()));
+    let mut proposed: Vec<Preference> = Vec::new();
+    for preference in flows.flat_map(|known| known.state.proposed) {
+        if !proposed.contains(&preference) {
+            proposed.push(preference);
+        }
+    }
+    Ok(new_preferences(app, &proposed))
 }
 
 /// Every flow of the ledger, the oldest first.
@@ -440,12 +483,12 @@ fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
         let known = find(app, &mut ledger, flow)?;
         let driven = is_driven(&known.id);
         let page = match app.print.json {
-            true => format!("{}\n", status_json(&known, driven)),
-            false => status_page(app.print, &known, driven),
+            true => format!("{}\n", status_json(app, &known, driven)),
+            false => status_page(app, &known, driven),
         };
         if page != last {
             if app.print.json {
-                app.print.stream(&status_json(&known, driven))?;
+                app.print.stream(&status_json(app, &known, driven))?;
             } else {
                 app.print.data(page.as_bytes())?;
             }
@@ -489,7 +532,7 @@ fn list(app: &App<'_>) -> Outcome {
     flows.retain(|known| is_of(known, project.as_ref()));
     flows.reverse();
     if app.print.json {
-        let all: Vec<_> = flows.iter().map(|known| status_json(known, is_driven(&known.id))).collect();
+        let all: Vec<_> = flows.iter().map(|known| status_json(app, known, is_driven(&known.id))).collect();
         return app.print.value(&json!({ "flows": all }));
     }
     let page: String = flows

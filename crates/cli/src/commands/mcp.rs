@@ -35,6 +35,9 @@ struct Serve {
     /// The state directory of whoever drives the run: some agents start servers without their own environment
     #[arg(long, value_name = "DIR", requires = "run", hide = true)]
     state: Option<PathBuf>,
+    /// Nobody is there to approve preferences: they are only proposed
+    #[arg(long, requires = "run", hide = true)]
+    proposes: bool,
     /// Only the tools that this role may use
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -57,7 +60,8 @@ enum Command {
 pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     match &args.command {
         None => {
-            let session = Session::open(app, args.serve.session.as_deref())?;
+            let mut session = Session::open(app, args.serve.session.as_deref())?;
+            session.proposes = args.serve.proposes;
             check_role(&session, args.serve.role.as_deref())?;
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();

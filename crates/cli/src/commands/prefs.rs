@@ -9,6 +9,7 @@ use callsheet_core::{Root, SourceId, Sources as _};
 use serde_json::json;
 
 use crate::app::App;
+use crate::commands::flow::proposed;
 use crate::failure::{FINDING, Outcome};
 use crate::session::{failed, open, remember};
 
@@ -28,6 +29,17 @@ enum Command {
     },
     /// Add a preference, unless the role has it already
     Add(Named),
+    /// Store what agents of flows proposed: all of it, that for a role, or one preference
+    Approve {
+        /// For example coder
+        role: Option<String>,
+        /// The preference, as it was proposed
+        #[arg(allow_hyphen_values = true)]
+        text: Option<String>,
+        /// Approve without a terminal
+        #[arg(long)]
+        yes: bool,
+    },
     /// Remove a preference; exits with 1 when the role has none that says so
     Remove(Named),
 }
@@ -45,6 +57,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     match &args.command {
         Command::List { role } => list(app, role.as_deref()),
         Command::Add(named) => add(app, named),
+        Command::Approve { role, text, yes } => approve(app, role.as_deref(), text.as_deref(), *yes),
         Command::Remove(named) => remove(app, named),
     }
 }
@@ -88,6 +101,41 @@ fn add(app: &App<'_>, named: &Named) -> Outcome {
     app.print.say(&if new { format!("added to {file}") } else { format!("{file} says so already") });
     if app.print.json {
         return app.print.value(&json!({ "added": added[&named.role] }));
+    }
+    Ok(0)
+}
+
+fn approve(app: &App<'_>, role: Option<&str>, text: Option<&str>, yes: bool) -> Outcome {
+    app.above_guard()?;
+    if let Some(role) = role {
+        check(app, role, "x")?;
+    }
+    if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
+        return Err(Diag::error(Code::RunRefused, "an agent cannot approve what it proposed").into());
+    }
+    let mut ledger = app.write_ledger()?;
+    app.above_guards_of(&mut ledger)?;
+    let mut proposed = proposed(app, &mut ledger)?;
+    proposed.retain(|preference| {
+        role.is_none_or(|role| preference.role == role) && text.is_none_or(|text| preference.bullet == text)
+    });
+    if proposed.is_empty() {
+        app.print.say("nothing of that kind is proposed");
+        if app.print.json {
+            app.print.value(&json!({ "added": {} }))?;
+        }
+        return Ok(FINDING);
+    }
+    app.person(yes)?;
+    let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
+    let added = remember(&app.project, &layout, limit, &proposed)?;
+    if app.print.json {
+        return app.print.value(&json!({ "added": added }));
+    }
+    for (role, bullets) in &added {
+        for bullet in bullets {
+            app.print.line(&format!("{role}: {}", visible(bullet)))?;
+        }
     }
     Ok(0)
 }

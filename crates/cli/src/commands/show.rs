@@ -1,7 +1,8 @@
 //! `callsheet show`: one recorded run.
 
 use callsheet_core::diag::{Failure, visible};
-use callsheet_core::record::{Composed, Stream, request_of, spans_of};
+use callsheet_core::flow;
+use callsheet_core::record::{Account, Composed, Id, Stream, request_of, spans_of};
 use callsheet_store::{Ledger, RunRow};
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use crate::app::App;
 use crate::commands::log::row_json;
 use crate::drive::{result_json, result_page};
 use crate::failure::Outcome;
+use crate::flow::Known;
 use crate::ledger::failure;
 use crate::print::{Paint, Print};
 
@@ -103,6 +105,7 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
             object["launch"] = json!(account.launch);
             object["result"] = result_json(&account);
         }
+        object["refused"] = json!(refused(ledger, &account)?);
         object["decisions"] = json!(account.decisions());
         return app.print.value(&object);
     }
@@ -139,6 +142,9 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
     for decided in account.decisions() {
         field("decided", &format!("{} {} ({})", decided.decision, decided.what, decided.by.name()));
     }
+    for reason in refused(ledger, &account)? {
+        field("refused", &reason);
+    }
     if account.launch.is_some() {
         page.push_str(&format!("\n{}", result_page(print, &account)));
     }
@@ -159,6 +165,19 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
     }
     print.data(page.as_bytes())?;
     Ok(0)
+}
+
+/// Why what the run submitted last was refused, as its flow knows it.
+fn refused(ledger: &mut Ledger, account: &Account) -> Result<Vec<String>, Failure> {
+    let of_run = account.submitted.last().map(|last| last.refused.clone()).unwrap_or_default();
+    let flow = account.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?));
+    let Some(flow) = flow else { return Ok(of_run) };
+    let known = Known::read(ledger, &flow)?;
+    let of_flow = known.into_iter().flat_map(|known| known.events).find_map(|event| match event {
+        flow::Event::LaneEnded { run, refused, .. } if run == account.run.id.as_str() => Some(refused),
+        _ => None,
+    });
+    Ok(of_flow.unwrap_or(of_run))
 }
 
 fn records(app: &App<'_>, ledger: &mut Ledger, row: &RunRow) -> Outcome {

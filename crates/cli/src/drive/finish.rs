@@ -189,7 +189,7 @@ const MOST_REPLY: usize = 1 << 20;
 /// Longer than any secret.
 const MOST_SECRET: usize = 64 << 10;
 
-/// Claims, kept beside the facts. The text is judged as it is; what is kept of it has no secrets.
+/// Records what the agent says.
 fn reply(
     app: &App<'_>,
     ledger: &mut Ledger,
@@ -199,10 +199,28 @@ fn reply(
     prompt: Option<&str>,
     redactor: Option<&mut Redactor<'_>>,
 ) -> Result<(), Failure> {
+    let replied = replied(app, account, launch, stdout, prompt, redactor)?;
+    ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(failure)
+}
+
+/// Claims, kept beside the facts. The text is judged as it is; what is kept of it has no secrets.
+fn replied(
+    app: &App<'_>,
+    account: &Account,
+    launch: &Launch,
+    stdout: StreamText<Vec<u8>>,
+    prompt: Option<&str>,
+    redactor: Option<&mut Redactor<'_>>,
+) -> Result<Replied, Failure> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
-    let contract = match &account.run.phase {
-        Some(phase) => match find_contract(&library, phase, &layout) {
+    // A flow says which contract its phase has.
+    let name = match launch.flow.is_empty() {
+        true => account.run.phase.as_ref(),
+        false => launch.flow.get("contract").or_else(|| launch.flow.get("phase")),
+    };
+    let contract = match name {
+        Some(name) => match find_contract(&library, name, &layout) {
             Ok((_, contract)) => contract,
             Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::ContractNotFound) => {
                 Contract::default()
@@ -220,8 +238,31 @@ fn reply(
     if !account.submitted.is_empty() {
         value["submitted"] = json!(account.submitted);
     }
-    let event = Event::Replied(Replied { verdict, reply: value });
-    ledger.append(Some(&account.run.id), None, &event).map(drop).map_err(failure)
+    Ok(Replied { verdict, reply: value })
+}
+
+/// What is known of a run that goes on in a terminal, with what its pane shows as its reply.
+pub(crate) fn account_of_terminal(
+    app: &App<'_>,
+    ledger: &mut Ledger,
+    run: &Id,
+    shown: &str,
+) -> Result<Account, Failure> {
+    let mut account = ledger.account(run).map_err(failure)?;
+    let Some(launch) = account.launch.clone() else { return Ok(account) };
+    let prompt = ledger.prompt(run).ok();
+    let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
+    let mut redactor = clean.redactor();
+    let stdout = shown_text(run, shown)?;
+    let said = replied(app, &account, &launch, stdout, prompt.as_deref(), Some(&mut redactor))?;
+    account.replied = Some(said);
+    Ok(account)
+}
+
+fn shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Failure> {
+    let mut reader = StreamReader::new(OutputFormat::Text, &mut TextSpool::maker(Desk::of(run)?.dir()));
+    reader.take(shown.as_bytes());
+    Ok(reader.finish())
 }
 
 /// A reply as it is kept: without secrets, and with the end of its text alone. Its verdict, its outcome and the status of
@@ -231,7 +272,7 @@ fn kept(
     asked: &[String],
     mut redactor: Option<&mut Redactor<'_>>,
 ) -> Result<Value, serde_json::Error> {
-    let Reply { verdict, outcome, tasks, text, problems } = reply;
+    let Reply { verdict, outcome, tasks, questions, text, problems } = reply;
     let (text, is_cut) = kept_text(&text, redactor.as_deref_mut());
     let mut clean = |text: String| match redactor.as_deref_mut() {
         Some(redactor) => redactor.text(&text).into_owned(),
@@ -239,6 +280,7 @@ fn kept(
     };
     let task = |(id, status): (String, Status)| (if asked.contains(&id) { id } else { clean(id) }, status);
     let tasks: BTreeMap<String, Status> = tasks.into_iter().map(task).collect();
+    let questions: Vec<String> = questions.into_iter().map(&mut clean).collect();
     let problem = |problem: Problem| Problem { message: clean(problem.message), ..problem };
     let problems: Vec<Problem> = problems.into_iter().map(problem).collect();
     let mut value = json!({
@@ -248,6 +290,9 @@ fn kept(
         "text": text,
         "problems": serde_json::to_value(problems)?,
     });
+    if !questions.is_empty() {
+        value["questions"] = json!(questions);
+    }
     if is_cut {
         value["text_cut"] = json!(true);
     }
@@ -340,6 +385,18 @@ pub(crate) fn recover(
     ended: Ended,
     why: &str,
 ) -> Result<Option<Account>, Failure> {
+    let exit = Exit { why: Some(why.to_owned()), ..Exit::of(ended, None) };
+    complete(app, ledger, run, exit, None)
+}
+
+/// The same where it is known how the run ended, and what its terminal has shown.
+pub(crate) fn complete(
+    app: &App<'_>,
+    ledger: &mut Ledger,
+    run: &Id,
+    exit: Exit,
+    shown: Option<&str>,
+) -> Result<Option<Account>, Failure> {
     let desk = Desk::of(run)?;
     let Some(seat) = desk.sit()? else { return Ok(None) };
     // Read behind the lock: somebody may have been faster.
@@ -368,17 +425,23 @@ pub(crate) fn recover(
     let name =
         if launch.program.is_empty() { known.run.agent.as_deref().unwrap_or("command") } else { "command" };
     let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
+    let why = exit.why.clone().unwrap_or_else(|| "nobody was there".into());
     if known.exit.is_none() {
-        let exit = Exit { why: Some(why.to_owned()), ..Exit::of(ended, None) };
         ledger.append(Some(run), None, &Event::Exit(exit)).map_err(failure)?;
     }
     if known.replied.is_none() {
-        let stdout = recorded(ledger, run, agent.output.format)?;
         let prompt = ledger.prompt(run).ok();
-        reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), None)?;
+        let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
+        let mut redactor = clean.redactor();
+        // What the ledger has is clean already.
+        let (stdout, redactor) = match shown {
+            Some(shown) => (shown_text(run, shown)?, Some(&mut redactor)),
+            None => (recorded(ledger, run, agent.output.format)?, None),
+        };
+        reply(app, ledger, &known, &launch, stdout, prompt.as_deref(), redactor)?;
     }
     let mut found = observe(run, &launch, desk.before().as_ref())?;
-    found.checks = pending(&launch.checks, why, None);
+    found.checks = pending(&launch.checks, &why, None);
     let whole = observed(ledger, run, found)?;
     release(run.as_str());
     trace.remove();

@@ -28,7 +28,7 @@ use callsheet_core::scope::Scope;
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    AcceptedSubmission, Before, Event, Folder, Git, Limits, OwnFiles, Performed, Performing, Prints,
+    Before, Event, Folder, Git, JudgedSubmission, Limits, OwnFiles, Performed, Performing, Prints,
     ProcessTrace, Server, Stream, SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by,
     transcript_has_prompt, worktree, worktree_place,
 };
@@ -46,12 +46,12 @@ use crate::session::{failed as unwritten, open};
 use crate::spool::TextSpool;
 use crate::state::{Desk, failed, name_of, private_folder, state_dir};
 
-pub(crate) use finish::{recover, run_pending_checks};
+pub(crate) use finish::{account_of_terminal, complete, recover, run_pending_checks};
 pub(crate) use preflight::{need_agent, need_checks};
 pub(crate) use progress::Progress;
 pub(crate) use result::{code_of, result_json, result_page};
 pub(crate) use stop::{Interrupt, Stopper};
-pub(crate) use terminal::{close_pane, is_driven, pane_lives};
+pub(crate) use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, pane_lives};
 
 use finish::{Checking, finish};
 use notes::{Clean, Note, Notes};
@@ -92,6 +92,8 @@ pub(crate) struct How {
     pub(crate) prints: Arc<Prints>,
     pub(crate) parent: Option<Id>,
     pub(crate) flow: BTreeMap<String, String>,
+    /// Preferences that the agent hands in are only proposed.
+    pub(crate) proposes: bool,
 }
 
 impl How {
@@ -448,9 +450,9 @@ impl Ready {
     }
 }
 
-fn submission_event(accepted: AcceptedSubmission) -> callsheet_core::record::Event {
-    let AcceptedSubmission { tool, sha256, verdict, done } = accepted;
-    callsheet_core::record::Event::SubmissionRecord(SubmissionRecord { tool, sha256, verdict, done })
+fn submission_event(accepted: JudgedSubmission) -> callsheet_core::record::Event {
+    let JudgedSubmission { tool, sha256, verdict, done, refused } = accepted;
+    callsheet_core::record::Event::SubmissionRecord(SubmissionRecord { tool, sha256, verdict, done, refused })
 }
 
 /// What the guard of a terminal needs to record a submission. The guard gets it over a socket: it can hold a password.
@@ -462,7 +464,7 @@ fn recorder(app: &App<'_>) -> Value {
 }
 
 /// Records a submission that the guard of a terminal accepted.
-pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &AcceptedSubmission) -> Result<(), String> {
+pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmission) -> Result<(), String> {
     let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
     let print = Print::plain();
     let record = || {
@@ -626,10 +628,14 @@ fn remove_files(place: &Path, run: &Id) {
 fn environment(how: &How, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
     let mut env = how.env.clone();
     let session = how.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
+    let of_flow = |key: &str| how.flow.get(key).cloned();
     let own = [
         ("CALLSHEET_RUN", Some(run.id.to_string())),
-        ("CALLSHEET_PHASE", run.phase.clone()),
-        ("CALLSHEET_ROLE", run.role.clone()),
+        ("CALLSHEET_PHASE", of_flow("phase").or_else(|| run.phase.clone())),
+        ("CALLSHEET_ROLE", run.role.clone().or_else(|| of_flow("role"))),
+        ("CALLSHEET_LANE", of_flow("lane")),
+        ("CALLSHEET_FLOW", of_flow("flow")),
+        ("CALLSHEET_TASK", of_flow("task").or_else(|| run.task.clone())),
         ("CALLSHEET_SESSION", session),
     ];
     for (name, value) in own {
@@ -650,6 +656,9 @@ fn server(app: &App<'_>, how: &How, run: &Run) -> Result<Mcp, Failure> {
     }
     if let Some(role) = &run.role {
         args.extend(["--role".into(), role.clone()]);
+    }
+    if how.proposes {
+        args.push("--proposes".into());
     }
     Ok(Mcp { command: utf8(&program)?, args })
 }

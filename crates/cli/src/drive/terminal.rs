@@ -1,8 +1,11 @@
 //! Runs that work on in a terminal after their line was typed.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::Id;
-use callsheet_run::{Server, Tmux, grace};
+use callsheet_run::{Pane, Server, Tmux, grace};
 
 use super::server_of;
 use crate::state::Desk;
@@ -35,6 +38,69 @@ pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failur
         Ok(pane) => tmux.close(&pane, grace()).map_err(|error| refused(error.to_string()).into()),
         // It is closed already.
         Err(_) => Ok(()),
+    }
+}
+
+/// An agent in a pane that shows the same for so long does nothing.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// What can be seen of an agent in a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TerminalState {
+    Busy,
+    Idle,
+    /// Its process has ended, with this code.
+    Gone(Option<i32>),
+}
+
+/// An agent that works in a pane of ours.
+pub(crate) struct TerminalWatch {
+    server: String,
+    tmux: Tmux,
+    pane: Pane,
+    /// What it showed last, and since when.
+    shown: (String, Instant),
+}
+
+impl TerminalWatch {
+    /// The pane of a run, if it has one.
+    pub(crate) fn of(run: &Id) -> Result<Option<Self>, Failure> {
+        let Some((server, pane)) = Desk::of(run)?.pane() else { return Ok(None) };
+        let tmux = tmux(&server);
+        let Ok(pane) = tmux.find(&pane) else { return Ok(None) };
+        Ok(Some(Self { server, tmux, pane, shown: (String::new(), Instant::now()) }))
+    }
+
+    /// What a person types to see it.
+    pub(crate) fn attach(&self) -> String {
+        format!("tmux -L {} attach", self.server)
+    }
+
+    pub(crate) fn look(&mut self) -> TerminalState {
+        if !self.tmux.lives(&self.pane) {
+            // tmux sees that a terminal is closed before it knows how the process ended.
+            let code = (0..40).find_map(|_| {
+                let code = self.tmux.exit_code(&self.pane);
+                thread::sleep(if code.is_none() { Duration::from_millis(50) } else { Duration::ZERO });
+                code
+            });
+            return TerminalState::Gone(code);
+        }
+        let text = self.text();
+        if text != self.shown.0 {
+            self.shown = (text, Instant::now());
+        }
+        if self.shown.1.elapsed() >= IDLE { TerminalState::Idle } else { TerminalState::Busy }
+    }
+
+    /// All that it has shown.
+    pub(crate) fn text(&self) -> String {
+        self.tmux.text(&self.pane).unwrap_or_default()
+    }
+
+    /// Ends the agent.
+    pub(crate) fn close(self) -> Result<(), Failure> {
+        close_pane(&(self.server, self.pane.to_string()))
     }
 }
 

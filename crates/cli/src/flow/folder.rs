@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::flow::{Folder as Kind, Session, State, session_state};
+use callsheet_core::flow::{Flow, Folder as Kind, Session, State, add_changes, session_state};
 use callsheet_core::submission::Changes;
 use callsheet_run::Folder;
 use callsheet_store::now;
@@ -54,15 +54,18 @@ impl FlowFolder {
         self.folder()?.apply(&changes).map_err(|error| failed(&error))
     }
 
-    /// Adds what a person wants changed; the same again is not added twice.
-    pub(crate) fn note_changes(&self, file: &str, changes: &str) -> Result<(), Failure> {
-        let changes = changes.trim();
-        let add = |text: &str| match text.trim_end().ends_with(changes) {
-            true => (text.to_owned(), ()),
-            false if text.trim().is_empty() => (format!("{changes}\n"), ()),
-            false => (format!("{}\n\n{changes}\n", text.trim_end()), ()),
-        };
-        self.folder()?.update(file, u64::MAX, add).map_err(|error| failed(&error))
+    /// Adds what a person wants changed by a phase; the same again is not added twice.
+    pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Failure> {
+        let add = |text: &str| (add_changes(flow, text, phase, changes), ());
+        self.folder()?.update(&flow.changes, u64::MAX, add).map_err(|error| failed(&error))
+    }
+
+    /// The text of a file; nothing where there is none.
+    pub(crate) fn read(&self, file: &str) -> Result<String, Failure> {
+        let text = self.folder()?.read(file, u64::MAX);
+        text.map(Option::unwrap_or_default).map_err(|error| {
+            Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
+        })
     }
 
     /// Every file below the folder, relative to it, but for what was set aside.
@@ -236,25 +239,4 @@ pub(crate) fn name_for(request: &str, is_taken: impl Fn(&str) -> bool) -> String
     }
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_person_wants_changed_is_written_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().canonicalize().unwrap();
-        let folder = FlowFolder { path: path.clone(), relative: ".".into(), kind: Kind::Changes };
-        let note = |words: &str| {
-            folder.note_changes("CHANGES.md", words).unwrap();
-            fs::read_to_string(path.join("CHANGES.md")).unwrap()
-        };
-        assert_eq!(note("One.\n"), "One.\n");
-        assert_eq!(note(" One. "), "One.\n");
-        assert_eq!(note("Two."), "One.\n\nTwo.\n");
-        assert_eq!(note("Two."), "One.\n\nTwo.\n");
-        assert_eq!(note("One."), "One.\n\nTwo.\n\nOne.\n");
-    }
 }

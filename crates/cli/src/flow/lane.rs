@@ -5,33 +5,42 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::agent::By;
+use callsheet_core::diag::{Code, Diag, Failure, visible};
 use callsheet_core::fact::Ended;
 use callsheet_core::flow::{
-    DocumentFilter, Documents, Each, Lane, Phase, Seen, State, document_changes, evidence, may_write,
-    present, request,
+    DocumentFilter, Documents, Each, Event, Findings, Lane, Numbering, Phase, Seen, State, document_changes,
+    evidence, fixes_of, has_severe, has_submitted, may_write, present, refused_plan, request,
 };
-use callsheet_core::record::{Account, Digest, Id, request_of, snapshot_of};
-use callsheet_core::reply::Outcome;
+use callsheet_core::prefs::Preference;
+use callsheet_core::record::{Account, Digest, Exit, Id, SubmissionRecord, request_of, snapshot_of};
+use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
 use callsheet_core::{Library, Request, Snapshot, Text, find_agent, find_contract};
-use callsheet_run::{DocumentReader, Git, Prints, lane_worktree, merge_lane};
+use callsheet_run::{DocumentReader, Git, Prints, lane_leftovers, lane_worktree, merge_lane};
 use callsheet_store::{Error, Ledger};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::{FlowFolder, Plan, Told};
 use crate::app::App;
 use crate::commands::compose::{Form, Then, finish_order};
 use crate::drive::{
-    How, Progress, Ready, Stopper, WorkIn, git_failed, project_in, recover, run_pending_checks,
+    How, Progress, Ready, Stopper, TerminalState, TerminalWatch, WorkIn, account_of_terminal, complete,
+    git_failed, pane_lives, project_in, recover, run_pending_checks,
 };
 use crate::inputs::Order;
 use crate::ledger::failure;
 use crate::secrets;
-use crate::session::Session;
-use crate::state::{failed, name_of, private_folder, state_dir};
+use crate::session::{Done, HandedIn, Session, reasons};
+use crate::state::{Desk, failed, private_folder, state_dir};
+
+/// How often it is looked at a terminal.
+const TERMINAL_LOOK: Duration = Duration::from_millis(500);
 
 /// All that a lane needs, so that it can go on by itself.
 pub(super) struct LaneJob {
@@ -49,20 +58,39 @@ pub(super) struct LaneJob {
     pub(super) before: Option<Id>,
     pub(super) max_cost_usd: Option<f64>,
     pub(super) single_coder: bool,
+    /// A run that was cut is asked the very same.
+    pub(super) same_prompt: bool,
     /// The phase has no other lane.
     pub(super) alone: bool,
     pub(super) progress: Arc<Progress>,
     pub(super) prints: Arc<Prints>,
 }
 
-/// A contract that was handed in, with its verdict.
-type Submission = (String, Option<String>);
+/// What a run submitted.
+#[derive(Default)]
+struct Submissions {
+    /// The contracts that were accepted, each with its verdict.
+    accepted: Vec<(String, Option<String>)>,
+    /// Why the last one was not.
+    refused: Vec<String>,
+    questions: Vec<String>,
+    proposed: Vec<Preference>,
+}
+
+impl Submissions {
+    fn add(&mut self, tool: &str, verdict: Option<String>, done: Done) {
+        self.accepted.push((tool.to_owned(), verdict));
+        self.questions.extend(done.questions);
+        self.proposed.extend(done.proposed);
+    }
+}
 
 /// What came of a lane.
-struct Done {
+struct Outcome {
     run: Id,
     evidence: BTreeSet<String>,
     cost: u64,
+    submissions: Submissions,
     talk: Vec<Diag>,
 }
 
@@ -72,8 +100,12 @@ impl LaneJob {
         let entry = self.state.entry;
         let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.lane(app, told, stopper)));
         let told_last = match lane_done.unwrap_or_else(|_| Err(broken())) {
-            Ok(Done { run, evidence, cost, talk }) => {
-                Told::Ended { entry, lane, run: run.to_string(), evidence, cost, talk }
+            Ok(Outcome { run, evidence, cost, submissions, talk }) => {
+                let Submissions { refused, questions, proposed, .. } = submissions;
+                let run = run.to_string();
+                let event =
+                    Event::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
+                Told::Ended { event, talk }
             }
             Err(failure) => Told::Failed { lane, failure },
         };
@@ -81,9 +113,17 @@ impl LaneJob {
         let _ = told.send(told_last);
     }
 
-    fn lane(&self, app: &App<'_>, told: &Sender<Told>, stopper: &Stopper) -> Result<Done, Failure> {
+    fn lane(&self, app: &App<'_>, told: &Sender<Told>, stopper: &Stopper) -> Result<Outcome, Failure> {
         let mut ledger = app.write_ledger()?;
         let place = if self.worktree { Some(self.worktree(app)?) } else { None };
+        if let Some(run) = self.recorded(&mut ledger)?.cloned()
+            && Desk::of(&run)?.pane().as_ref().is_some_and(pane_lives)
+        {
+            // It works on in its terminal, whatever became of us.
+            self.announce(told, &run)?;
+            let account = self.follow(app, &mut ledger, &run, place.as_ref(), stopper)?;
+            return self.done(app, &account, place.as_ref());
+        }
         if let Some(account) = self.ended_before(app, &mut ledger)? {
             self.announce(told, &account.run.id)?;
             let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
@@ -92,13 +132,69 @@ impl LaneJob {
         self.folder.set_aside(&self.phase.stale_of(&self.lane), &self.aside())?;
         let ready = self.ready(app, &mut ledger, place.as_ref())?;
         self.announce(told, ready.id())?;
-        let (account, _) = ready.go(app, ledger, stopper, &self.progress)?;
+        let (mut account, mut ledger) = ready.go(app, ledger, stopper, &self.progress)?;
         if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == Ended::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
             let message = format!("`{}` could not be started: {why}", self.lane.id);
             return Err(Diag::error(Code::RunNotStarted, message).into());
         }
+        if account.exit.is_none() {
+            let run = account.run.id.clone();
+            account = self.follow(app, &mut ledger, &run, place.as_ref(), stopper)?;
+        }
         self.done(app, &account, place.as_ref())
+    }
+
+    /// Waits for an agent in a terminal. It has ended well when all that it has to provide is there and its pane is idle, or
+    /// when its process has ended.
+    fn follow(
+        &self,
+        app: &App<'_>,
+        ledger: &mut Ledger,
+        run: &Id,
+        place: Option<&PathBuf>,
+        stopper: &Stopper,
+    ) -> Result<Account, Failure> {
+        let Some(mut watch) = TerminalWatch::of(run)? else {
+            recover(app, ledger, run, Ended::Lost, "its terminal is gone")?;
+            return ledger.account(run).map_err(failure);
+        };
+        app.print.say(&format!("{} {}: `{}`", self.phase.name, self.lane.id, watch.attach()));
+        let (begun, stop) = (Instant::now(), stopper.stop());
+        let deadline = self.plan.timeout_ms.map(Duration::from_millis);
+        let exit = loop {
+            let known = ledger.account(run).map_err(failure)?;
+            if known.is_whole() {
+                // A person has stopped it.
+                return Ok(known);
+            }
+            let state = watch.look();
+            if let TerminalState::Gone(code) = state {
+                break Exit::of(Ended::Exited, code);
+            }
+            if stop.is_stopped() {
+                let (ended, why) = stopper.why();
+                break Exit { why, ..Exit::of(ended, None) };
+            }
+            if deadline.is_some_and(|deadline| begun.elapsed() > deadline) {
+                break Exit::of(Ended::Timeout, None);
+            }
+            if state == TerminalState::Idle {
+                let seen = account_of_terminal(app, ledger, run, &watch.text())?;
+                let Outcome { evidence, submissions, .. } = self.done(app, &seen, place)?;
+                let is_done = has_submitted(&self.phase, &self.lane, &evidence);
+                if is_done || !submissions.refused.is_empty() || !submissions.questions.is_empty() {
+                    let why = Some("its work is there, and its terminal is idle".to_owned());
+                    break Exit { why, ..Exit::of(Ended::Exited, Some(0)) };
+                }
+            }
+            thread::sleep(TERMINAL_LOOK);
+        };
+        let shown = watch.text();
+        watch.close()?;
+        complete(app, ledger, run, exit, Some(&shown))?;
+        let account = ledger.account(run).map_err(failure)?;
+        run_pending_checks(app, ledger, account, stopper, &self.progress)
     }
 
     /// Says which run it is, and waits until that is recorded.
@@ -147,9 +243,9 @@ impl LaneJob {
         Ok(counts.then_some(account))
     }
 
-    /// What a run was asked that did not come to its end: the next one is asked the same, whatever is left of it.
+    /// What a run was asked that did not come to its end, if the next one is to be asked the same.
     fn asked_before(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Failure> {
-        let Some(run) = self.recorded(ledger)? else { return Ok(None) };
+        let Some(run) = self.recorded(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
         let composed = ledger.composed(run).map_err(failure)?;
         let both = |blob: &mut dyn FnMut(Digest) -> Option<Text>| {
             Ok((request_of(&composed, blob)?, snapshot_of(&composed, blob)?))
@@ -163,7 +259,10 @@ impl LaneJob {
         let agent = self.plan.agent(&self.phase)?;
         let (mut request, replay) = match self.asked_before(ledger)? {
             Some((request, snapshot)) => (request, Some(snapshot)),
-            None => (request(&self.phase, &self.state, &self.lane, &library)?, None),
+            None => {
+                let flow = &self.plan.definition;
+                (request(flow, &self.phase, &self.state, &self.lane, &library)?, None)
+            }
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
         let by_tool = attached.tools.mcp.is_some() && self.plan.program.is_empty() && !self.plan.by_file;
@@ -185,10 +284,17 @@ impl LaneJob {
             Some(worktree) => self.folder.copy_to(worktree)?,
             None => self.folder.path.clone(),
         };
+        let task = match self.lane.covers() {
+            [all] if *all == self.lane.id && self.phase.ask.each.is_none() => self.plan.name.clone(),
+            ids => ids.join(","),
+        };
         let note = [
-            ("flow", self.flow.to_string()),
-            ("phase", self.phase.name.clone()),
-            ("lane", self.lane.id.clone()),
+            ("flow", Some(self.flow.to_string())),
+            ("phase", Some(self.phase.name.clone())),
+            ("lane", Some(self.lane.id.clone())),
+            ("contract", self.phase.contract.clone()),
+            ("role", self.phase.role.clone()),
+            ("task", Some(task)),
         ];
         let how = How {
             program: self.plan.program.clone(),
@@ -199,7 +305,8 @@ impl LaneJob {
             timeout: self.plan.timeout_ms.map(Duration::from_millis),
             max_cost_usd: self.max_cost_usd.filter(|left| *left > 0.0),
             place: place.map_or(WorkIn::Project, |path| WorkIn::At(path.clone())),
-            single_coder: self.single_coder,
+            by: self.plan.terminal.then_some(By::Terminal),
+            single_coder: self.single_coder && self.phase.ask.each == Some(Each::Plans),
             // The server takes things for the flow, wherever the lane works.
             session: Some(if by_tool { self.folder.path.clone() } else { session }),
             scope: Some(Scope {
@@ -209,7 +316,9 @@ impl LaneJob {
             tasks: self.tasks(),
             own: self.folder.own(),
             prints: Arc::clone(&self.prints),
-            flow: note.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+            parent: self.recorded(ledger)?.cloned(),
+            proposes: true,
+            flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
             ..How::default()
         };
         Ready::new(app, finished, how)
@@ -217,7 +326,11 @@ impl LaneJob {
 
     /// The tasks whose status the reply has to tell.
     fn tasks(&self) -> Option<Vec<String>> {
-        (self.phase.ask.each == Some(Each::Tasks)).then(|| self.lane.covers().to_vec())
+        match self.phase.ask.each {
+            Some(Each::Tasks) => Some(self.lane.covers().to_vec()),
+            None if !self.lane.of.is_empty() => Some(self.lane.of.clone()),
+            _ => None,
+        }
     }
 
     /// Whether something is handed in here.
@@ -231,34 +344,34 @@ impl LaneJob {
     }
 
     /// What the run leaves, and what that is evidence for.
-    fn done(&self, app: &App<'_>, account: &Account, place: Option<&PathBuf>) -> Result<Done, Failure> {
+    fn done(&self, app: &App<'_>, account: &Account, place: Option<&PathBuf>) -> Result<Outcome, Failure> {
         if let Some(worktree) = place {
             self.folder.take_from(worktree, &self.phase.stale_of(&self.lane))?;
         }
-        if let Some(report) = &self.phase.report {
-            let text = account.reply().and_then(|reply| reply["text"].as_str()).unwrap_or_default();
-            if !text.trim().is_empty() {
-                let text = format!("{}\n", text.trim());
-                self.folder.write(&BTreeMap::from([(report.clone(), text)]))?;
-            }
-        }
-        let (submissions, mut talk) = self.hand_in(app, account)?;
+        let said = account.reply().and_then(|reply| reply["outcome"].as_str());
+        let outcome = Reply::ALL.iter().copied().find(|outcome| Some(outcome.name()) == said);
+        let outcome = outcome.unwrap_or(Reply::None);
+        let is_severe = self.report(account, outcome)?;
+        self.tell_fixes(account)?;
+        let mut submissions = self.hand_in(app, account)?;
+        let asked = account.reply().and_then(|reply| reply["questions"].as_array());
+        let asked = asked.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        submissions.questions.extend(asked);
+        let mut talk = Vec::new();
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let mut facts = account.facts(0);
         if account.says_it_failed() {
             facts.ended = None;
         }
-        let said = account.reply().and_then(|reply| reply["outcome"].as_str());
-        let outcome = Outcome::ALL.iter().copied().find(|outcome| Some(outcome.name()) == said);
         let files = present(&self.phase, &self.lane, &library)?;
-        let seen = Seen {
-            outcome: outcome.unwrap_or(Outcome::None),
-            facts: &facts,
-            submissions: &submissions,
-            files: &files,
-        };
+        let seen =
+            Seen { outcome, facts: &facts, submissions: &submissions.accepted, files: &files, is_severe };
         let mut evidence = evidence(&self.phase, &seen, &library, &layout);
+        let refused_plan = Failure(refused_plan(&self.phase, &library, &layout));
+        submissions.refused.extend(reasons(&refused_plan, None));
+        let mut seen = BTreeSet::new();
+        submissions.refused.retain(|reason| seen.insert(reason.clone()));
         let strayed = place.map(|worktree| self.strayed(worktree)).unwrap_or_default();
         if !strayed.is_empty() {
             evidence.remove("clean");
@@ -267,7 +380,58 @@ impl LaneJob {
             talk.push(Diag::warning(Code::FlowRefused, message));
         }
         let cost = account.exit.as_ref().and_then(|exit| exit.told.cost_usd).unwrap_or(0.0);
-        Ok(Done { run: account.run.id.clone(), evidence, cost: (cost.max(0.0) * 1e6).round() as u64, talk })
+        let cost = (cost.max(0.0) * 1e6).round() as u64;
+        Ok(Outcome { run: account.run.id.clone(), evidence, cost, submissions, talk })
+    }
+
+    /// Writes the file that the answer becomes; tells whether it has a finding with which nothing passes.
+    fn report(&self, account: &Account, outcome: Reply) -> Result<bool, Failure> {
+        let Some(report) = &self.phase.report else { return Ok(false) };
+        let text = account.reply().and_then(|reply| reply["text"].as_str()).unwrap_or_default();
+        if text.trim().is_empty() {
+            return Ok(false);
+        }
+        let mut text = format!("{}\n", text.trim());
+        let holds_findings = self.plan.definition.holds_findings(report);
+        let is_severe = has_severe(&text);
+        if holds_findings {
+            let asks_for_changes = match outcome {
+                Reply::Pass => is_severe,
+                outcome => matches!(outcome, Reply::NeedsChanges | Reply::MajorIssues),
+            };
+            text = Numbering::new(self.state.round()).number(&text, asks_for_changes);
+        }
+        self.folder.write(&BTreeMap::from([(report.clone(), text)]))?;
+        Ok(is_severe)
+    }
+
+    /// Writes what was reported on each finding, and what changed.
+    fn tell_fixes(&self, account: &Account) -> Result<(), Failure> {
+        let Some(Findings { file, fixes }) = &self.phase.findings else { return Ok(()) };
+        if self.phase.asked(self.state.again).each.is_some() || self.lane.of.is_empty() {
+            return Ok(());
+        }
+        let text = self.folder.read(file)?;
+        let reported = |id: &str| {
+            let reply = account.reply()?;
+            reply["tasks"][id].as_str()
+        };
+        let changed = account.facts(0).changed;
+        let own = format!("{}/", self.folder.relative);
+        let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
+        let told = fixes_of(&text, &self.lane.of, &reported, changed);
+        self.folder.write(&BTreeMap::from([(fixes.clone(), told)]))
+    }
+
+    /// Whether nothing that the run did is still for a person to approve.
+    pub(super) fn is_clean(&self, app: &App<'_>, account: &Account) -> Result<bool, Failure> {
+        let facts = account.facts(0);
+        let accepted = facts.violations.iter().all(|violation| violation.decision.is_accepted());
+        if !accepted || !facts.unseen.is_empty() {
+            return Ok(false);
+        }
+        let place = if self.worktree { Some(self.worktree(app)?) } else { None };
+        Ok(place.is_none_or(|worktree| self.strayed(&worktree).is_empty()))
     }
 
     /// The documents that the lane changed where it works, and that are not for its phase to change.
@@ -283,17 +447,29 @@ impl LaneJob {
     }
 
     /// What was handed in by tools, and what lies there as files; each with its verdict.
-    fn hand_in(&self, app: &App<'_>, account: &Account) -> Result<(Vec<Submission>, Vec<Diag>), Failure> {
-        let mut submissions: Vec<Submission> = Vec::new();
-        for noted in account.reply().and_then(|reply| reply["submitted"].as_array()).into_iter().flatten() {
-            let (tool, verdict) = (noted["tool"].as_str(), noted["verdict"].as_str());
-            submissions.extend(tool.map(|tool| (tool.to_owned(), verdict.map(str::to_owned))));
+    fn hand_in(&self, app: &App<'_>, account: &Account) -> Result<Submissions, Failure> {
+        let mut submissions = Submissions::default();
+        let by_tool = account.reply().and_then(|reply| reply["submitted"].as_array());
+        for noted in by_tool.into_iter().flatten() {
+            let record = SubmissionRecord::deserialize(noted)
+                .map_err(|error| Diag::error(Code::LedgerDamaged, error.to_string()))?;
+            submissions.refused.clone_from(&record.refused);
+            if record.refused.is_empty() {
+                let verdict = record.verdict.as_str().map(str::to_owned);
+                let list = |name: &str| record.done[name].clone();
+                let done = Done {
+                    proposed: serde_json::from_value(list("proposed")).unwrap_or_default(),
+                    questions: serde_json::from_value(list("questions")).unwrap_or_default(),
+                    ..Done::default()
+                };
+                submissions.add(&record.tool, verdict, done);
+            }
         }
-        let mut talk = Vec::new();
-        if !submissions.is_empty() {
-            return Ok((submissions, talk));
+        if !submissions.accepted.is_empty() || !submissions.refused.is_empty() {
+            return Ok(submissions);
         }
-        let session = Session::open(app, Some(&self.folder.path))?;
+        let mut session = Session::open(app, Some(&self.folder.path))?;
+        session.proposes = true;
         let own = (!self.alone).then(|| self.phase.stale_of(&self.lane));
         let is_own = |path: &str| own.as_ref().is_none_or(|own| own.iter().any(|own| own == path));
         let role = account.run.role.as_deref();
@@ -315,26 +491,24 @@ impl LaneJob {
         tools.extend(others.into_iter().filter(|name| Some(*name) != self.phase.contract.as_deref()));
         for tool in tools {
             match session.hand_in_waiting(tool, &is_own) {
-                Ok(verdicts) => {
-                    submissions.extend(verdicts.into_iter().map(|verdict| (tool.to_owned(), verdict)))
+                Ok(HandedIn { accepted, refused }) => {
+                    accepted.into_iter().for_each(|(verdict, done)| submissions.add(tool, verdict, done));
+                    submissions.refused.extend(refused);
                 }
-                Err(Failure(diags)) => talk.extend(diags),
+                Err(failure) => submissions.refused.extend(reasons(&failure, None)),
             }
             // A whole plan holds its parts.
-            if Some(tool) == self.phase.contract.as_deref() && !submissions.is_empty() {
+            if Some(tool) == self.phase.contract.as_deref() && !submissions.accepted.is_empty() {
                 break;
             }
         }
-        if !submissions.is_empty() {
-            talk.clear();
-        }
-        Ok((submissions, talk))
+        Ok(submissions)
     }
 
     fn worktree(&self, app: &App<'_>) -> Result<PathBuf, Failure> {
-        let (git, home) = lanes_home(app, &self.folder)?;
-        let name = lane_name(self.state.entry, &self.lane.id);
-        let made = lane_worktree(&git, &home, &name).map_err(|error| git_failed(&error))?;
+        let (git, home) = lanes_home(app, &self.flow)?;
+        let name = lane_name(&self.flow, self.state.entry, &self.lane.id);
+        let made = lane_worktree(&git, &lock(&home), &home, &name).map_err(|error| git_failed(&error))?;
         Ok(project_in(app, &git, &made.path))
     }
 }
@@ -344,29 +518,48 @@ fn broken() -> Failure {
 }
 
 /// Where the worktrees of a flow's lanes are.
-fn lanes_home(app: &App<'_>, folder: &FlowFolder) -> Result<(Git, PathBuf), Failure> {
+fn lanes_home(app: &App<'_>, flow: &Id) -> Result<(Git, PathBuf), Failure> {
     let none = || Diag::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
     let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(none)?;
-    let home = state_dir()?.join("lanes").join(name_of(&app.project.join(&folder.relative)));
+    let home = state_dir()?.join("lanes").join(flow.as_str());
     private_folder(&home)?;
     let home = home.canonicalize().map_err(|error| failed(&home, &error))?;
     Ok((git, home))
 }
 
-/// Every round has worktrees of its own: what an earlier one left is not what this one starts from.
-fn lane_name(entry: u32, lane: &str) -> String {
-    format!("lane-{entry:03}-{lane}")
+/// All flows make their worktrees one after the other.
+fn lock(home: &Path) -> PathBuf {
+    home.with_file_name("lock")
+}
+
+/// Says what flows that have ended left of their lanes. Nothing of it is in the way.
+pub(crate) fn tell_leftovers(app: &App<'_>, open: &[String]) -> Result<(), Failure> {
+    let Ok(Some(git)) = Git::at(&app.project) else { return Ok(()) };
+    let lanes = state_dir()?.join("lanes");
+    let lanes = lanes.canonicalize().unwrap_or(lanes);
+    let left = lane_leftovers(&git, &lanes, open).map_err(|error| git_failed(&error))?;
+    if let Some(path) = left.worktrees.first() {
+        let (count, path) = (left.worktrees.len(), visible(&path.display().to_string()).into_owned());
+        let line = format!("worktrees that flows have left: {count}, such as `{path}`");
+        app.print.say(&format!("{line}; `git worktree remove --force PATH` removes one"));
+    }
+    if let Some(branch) = left.branches.first() {
+        let line =
+            format!("branches that flows have left: {}, such as `{}`", left.branches.len(), visible(branch));
+        app.print.say(&format!("{line}; `git branch -D NAME` removes one"));
+    }
+    Ok(())
+}
+
+/// Every round of every flow has worktrees of its own: what an earlier one left is not what this one starts from.
+fn lane_name(flow: &Id, entry: u32, lane: &str) -> String {
+    format!("lane-{flow}-{entry:03}-{lane}")
 }
 
 /// Brings what a lane did into the project; answers with what stands in the way.
-pub(super) fn merge(
-    app: &App<'_>,
-    folder: &FlowFolder,
-    entry: u32,
-    lane: &str,
-) -> Result<Vec<String>, Failure> {
-    let (git, home) = lanes_home(app, folder)?;
-    let name = lane_name(entry, lane);
-    let made = lane_worktree(&git, &home, &name).map_err(|error| git_failed(&error))?;
+pub(super) fn merge(app: &App<'_>, flow: &Id, entry: u32, lane: &str) -> Result<Vec<String>, Failure> {
+    let (git, home) = lanes_home(app, flow)?;
+    let name = lane_name(flow, entry, lane);
+    let made = lane_worktree(&git, &lock(&home), &home, &name).map_err(|error| git_failed(&error))?;
     merge_lane(&git, &home, &name, &made.path).map_err(|error| git_failed(&error))
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use callsheet_core::Library;
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::flow::{
-    Action, At, Decision, DocumentFilter, Event, Lane, State, collect, document_changes, fold, prepare, step,
+    Action, At, Decision, DocumentFilter, Event, Lane, State, Why, collect, document_changes, prepare, step,
 };
 use callsheet_core::record::{self, By, Decided, Id};
 use callsheet_core::secrets::mask_addresses;
@@ -33,6 +33,7 @@ pub(crate) use plan::Plan;
 pub(crate) use view::{status_json, status_page, word};
 
 use lane::LaneJob;
+pub(crate) use lane::tell_leftovers;
 
 /// A flow as the ledger has it.
 pub(crate) struct Known {
@@ -46,6 +47,8 @@ pub(crate) struct Known {
     pub(crate) imported: bool,
     /// What persons decided, by whom and when.
     pub(crate) decisions: Vec<(Decision, By, String)>,
+    /// What a person wants changed, by phase, where no phase was entered with it yet.
+    changes: Vec<(String, String)>,
 }
 
 impl Known {
@@ -74,8 +77,32 @@ impl Known {
             Diag::error(Code::LedgerDamaged, format!("flow {id} cannot be read: {error}"))
         };
         let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
-        let state = fold(&plan.definition, &events);
-        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported, decisions }))
+        let (mut state, mut changes) = (State::default(), Vec::new());
+        for event in &events {
+            let (next, actions) = step(&plan.definition, state, event);
+            state = next;
+            if let Event::Entered { .. } = event {
+                changes.clear();
+            }
+            changes.extend(actions.into_iter().filter_map(|action| match action {
+                Action::Write { phase, changes } => Some((phase, changes)),
+                _ => None,
+            }));
+        }
+        Ok(Some(Self { id: id.clone(), plan, events, state, times, imported, decisions, changes }))
+    }
+
+    /// A flow that is about to start.
+    pub(crate) fn new(id: Id, plan: Plan) -> Self {
+        let (state, times) = (State::default(), Default::default());
+        let (events, decisions, changes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { id, plan, events, state, times, imported: false, decisions, changes }
+    }
+
+    /// Where its documents are, relative to the project.
+    pub(crate) fn folder(&self) -> String {
+        let is_archived = self.plan.definition.archive && self.state.at == At::Done;
+        if is_archived { self.plan.archive() } else { self.plan.folder() }
     }
 
     /// Every run, in order.
@@ -92,25 +119,11 @@ impl Known {
 /// What a lane's thread tells the one that decides.
 enum Told {
     /// A run is ready; it starts if the answer says so.
-    Ready {
-        entry: u32,
-        lane: String,
-        run: String,
-        go: SyncSender<bool>,
-    },
-    Ended {
-        entry: u32,
-        lane: String,
-        run: String,
-        evidence: BTreeSet<String>,
-        cost: u64,
-        talk: Vec<Diag>,
-    },
+    Ready { entry: u32, lane: String, run: String, go: SyncSender<bool> },
+    /// What is recorded of its end.
+    Ended { event: Event, talk: Vec<Diag> },
     /// It could not be started, or what it left could not be looked at.
-    Failed {
-        lane: String,
-        failure: Failure,
-    },
+    Failed { lane: String, failure: Failure },
 }
 
 /// How often it is looked whether somebody wants the flow to stop.
@@ -127,15 +140,19 @@ pub(crate) struct Driver<'a> {
     folder: FlowFolder,
     desk: Desk,
     interrupt: Interrupt,
-    /// The last run of each lane of this entry.
+    /// The last run of each lane of an entry.
     last_runs: BTreeMap<(u32, String), String>,
+    /// What was evidence at its end.
+    evidence: BTreeMap<(u32, String), BTreeSet<String>>,
+    /// Runs that were cut are asked the very same.
+    same_prompt: bool,
     last_event: String,
     shown: Option<Instant>,
     lanes: Arc<Mutex<BTreeMap<String, Arc<Progress>>>>,
     prints: Arc<Prints>,
     documents: DocumentReader,
-    /// What a person wants changed, and what no phase was entered with yet.
-    changes: Vec<String>,
+    /// What a person wants changed, by phase, where no phase was entered with it yet.
+    changes: Vec<(String, String)>,
     /// Nothing can be recorded any more.
     lost: bool,
     /// Events are not printed.
@@ -150,15 +167,15 @@ impl<'a> Driver<'a> {
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
         let folder = FlowFolder::new(app, &known.plan);
-        let mut last_runs = BTreeMap::new();
-        let mut changes = Vec::new();
+        let (mut last_runs, mut evidence) = (BTreeMap::new(), BTreeMap::new());
         for event in &known.events {
             match event {
                 Event::LaneStarted { entry, lane, run } => {
                     last_runs.insert((*entry, lane.clone()), run.clone());
                 }
-                Event::Decided { decision: Decision::Changes(words) } => changes.push(words.clone()),
-                Event::Entered { .. } => changes.clear(),
+                Event::LaneEnded { entry, lane, evidence: found, .. } => {
+                    evidence.insert((*entry, lane.clone()), found.clone());
+                }
                 _ => {}
             }
         }
@@ -172,12 +189,14 @@ impl<'a> Driver<'a> {
             folder,
             interrupt,
             last_runs,
+            evidence,
+            same_prompt: false,
             last_event: String::new(),
             shown: None,
             lanes: Arc::default(),
             prints: Arc::default(),
             documents: DocumentReader::default(),
-            changes,
+            changes: known.changes,
             lost: false,
             silent: false,
         })
@@ -291,14 +310,15 @@ impl<'a> Driver<'a> {
                     // A thread that is gone says so itself.
                     let _ = go.send(starts);
                 }
-                Ok(Told::Ended { entry, lane, run, evidence, cost, talk }) => {
-                    running.remove(&lane);
-                    self.forget(&lane);
+                Ok(Told::Ended { event, talk }) => {
+                    if let Event::LaneEnded { lane, .. } = &event {
+                        running.remove(lane);
+                        self.forget(lane);
+                    }
                     self.app.print.talk(&talk);
                     // What was ended because the flow is stopped is run again when it is resumed.
                     if !stopping {
                         self.look(By::Flow)?;
-                        let event = Event::LaneEnded { entry, lane, run, evidence, cost };
                         queue.extend(self.happen(event, By::Flow)?);
                     }
                 }
@@ -339,7 +359,7 @@ impl<'a> Driver<'a> {
             Action::Enter { entry, keep, .. } => return self.enter(entry, keep),
             Action::Merge { entry, lane } => return self.merge(entry, lane),
             // They are written when the phase is entered.
-            Action::Write { changes } => self.changes.push(changes),
+            Action::Write { phase, changes } => self.changes.push((phase, changes)),
             Action::Finish { done } => self.finish(done)?,
             Action::Ignore { why } => self.app.print.note(&why),
             Action::Run { .. } | Action::Ask { .. } | Action::Stop => {}
@@ -368,13 +388,13 @@ impl<'a> Driver<'a> {
     /// Reads what the phase consists of now, and sets aside what an earlier round left.
     fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<Action>, Failure> {
         self.folder.make(self.app)?;
-        for words in &self.changes {
-            self.folder.note_changes(&self.plan.definition.changes, words)?;
+        for (phase, words) in &self.changes {
+            self.folder.note_changes(&self.plan.definition, phase, words)?;
         }
         let disk = self.app.disk(Some(self.folder.path.clone()));
         let library = Library::new(&disk);
         let layout = self.app.config.layout();
-        let mut files = collect(&self.plan.definition, &library)?;
+        let mut files = collect(&self.plan.definition, &self.state, &library)?;
         if let Some(file) =
             self.plan.definition.request.as_ref().filter(|file| !self.folder.path.join(file).exists())
         {
@@ -394,10 +414,14 @@ impl<'a> Driver<'a> {
             return Err(Diag::error(Code::FlowRefused, "there is nothing to do").into());
         }
         let phase = self.plan.definition.phase(&self.state.phase);
-        let stale: Vec<String> = match phase {
+        let mut stale: Vec<String> = match phase {
             Some(phase) if !keep => phase.stale().map(str::to_owned).collect(),
             _ => Vec::new(),
         };
+        // What was refused travels with the reasons.
+        let lanes = prepared.groups.iter().flat_map(|group| &group.lanes);
+        let refused = lanes.filter(|lane| self.state.refused.contains_key(&lane.id));
+        stale.extend(phase.iter().flat_map(|phase| refused.clone().flat_map(|lane| phase.stale_of(lane))));
         let aside = self.folder.set_aside(&stale, &callsheet_core::flow::aside(entry))?;
         let mut groups = prepared.groups;
         if !Git::at(&self.app.project).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
@@ -429,10 +453,13 @@ impl<'a> Driver<'a> {
             state: State {
                 request: self.state.request.clone(),
                 phase: self.state.phase.clone(),
+                times: self.state.times.clone(),
+                refused: self.state.refused.clone(),
                 again: self.state.again,
                 entry,
                 ..State::default()
             },
+            same_prompt: self.same_prompt,
             plan: self.plan.clone(),
             approved: self.state.documents.clone().filter(|_| worktree).unwrap_or_default(),
             folder: self.folder.clone(),
@@ -448,7 +475,7 @@ impl<'a> Driver<'a> {
     }
 
     fn merge(&mut self, entry: u32, lane: String) -> Result<Vec<Action>, Failure> {
-        let conflicts = lane::merge(self.app, &self.folder, entry, &lane)?;
+        let conflicts = lane::merge(self.app, &self.id, entry, &lane)?;
         self.happen(Event::Merged { entry, lane, conflicts }, By::Flow)
     }
 
@@ -477,8 +504,10 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Goes on, with what was decided and perhaps not done.
-    pub(crate) fn resume(&mut self) -> Result<Vec<Action>, Failure> {
+    /// Goes on, with what was decided and perhaps not done. A run that was cut is asked anew, by the documents as they are
+    /// now, or the very same.
+    pub(crate) fn resume(&mut self, same_prompt: bool) -> Result<Vec<Action>, Failure> {
+        self.same_prompt = same_prompt;
         if self.state.has_ended() {
             return Ok(vec![Action::Finish { done: self.state.at == At::Done }]);
         }
@@ -486,7 +515,43 @@ impl<'a> Driver<'a> {
         if self.state.is_asked() && self.app.above_guard().is_ok() {
             self.look(self.app.caller())?;
         }
+        let cleared = self.clear_lanes()?;
+        if !cleared.is_empty() {
+            return Ok(cleared);
+        }
         self.happen(Event::Resumed, self.app.caller())
+    }
+
+    /// Lets lanes go on whose changes outside of their scope were approved since.
+    fn clear_lanes(&mut self) -> Result<Vec<Action>, Failure> {
+        let entry = self.state.entry;
+        let waits = |why: &Why| match why {
+            Why::Evidence { lane, lacks } if lacks.iter().any(|word| word == "clean") => Some(lane.clone()),
+            _ => None,
+        };
+        if self.state.stopped || !self.state.failed.is_empty() || !self.state.strayed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let waiting: Vec<String> = self.state.waits_for().iter().filter_map(waits).collect();
+        let mut lanes = BTreeMap::new();
+        for id in waiting {
+            let key = (entry, id.clone());
+            let run = self.last_runs.get(&key).and_then(|run| Id::parse(run));
+            let lane = self.state.lanes.iter().find(|state| state.lane.id == id);
+            let (Some(run), Some(lane), Some(evidence)) = (run, lane, self.evidence.get(&key)) else {
+                continue;
+            };
+            let mut evidence = evidence.clone();
+            let worktree = self.state.worktrees();
+            let job = self.job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
+            self.forget(&id);
+            let account = self.ledger.account(&run).map_err(failure)?;
+            if job.is_clean(self.app, &account)? {
+                evidence.insert("clean".into());
+                lanes.insert(id, evidence);
+            }
+        }
+        if lanes.is_empty() { Ok(Vec::new()) } else { self.happen(Event::Cleared { entry, lanes }, By::Flow) }
     }
 
     /// Goes on as a person decided, with the documents as the person left them.

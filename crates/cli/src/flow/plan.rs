@@ -36,6 +36,12 @@ pub(crate) struct Plan {
     /// The project that it belongs to; flows of older versions do not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) project: Option<String>,
+    /// Agents work in terminals that a person can attach to.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) terminal: bool,
+    /// Others may work in the same checkout.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) share: bool,
     /// Agents that can be attached to the server are not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) by_file: bool,
@@ -71,5 +77,10 @@ impl Plan {
     /// The flow's folder, relative to the project.
     pub(crate) fn folder(&self) -> String {
         format!(".callsheet/{}/{}", self.definition.folder.name(), self.name)
+    }
+
+    /// The same once the flow is done, where folders are moved then.
+    pub(crate) fn archive(&self) -> String {
+        format!(".callsheet/{}/archive/{}", self.definition.folder.name(), self.name)
     }
 }

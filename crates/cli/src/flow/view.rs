@@ -2,10 +2,13 @@
 
 use callsheet_core::diag::visible;
 use callsheet_core::flow::{At, Decision, State, Why};
+use callsheet_core::prefs::Preference;
 use serde_json::{Value, json};
 
 use super::Known;
-use crate::print::{Paint, Print};
+use crate::app::App;
+use crate::print::Paint;
+use crate::session::new_preferences;
 
 /// Where a flow is, in one word.
 pub(crate) fn word(state: &State) -> &'static str {
@@ -26,6 +29,8 @@ pub(crate) fn reasons(state: &State) -> Vec<String> {
     let reason = |why: &Why| match why {
         Why::Decision => format!("`{}` is for a person to decide", state.phase),
         Why::Evidence { lane, lacks } => format!("`{lane}` has no evidence for {}", lacks.join(", ")),
+        Why::Submission { lane, says } => format!("`{lane}` submits what is refused: {}", says.join("; ")),
+        Why::Question { lane, asks } => format!("`{lane}` asks: {}", asks.join("; ")),
         Why::Conflicts { lane, paths } => format!("`{lane}` cannot be merged: {}", paths.join(", ")),
         Why::Limit { phase } => format!("`{phase}` was entered as often as it may be"),
         Why::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
@@ -46,7 +51,7 @@ const fn decision_word(decision: &Decision) -> &'static str {
     }
 }
 
-pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
+pub(crate) fn status_json(app: &App<'_>, known: &Known, driven: bool) -> Value {
     let state = &known.state;
     let running: Vec<Value> =
         state.running().map(|(lane, run)| json!({ "lane": lane.id, "run": run })).collect();
@@ -58,7 +63,7 @@ pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
     json!({
         "flow": known.id,
         "name": known.plan.flow,
-        "folder": known.plan.folder(),
+        "folder": known.folder(),
         "request": state.request,
         "state": word(state),
         "phase": state.phase,
@@ -66,6 +71,9 @@ pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
         "running": running,
         "driven": driven,
         "waits_for": reasons(state),
+        "questions": state.questions(),
+        "refused": state.refused,
+        "proposed": new_preferences(app, &state.proposed),
         "decisions": decisions,
         "cost_usd": state.cost as f64 / 1e6,
         "runs": known.runs(),
@@ -74,7 +82,8 @@ pub(crate) fn status_json(known: &Known, driven: bool) -> Value {
     })
 }
 
-pub(crate) fn status_page(print: &Print, known: &Known, driven: bool) -> String {
+pub(crate) fn status_page(app: &App<'_>, known: &Known, driven: bool) -> String {
+    let print = app.print;
     let state = &known.state;
     let word = match word(state) {
         "running" if !driven => "left alone: `callsheet flow resume`",
@@ -100,13 +109,19 @@ pub(crate) fn status_page(print: &Print, known: &Known, driven: bool) -> String 
     for (decision, by, _) in &known.decisions {
         row("decided", format!("{} ({})", decision_word(decision), by.name()));
     }
+    for (lane, reasons) in &state.refused {
+        reasons.iter().for_each(|reason| row("refused", format!("{lane}: {reason}")));
+    }
     for reason in reasons(state) {
         row("waits for", reason);
+    }
+    for Preference { role, bullet } in new_preferences(app, &state.proposed) {
+        row("proposed", format!("{role}: {bullet}"));
     }
     if state.cost > 0 {
         row("cost", format!("${:.2}", state.cost as f64 / 1e6));
     }
-    row("folder", known.plan.folder());
+    row("folder", known.folder());
     row("flow", known.id.to_string());
     page
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::transport::Stdio;
 use super::{prompts, resources};
 use crate::failure::Outcome;
-use crate::session::Session;
+use crate::session::{Session, reasons};
 use crate::state::Desk;
 
 /// A session, and what its client may do.
@@ -63,7 +63,14 @@ impl Handing {
         match ask_guard(self.desk.dir(), &request).map_err(refused)? {
             Permission::Before(done) => Ok(done),
             Permission::Granted(open) => {
-                let done = session.hand_in(tool, data)?.to_json();
+                let done = match session.hand_in(tool, data) {
+                    Ok(done) => done.to_json(),
+                    Err(failure) => {
+                        // The agent learns it in any case, and may correct itself.
+                        let _ = open.refuse(reasons(&failure, Some(tool)));
+                        return Err(failure);
+                    }
+                };
                 open.finish(data["verdict"].clone(), done.clone()).map_err(refused)?;
                 Ok(done)
             }

@@ -18,7 +18,9 @@ fn t6_the_exit_code_says_whether_it_is_good() {
         read(&["-p", "implement", "--tasks", "1.1"], done),
         said(0, "complete\n  1.1: COMPLETED\n", "")
     );
-    assert_eq!(read(&["--contract", "archive"], "Done."), said(0, "none\n", ""));
+    assert_eq!(read(&["--contract", "run"], "Done."), said(0, "none\n", ""));
+    let archived = "Done.\n\n<task_status id=\"archive\">COMPLETED</task_status>\n";
+    assert_eq!(read(&["-p", "archive"], archived), said(0, "complete\n  archive: COMPLETED\n", ""));
     assert_eq!(read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"), said(1, "needs_revision\n", ""));
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1, 1.2"], done),
@@ -141,7 +143,7 @@ fn mistakes_are_told_and_what_they_want() {
                =           user:contracts/reveiw.toml\n  \
                =           builtin:contracts/reveiw.toml\n  \
                = hint: did you mean `review`?\n  \
-               = hint: contracts that exist: archive, challenge, implement, plan, research_dispatch_code, \
+               = hint: contracts that exist: archive, challenge, fix, implement, plan, research_dispatch_code, \
                  research_dispatch_web, review, run, submit_architecture, submit_done, submit_execution_plan, submit_plan, \
                  submit_pm_done, submit_research_done, submit_review, submit_subplan\n"
                 .into()
@@ -202,11 +204,13 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
     let world = World::new();
     let read = || world.run(["read", "--contract", "submit_review", "--session", "s"]);
     let file = |text: &str| world.write("s/07_review/review.yaml", text);
-    file("verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  recommendation: Catch it.\n");
+    file(
+        "verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  severity: low\n  recommendation: Catch it.\n",
+    );
     assert_eq!(read(), said(0, "written 07_review/review.md\nwritten 07_review/review.yaml\n", ""));
     assert_eq!(
         world.read("s/07_review/review.md"),
-        "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
+        "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nSeverity: low\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
     );
     let before = world.read("s/07_review/review.md");
     let wrong = "verdict: maybe\nsumary: x\nfindings:\n- issue: 1\n";
@@ -221,9 +225,10 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
                 "error[submission/bad]: `verdict` is `maybe`, not one of pass, fail\n{place}\
                  error[submission/bad]: `summary` is missing\n{place}\
                  error[submission/bad]: `findings[1].issue` is a number; a text is wanted\n{place}  = hint: put it in quotes\n\
+                 error[submission/bad]: `findings[1].severity` is missing\n{place}\
                  error[submission/bad]: `findings[1].recommendation` is missing\n{place}\
                  error[submission/bad]: there is no field `sumary`\n{place}  = hint: did you mean `summary`?\n  \
-                 = hint: fields that exist: verdict, summary, findings, commit_message, role, preferences\n"
+                 = hint: fields that exist: verdict, summary, findings, commit_message, role, preferences, questions\n"
             )
         )
     );

@@ -93,6 +93,7 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                 .on_marker("PLAN-TWO", plan("Whole.\n\n<review>PASS</review>"))
                 .on_marker("PLAN-ONE", plan("PLAN-TWO\n\n<review>PASS</review>"))
                 .on_marker("CHALLENGE-ONE", [Step::text("It holds.\n\n<review>PASS</review>")])
+                .on_marker("- [ ] R1.1", [Step::text("<task_status id=\"R1.1\">COMPLETED</task_status>")])
                 .on_marker(
                     "You implement",
                     [
@@ -104,7 +105,10 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                 .on_marker("You plan", plan("PLAN-ONE\n\n<review>NEEDS_REVISION</review>"))
                 .on_marker("You challenge", [Step::text("CHALLENGE-ONE\n\n<review>NEEDS_REVISION</review>")])
                 .on_marker("You review", [Step::text("REVIEW-ONE\n\n<review>NEEDS_CHANGES</review>")])
-                .on_marker("You close", [Step::text("Archived.")])
+                .on_marker(
+                    "You close",
+                    [Step::text("Archived.\n\n<task_status id=\"archive\">COMPLETED</task_status>")],
+                )
         })
         .unwrap();
         let start = [
@@ -136,7 +140,7 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                 "7 all reply.NEEDS_CHANGES",
                 "8 all reply.complete",
                 "9 all reply.PASS",
-                "10 all ",
+                "10 all reply.complete",
             ]
         );
         assert_eq!(fs::read_to_string(room.project().join("src/login.txt")).unwrap(), "form\n");
@@ -196,17 +200,18 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
                 "needs_design": false, "needs_docs": false, "doc_files": [],
                 "review_strategy": { "severity": "low", "focus": [] },
             });
-            let finding = json!([{ "issue": "It ends too early.", "recommendation": "Go on." }]);
+            let finding = json!([{ "issue": "It ends too early.", "severity": "high", "recommendation": "Go on." }]);
             let fail = json!({ "verdict": "fail", "summary": "One thing.", "findings": finding });
             let pass = json!({ "verdict": "pass", "summary": "Good." });
             let call = |tool: String, args: Value| [Step::call(&[tool.as_str()], args), Step::text("Handed in.")];
             let shell = |command: &str| Step::call(&["exec_command"], json!({ "cmd": command }));
             let summary = write(project, ".callsheet/sessions/export/08_completion/summary.md", "# What was done\n");
             let mut script = Script::new()
-                .on_marker("You design the technical solution", call(claude("submit_architecture"), architecture))
+                .on_marker("<artifact name=\"REFUSED.md\">", call(claude("submit_architecture"), architecture))
+                .on_marker("You design the technical solution", call(claude("submit_architecture"), json!({})))
                 .on_marker("You turn the architecture below", call(codex("submit_plan"), plan))
                 .on_marker("# Review, another round", call(claude("submit_review"), pass))
-                .on_marker("# Fix\n", [shell("echo fixed > src/fixed.txt"), Step::text("Fixed.")])
+                .on_marker("# Fix\n", [shell("echo fixed > src/fixed.txt"), Step::text("<task_status id=\"R1.1\">COMPLETED</task_status>")])
                 .on_marker("# Summary\n", [summary, Step::text("Written.")])
                 .on_marker("# Review\n", call(claude("submit_review"), fail));
             for number in 1..=3 {
@@ -236,19 +241,21 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
         let told = start_in(&room, &clis, &start, 1);
         let mut story = story(&told);
         // The three parts end in any order.
-        story[2..5].sort();
+        story[3..6].sort();
         assert_eq!(
             story,
             [
-                "1 all submission.submit_architecture",
-                "2 all submission.submit_plan",
-                "3 1 submission.submit_done",
-                "3 2 submission.submit_done",
-                "3 3 submission.submit_done",
-                "4 reviewer reply.NEEDS_CHANGES submission.submit_review",
-                "5 all ",
-                "6 reviewer reply.PASS submission.submit_review",
-                "7 all ",
+                // What was refused goes back to the agent.
+                "1 all ",
+                "2 all submission.submit_architecture",
+                "3 all submission.submit_plan",
+                "4 1 submission.submit_done",
+                "4 2 submission.submit_done",
+                "4 3 submission.submit_done",
+                "5 reviewer reply.NEEDS_CHANGES submission.submit_review",
+                "6 all reply.complete",
+                "7 reviewer reply.PASS submission.submit_review",
+                "8 all ",
             ]
         );
         let done =

@@ -40,7 +40,7 @@ fn killed_anywhere(agent: &str, flow: &str, jobs: &str) {
         if world.run(&["--json", "flow", "status"]).code == Some(4) {
             continue;
         }
-        let resumed = world.run(&["--json", "-q", "flow", "resume"]);
+        let resumed = world.run(&["--json", "-q", "flow", "resume", "--same-prompt"]);
         assert_eq!((resumed.code, resumed.err.as_str()), (code, ""), "{told}");
         assert_eq!(world.end(), expected, "{told}: {}", world.status()["waits_for"]);
         world.assert_nothing_is_paid_twice();
@@ -100,26 +100,38 @@ fn killed_while_checks_ran_a_flow_runs_them_again_and_not_the_agent() {
     }
 }
 
-/// An agent that was killed had changed what its prompt is made of: it is asked the same once more.
+/// An agent that was killed had changed what its prompt is made of. The next one is asked by what is there now, or the very
+/// same, and the ledger has what both were asked and why.
 #[test]
-fn a_lane_that_did_not_end_is_asked_the_same_again() {
-    let world = World::new("sdd.sh");
-    let script =
-        "if [ \"$CALLSHEET_PHASE\" = implement ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi";
-    world.afterwards(script);
-    let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).spawn().unwrap();
-    wait_for(&world.meet().join("first"));
-    World::kill(child, false);
-    world.wait_until_alone();
-    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(0));
-    let started: Vec<String> = world
-        .events()
-        .iter()
-        .map(|event| &event["data"]["detail"])
-        .filter(|detail| detail["event"] == "lane_started" && detail["lane"] == "1.1")
-        .map(|detail| world.prompt(detail["run"].as_str().unwrap()))
-        .collect();
-    assert_eq!(started.len(), 2);
-    assert_eq!(started[0], started[1]);
-    assert!(!started[0].contains("progress"), "it holds what the first one wrote");
+fn m8_a_lane_that_was_cut_is_asked_by_the_current_files_or_the_same() {
+    for same in [false, true] {
+        let world = World::new("sdd.sh");
+        let script = "if [ \"$CALLSHEET_PHASE\" = implement ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi";
+        world.afterwards(script);
+        let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).spawn().unwrap();
+        wait_for(&world.meet().join("first"));
+        World::kill(child, false);
+        world.wait_until_alone();
+        let resume = ["--json", "-q", "flow", "resume", "--same-prompt"];
+        assert_eq!(world.run(if same { &resume } else { &resume[..4] }).code, Some(0));
+        let runs: Vec<String> = world
+            .events()
+            .iter()
+            .map(|event| &event["data"]["detail"])
+            .filter(|detail| detail["event"] == "lane_started" && detail["lane"] == "1.1")
+            .map(|detail| detail["run"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(runs.len(), 2);
+        let (first, second) = (world.prompt(&runs[0]), world.prompt(&runs[1]));
+        assert!(!first.contains("progress"), "it holds what it was to write");
+        assert_eq!((first == second, second.contains("progress")), (same, !same));
+        let shown = |run: &str| world.value(&["--json", "show", run]);
+        assert_eq!(shown(&runs[1])["parent"], runs[0].as_str());
+        for (run, prompt) in runs.iter().zip([first, second]) {
+            let explained = world.value(&["--json", "show", run, "--origins"]);
+            assert_eq!(explained["text"], prompt.as_str());
+            assert!(!explained["origins"].as_array().unwrap().is_empty());
+        }
+        world.assert_nothing_is_paid_twice();
+    }
 }

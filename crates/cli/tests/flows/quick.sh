@@ -19,7 +19,10 @@ implement)
     done
     exit 0
     ;;
-archive) exit 0 ;;
+archive)
+    printf 'Archived.\n\n<task_status id="archive">%s</task_status>\n' "${ARCHIVES:-COMPLETED}"
+    exit 0
+    ;;
 esac
 if [ "$CALLSHEET_PHASE" = "$STRAYS" ] && mkdir "$MEET_AT/strayed"; then (cd "$CALLSHEET_SESSION" && eval "$STRAY"); fi
 printf '\n<review>PASS</review>\n'

@@ -15,7 +15,7 @@ challenge)
     ;;
 implement)
     echo 'progress' > "$CALLSHEET_SESSION/IMPLEMENTATION.md"
-    for task in 1.1 1.2; do
+    for task in 1.1 1.2 R1.1; do
         if has "- [ ] $task"; then
             echo "$task" > "done-$task.txt"
             echo "<task_status id=\"$task\">COMPLETED</task_status>"
@@ -29,6 +29,7 @@ review)
     ;;
 archive)
     echo 'All is in the changelog.'
+    printf '\n<task_status id="archive">COMPLETED</task_status>\n'
     exit 0
     ;;
 esac

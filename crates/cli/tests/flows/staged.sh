@@ -19,8 +19,8 @@ plan() {
         for number in "$@"; do subplan "$number"; done
     } > "$CALLSHEET_SESSION/04_planning/plan.yaml"
 }
-case "$CALLSHEET_ROLE" in
-architect)
+case "$CALLSHEET_PHASE" in
+architecting)
     cd_session 02_architecting
     {
         printf "components:\n- {name: Exporter, responsibility: Writes., interfaces: ['export()']}\n"
@@ -29,8 +29,8 @@ architect)
         done
     } > "$CALLSHEET_SESSION/02_architecting/architecture.yaml"
     ;;
-planner) plan 1 2 3 ;;
-coder)
+planning) case "$prompt" in '# Change'*) plan 1 2 3 4 ;; *) plan 1 2 3 ;; esac ;;
+implementing)
     for number in 1 2 3 4; do
         if has "tasks_$number.md"; then
             if [ -n "$MEET" ]; then
@@ -46,19 +46,18 @@ coder)
         fi
     done
     ;;
-*)
-    case "$prompt" in
-    '# Summary'*) cd_session 08_completion; echo '# What was done' > "$CALLSHEET_SESSION/08_completion/summary.md" ;;
-    '# Fix'*) mkdir -p src; echo fixed > src/fixed.txt ;;
-    '# Change'*) plan 1 2 3 4 ;;
-    '# Review'*)
-        cd_session 07_review
-        if [ -e src/fixed.txt ]; then
-            printf 'verdict: pass\nsummary: Good.\nfindings: []\n'
-        else
-            printf 'verdict: fail\nsummary: One thing.\nfindings:\n- {issue: It ends too early., recommendation: Go on.}\n'
-        fi > "$CALLSHEET_SESSION/07_review/review.yaml"
-        ;;
-    esac
+completing) cd_session 08_completion; echo '# What was done' > "$CALLSHEET_SESSION/08_completion/summary.md" ;;
+fixing)
+    mkdir -p src
+    echo fixed > src/fixed.txt
+    printf 'Fixed.\n\n<task_status id="R1.1">COMPLETED</task_status>\n'
+    ;;
+reviewing)
+    cd_session 07_review
+    if [ -e src/fixed.txt ]; then
+        printf 'verdict: pass\nsummary: Good.\nfindings: []\n'
+    else
+        printf 'verdict: fail\nsummary: One thing.\nfindings:\n- {issue: It ends too early., severity: high, recommendation: Go on.}\n'
+    fi > "$CALLSHEET_SESSION/07_review/review.yaml"
     ;;
 esac

@@ -159,7 +159,7 @@ fn whatever_breaks_a_person_is_asked_repairs_it_and_goes_on() {
         is(&done, 0, name);
         assert_eq!(done.lines.last().unwrap()["state"], "done", "{name}");
         let changes = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/CHANGES.md");
-        assert_eq!(fs::read_to_string(changes).unwrap(), "Once more\n", "{name}");
+        assert_eq!(fs::read_to_string(changes).unwrap(), "## plan\n\nOnce more\n", "{name}");
     }
 }
 
@@ -306,7 +306,7 @@ fn no_document_is_read_through_a_link() {
         fs::write(&secret, "what only its owner knows\n").unwrap();
         let role = if phase == "planning" { "planner" } else { "coder" };
         let script = format!(
-            "if [ \"$CALLSHEET_ROLE\" = {role} ]; then cd \"$CALLSHEET_SESSION\"; \
+            "if [ \"$CALLSHEET_ROLE\" = {role} ] && [ \"$CALLSHEET_PHASE\" = {phase} ]; then cd \"$CALLSHEET_SESSION\"; \
              if [ {role} = planner ] || [ -e {left} ]; then ln -sf '{}' {left}; fi; fi",
             secret.display()
         );

@@ -155,6 +155,12 @@ impl World {
         said(&mut self.command(args))
     }
 
+    /// What a command prints as one JSON value.
+    pub(crate) fn value(&self, args: &[&str]) -> Value {
+        let output = self.command(args).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
     /// The arguments that start the flow `name` with the scripted agent.
     pub(crate) fn start<'a>(&'a self, name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         let mut args = vec!["--json", "-q", "flow", "start", name, "Add a login to the site"];

@@ -330,7 +330,7 @@ fn lanes_start_nothing_either() {
         scene.arm(place, &scene.settings());
         let git = Git::at(&scene.world.project).unwrap().unwrap();
         let home = scene.world.at("lanes");
-        let lane = lane_worktree(&git, &home, "one").unwrap();
+        let lane = lane_worktree(&git, &home.join("lock"), &home, "one").unwrap();
         assert_eq!(fs::read_to_string(lane.path.join("src/a.txt")).unwrap(), "two\n", "{place:?}");
         fs::write(lane.path.join("src/a.txt"), "three\n").unwrap();
         fs::write(lane.path.join("new.txt"), "new\n").unwrap();

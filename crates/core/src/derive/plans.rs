@@ -121,7 +121,7 @@ pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Opt
     let mut rows = Vec::new();
     for number in numbers {
         let mut arguments = Map::new();
-        for field in submission.field.iter().filter(|field| field.kind != Kind::Preferences) {
+        for field in submission.field.iter().filter(|field| field.kind != Kind::Preferences && !field.asks) {
             let given = match number.filter(|_| spec.per_plan.as_ref() == Some(&field.name)) {
                 Some(number) => number.into(),
                 None => match spec.given.get(&field.name) {

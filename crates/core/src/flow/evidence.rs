@@ -19,6 +19,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Lane, Phase, lanes};
+use crate::diag::{Code, Diag, Failure};
 use crate::fact::{CheckResult, Ended, Facts};
 use crate::glob::Glob;
 use crate::lookup::Library;
@@ -38,6 +39,8 @@ pub struct Seen<'s> {
     pub submissions: &'s [(String, Option<String>)],
     /// The files among the phase's outputs that are there now.
     pub files: &'s [String],
+    /// What the phase reports has a finding with which nothing passes.
+    pub is_severe: bool,
 }
 
 /// All evidence of a run. What the flow's folder says is looked up only where the phase needs it.
@@ -51,26 +54,50 @@ pub fn evidence(phase: &Phase, seen: &Seen<'_>, library: &Library<'_>, layout: &
             evidence.extend(handed_in.take(1).map(|_| format!("reply.{word}")));
         }
         outcome => {
+            // A pass with such a finding contradicts itself, and what is more severe counts.
+            let is_conflict = outcome == Outcome::Pass && seen.is_severe;
+            let outcome = if is_conflict { sent_back(phase) } else { outcome };
             evidence.insert(format!("reply.{}", word(outcome)));
         }
     }
     evidence.extend(seen.submissions.iter().map(|(name, _)| format!("submission.{name}")));
     evidence.extend(seen.files.iter().map(|path| format!("file.{path}")));
     add_facts(seen.facts, &mut evidence);
-    let needs = |word: &str| {
-        let mut needs = phase.on.iter().flat_map(|on| &on.needs);
-        needs.any(|need| need.split('.').next() == Some(word))
-    };
-    if needs("plan")
+    if needs(phase, "plan")
         && let Ok(order) = submission::order(library, layout)
     {
         evidence.insert("plan".to_string());
         evidence.extend(order.needs_design.then(|| "plan.needs_design".to_string()));
     }
-    if needs("topics") && lanes::topics(library).is_ok_and(|topics| !topics.is_empty()) {
+    if needs(phase, "topics") && lanes::topics(library).is_ok_and(|topics| !topics.is_empty()) {
         evidence.insert("topics".to_string());
     }
     evidence
+}
+
+/// The verdict that sends the work of this phase back.
+fn sent_back(phase: &Phase) -> Outcome {
+    let leads = |outcome: Outcome| {
+        let need = format!("reply.{}", word(outcome));
+        phase.on.iter().any(|on| on.needs.contains(&need))
+    };
+    if leads(Outcome::NeedsRevision) { Outcome::NeedsRevision } else { Outcome::NeedsChanges }
+}
+
+fn needs(phase: &Phase, word: &str) -> bool {
+    let mut needs = phase.on.iter().flat_map(|on| &on.needs);
+    needs.any(|need| need.split('.').next() == Some(word))
+}
+
+/// Why the plan that is there is none, where the phase needs one.
+pub fn refused_plan(phase: &Phase, library: &Library<'_>, layout: &Layout) -> Vec<Diag> {
+    if !needs(phase, "plan") {
+        return Vec::new();
+    }
+    let Err(Failure(mut diags)) = submission::order(library, layout) else { return Vec::new() };
+    // What nobody wrote is not refused.
+    diags.retain(|diag| diag.code != Code::IncludeNotFound);
+    diags
 }
 
 /// A verdict as the contract spells it; what is no verdict in lower case.

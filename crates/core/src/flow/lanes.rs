@@ -5,7 +5,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::findings::{Finding, findings};
 use super::{Each, Flow, Group, Lane, Phase, Severity, State};
+use crate::data;
 use crate::derive::task_ids;
 use crate::diag::{Code, Diag, Failure};
 use crate::lookup::{Library, read};
@@ -45,7 +47,18 @@ pub fn prepare(
         None => false,
     };
     let whole = phase.asked(again).each.is_none();
+    let file = phase.findings.as_ref().filter(|_| whole).map(|findings| &findings.file);
+    let found = match file {
+        Some(file) => session_text(library, file)?.map(|text| findings(&text)).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let of_contract = match &phase.contract {
+        Some(contract) => data::contract(library, contract, layout)?.1.tasks,
+        None => Vec::new(),
+    };
     let groups = match phase.ask.each {
+        _ if !found.is_empty() => alloc::vec![group("findings", alloc::vec![answering(&found)])],
+        None if !of_contract.is_empty() => alloc::vec![group("all", alloc::vec![whole_of(of_contract)])],
         None => alloc::vec![group("all", alloc::vec![one(ALL)])],
         Some(Each::Tasks) => alloc::vec![group("tasks", tasks(library, whole)?)],
         Some(Each::Plans) => plans(library, layout, whole || state.settings.single_coder, shared_names)?,
@@ -69,8 +82,16 @@ fn one(id: &str) -> Lane {
     Lane { id: id.to_string(), ..Lane::default() }
 }
 
+/// The lane that answers these findings.
+fn answering(found: &[Finding]) -> Lane {
+    let line = |finding: &Finding| format!("- [ ] {} {}", finding.id, finding.title).trim_end().to_string();
+    let lines: Vec<String> = found.iter().map(line).collect();
+    let values = [("findings".to_string(), lines.join("\n"))];
+    Lane { values: values.into(), ..whole_of(found.iter().map(|finding| finding.id.clone()).collect()) }
+}
+
 /// One lane for all of these.
-fn whole(of: Vec<String>) -> Lane {
+fn whole_of(of: Vec<String>) -> Lane {
     Lane { of, ..one(ALL) }
 }
 
@@ -99,7 +120,7 @@ fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Failure> {
         let hint = "a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`";
         return Err(error.hint(hint).into());
     }
-    Ok(if as_one { alloc::vec![whole(ids)] } else { ids.iter().map(|id| one(id)).collect() })
+    Ok(if as_one { alloc::vec![whole_of(ids)] } else { ids.iter().map(|id| one(id)).collect() })
 }
 
 fn plans(
@@ -113,7 +134,7 @@ fn plans(
         let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
         numbers.sort_unstable();
         let numbers = numbers.iter().map(ToString::to_string).collect();
-        return Ok(alloc::vec![group(ALL, alloc::vec![whole(numbers)])]);
+        return Ok(alloc::vec![group(ALL, alloc::vec![whole_of(numbers)])]);
     }
     let owned = submission::owned_files(library, layout)?;
     for glob in owned.values().flatten() {

@@ -5,9 +5,11 @@
 //! agent, writes a file or asks anybody: whoever drives a flow carries the actions out, and the events that it has
 //! written down are enough to come to the same state again.
 
+mod changes;
 mod disjoint;
 mod documents;
 mod evidence;
+mod findings;
 mod graph;
 mod lanes;
 mod read;
@@ -24,8 +26,10 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use changes::add_changes;
 pub use documents::{DocumentChanges, DocumentFilter, Documents, document_changes};
-pub use evidence::{Evidence, Seen, evidence};
+pub use evidence::{Evidence, Seen, evidence, refused_plan};
+pub use findings::{Finding, Numbering, findings, fixes_of, has_severe};
 pub use graph::graph;
 pub use lanes::{Prepared, prepare};
 pub(crate) use read::{Need, need};
@@ -35,7 +39,7 @@ pub use session::{Session, collect, session_state};
 pub use state::{
     Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
 };
-pub use step::{fold, step};
+pub use step::{fold, has_submitted, step};
 
 /// The contents of `flows/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +90,9 @@ pub struct Phase {
     /// Who is asked unless somebody says otherwise.
     #[serde(default)]
     pub agent: Option<String>,
+    /// The role that its agents are told to have where `ask` names none.
+    #[serde(default)]
+    pub role: Option<String>,
     pub ask: Ask,
     /// What is asked once there is something to go on from.
     #[serde(default)]
@@ -108,6 +115,9 @@ pub struct Phase {
     /// changed by no other.
     #[serde(default)]
     pub owns: Vec<String>,
+    /// The findings that it answers once they are there.
+    #[serde(default)]
+    pub findings: Option<Findings>,
     /// How reviews of several lanes become one, by the time that another phase is entered.
     #[serde(default)]
     pub collect: Option<Collect>,
@@ -132,7 +142,7 @@ pub struct Phase {
 }
 
 /// What fills the request: one of `phase`, `role` and `command`. In texts `{request}` stands for the person's words,
-/// `{lane}` for the lane, and a topic has `{type}` and `{topic}`.
+/// `{lane}` for the lane, `{findings}` for the findings that are answered, and a topic has `{type}` and `{topic}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ask {
@@ -161,6 +171,16 @@ pub struct Again {
     /// Instead of those of the phase.
     #[serde(default)]
     pub inputs: Option<Vec<String>>,
+}
+
+/// Findings of a review. callsheet gives each an id in `file`, and writes what was reported on each to `fixes`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Findings {
+    /// The file that they stand in.
+    pub file: String,
+    /// The file, in YAML, that says of each what was reported, and what changed.
+    pub fixes: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -251,6 +271,11 @@ impl<'f> Target<'f> {
 impl Flow {
     pub fn phase(&self, name: &str) -> Option<&Phase> {
         self.phase.iter().find(|phase| phase.name == name)
+    }
+
+    /// Whether the file holds findings that some phase answers.
+    pub fn holds_findings(&self, file: &str) -> bool {
+        self.phase.iter().filter_map(|phase| phase.findings.as_ref()).any(|findings| findings.file == file)
     }
 }
 

@@ -101,14 +101,19 @@ impl Problems<'_> {
                 self.bad(format_args!("`{given}` cannot be the {what} of `{name}`"), NAME_HINT);
             }
         }
-        self.asks(name, &phase.ask);
+        self.asks(phase, &phase.ask);
         if let Some(again) = &phase.again {
-            self.asks(name, &again.ask);
+            self.asks(phase, &again.ask);
             self.path(name, &again.file);
             if again.ask.each.is_some_and(|each| phase.ask.each != Some(each)) {
                 let message = format_args!("`{name}` has other lanes again than in the first place");
                 self.bad(message, "`again` has the same `each` as `ask`, or none: then one lane is for all");
             }
+        }
+        let answers = phase.findings.iter().flat_map(|findings| [&findings.file, &findings.fixes]);
+        answers.for_each(|path| self.path(name, path));
+        if let Some(role) = phase.role.as_ref().filter(|role| !is_name(role)) {
+            self.bad(format_args!("`{role}` cannot be the role of `{name}`"), NAME_HINT);
         }
         let collected =
             phase.collect.iter().flat_map(|collect| [&collect.from, &collect.all, &collect.failed]);
@@ -169,7 +174,8 @@ impl Problems<'_> {
         self.told.push(error.hint(format!("it can lead to {}", all.join(", "))));
     }
 
-    fn asks(&mut self, name: &str, ask: &Ask) {
+    fn asks(&mut self, phase: &Phase, ask: &Ask) {
+        let name = &phase.name;
         let given = [&ask.phase, &ask.role, &ask.command];
         if given.iter().filter(|given| given.is_some()).count() != 1 {
             let message = format_args!("`{name}` asks for none or more than one template");
@@ -183,6 +189,7 @@ impl Problems<'_> {
             self.bad(format_args!("`{key}` cannot be the key of a value of `{name}`"), NAME_HINT);
         }
         let mut known = alloc::vec!["request"];
+        known.extend(phase.findings.iter().map(|_| "findings"));
         match ask.each {
             None => {}
             Some(Each::Reviewers) => known.extend(["lane", "says"]),

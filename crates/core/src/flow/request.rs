@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Ask, Lane, Phase, State, Writes};
+use super::changes::changes_for;
+use super::{Ask, Flow, Lane, Phase, State, Writes};
 use crate::diag::{Code, Diag, Failure};
 use crate::glob::Glob;
 use crate::lookup::{Library, read};
@@ -14,6 +15,9 @@ use crate::source::{Limits, Root, SourceId};
 use crate::text::Text;
 use crate::values::Values;
 
+/// The artifact that holds why the last submission of a lane was refused.
+const REFUSED: &str = "REFUSED.md";
+
 /// The folder, inside the flow's, that takes what an entry sets aside.
 pub fn aside(entry: u32) -> String {
     format!("earlier/{entry:03}")
@@ -21,7 +25,13 @@ pub fn aside(entry: u32) -> String {
 
 /// The request of a lane, but for the agent, the session and the layout. The flow's folder is the session root of the
 /// sources.
-pub fn request(phase: &Phase, state: &State, lane: &Lane, library: &Library<'_>) -> Result<Request, Failure> {
+pub fn request(
+    flow: &Flow,
+    phase: &Phase,
+    state: &State,
+    lane: &Lane,
+    library: &Library<'_>,
+) -> Result<Request, Failure> {
     let ask = phase.asked(state.again);
     let fill = |text: &String| Ask::fill(text, &state.request, lane);
     let mut values = Values::default();
@@ -30,14 +40,33 @@ pub fn request(phase: &Phase, state: &State, lane: &Lane, library: &Library<'_>)
             values.insert(name.as_str().into(), value.into());
         }
     }
+    let mut inputs: Vec<String> = phase.inputs(state.again).to_vec();
+    let refused = state.refused.get(&lane.id).map(Vec::as_slice).unwrap_or_default();
+    if !refused.is_empty() {
+        // Whoever corrects something has it before them.
+        inputs.extend(phase.stale_of(lane));
+    }
+    let mut documents = artifacts(&inputs, state.entry, library)?;
+    for document in documents.iter_mut().filter(|document| document.name.as_deref() == Some(&*flow.changes)) {
+        let words = document.content.as_deref().unwrap_or_default();
+        document.content = Some(changes_for(flow, words, &phase.name).into());
+    }
+    documents.retain(|document| {
+        document.name.as_deref() != Some(&*flow.changes) || document.content.as_deref() != Some("")
+    });
+    if !refused.is_empty() {
+        let reasons: String =
+            refused.iter().map(|reason| format!("- {}\n", reason.replace('\n', "\n  "))).collect();
+        documents.push(artifact(REFUSED.to_string(), reasons.into()));
+    }
     Ok(Request {
         recipe: Some(phase.recipe.clone()),
-        phase: ask.phase.clone(),
+        phase: ask.phase.clone().or_else(|| Some(phase.name.clone())),
         role: ask.role.as_ref().and_then(fill),
         command: ask.command.clone(),
         instructions: ask.instructions.as_ref().and_then(fill).map(Text::from),
         values,
-        documents: artifacts(phase.inputs(state.again), state.entry, library)?,
+        documents,
         ..Request::default()
     })
 }
@@ -57,15 +86,14 @@ fn artifacts(inputs: &[String], entry: u32, library: &Library<'_>) -> Result<Vec
             }
             let Some(text) = first_text(library, &path, &before)? else { continue };
             seen.insert(path.clone());
-            documents.push(Document {
-                kind: DocumentKind::Artifact,
-                name: Some(path),
-                content: Some(text),
-                ..Document::default()
-            });
+            documents.push(artifact(path, text));
         }
     }
     Ok(documents)
+}
+
+fn artifact(name: String, content: Text) -> Document {
+    Document { kind: DocumentKind::Artifact, name: Some(name), content: Some(content), ..Document::default() }
 }
 
 fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<Text>, Failure> {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
+use super::findings::Numbering;
 use super::request::matching;
 use super::{At, Each, Flow, LaneState, Left, Stage, State};
 use crate::diag::Failure;
@@ -73,7 +74,7 @@ pub fn session_state(flow: &Flow, state: &State, session: &Session<'_>) -> Value
 /// How many reviews led to another round.
 fn review_iteration(flow: &Flow, state: &State) -> u32 {
     let reviews = flow.phase.iter().find(|phase| phase.ask.each == Some(Each::Reviewers));
-    let rounds = reviews.and_then(|phase| state.rounds.get(&phase.name)).copied().unwrap_or_default();
+    let rounds = reviews.map(|phase| state.round_of(&phase.name)).unwrap_or_default();
     let in_review = reviews.is_some_and(|phase| phase.name == state.phase);
     if in_review { rounds.saturating_sub(1) } else { rounds }
 }
@@ -141,9 +142,19 @@ const PASS: &str = "verdict: pass";
 
 /// What the reviews that are there come to, as files: all of them under the verdict of the worst, and those that
 /// failed. It is written whenever a phase is entered, before anything is set aside; writing it again changes nothing.
-pub fn collect(flow: &Flow, library: &Library<'_>) -> Result<BTreeMap<String, String>, Failure> {
+pub fn collect(
+    flow: &Flow,
+    state: &State,
+    library: &Library<'_>,
+) -> Result<BTreeMap<String, String>, Failure> {
     let mut files = BTreeMap::new();
-    for collect in flow.phase.iter().filter_map(|phase| phase.collect.as_ref()) {
+    for (phase, collect) in
+        flow.phase.iter().filter_map(|phase| phase.collect.as_ref().map(|collect| (phase, collect)))
+    {
+        // The round that is about to begin has no reviews yet, unless it goes on.
+        let begins = phase.name == state.phase && state.at == At::Entering && state.refusals == 0;
+        let round = state.round_of(&phase.name).saturating_sub(u32::from(begins && state.kept.is_empty()));
+        let mut numbering = Numbering::new(round);
         let mut reviews = Vec::new();
         for (reviewer, path) in reviewers(library, &collect.from)? {
             reviews.extend(text(library, &path)?.map(|text| Review::new(reviewer, &text)));
@@ -153,11 +164,20 @@ pub fn collect(flow: &Flow, library: &Library<'_>) -> Result<BTreeMap<String, St
             let only = text(library, &collect.all)?;
             reviews.extend(only.map(|text| Review::new(String::new(), &text)));
         }
+        for review in &mut reviews {
+            review.text = numbering.number(&review.text, !review.passed);
+        }
         let section = |review: &Review| match review.reviewer.as_str() {
             "" => format!("{}\n", review.text),
             name => format!("## {name}\n\n{}\n", review.text),
         };
         let failed: Vec<String> = reviews.iter().filter(|review| !review.passed).map(section).collect();
+        if let [only] = reviews.as_slice()
+            && !several
+        {
+            let verdict = if only.passed { PASS } else { "verdict: fail" };
+            files.insert(collect.all.clone(), format!("{verdict}\n\n{}\n", only.text));
+        }
         if several {
             let verdict = if failed.is_empty() { PASS } else { "verdict: fail" };
             let all: Vec<String> = reviews.iter().map(section).collect();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{DocumentChanges, Documents, Flow};
+use crate::prefs::Preference;
 
 /// What somebody starts a flow with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +65,20 @@ pub enum Event {
         /// In millionths of a dollar.
         #[serde(default)]
         cost: u64,
+        /// Why what it submitted last was refused.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
+        /// What only a person can answer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<String>,
+        /// Preferences that it proposes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        proposed: Vec<Preference>,
+    },
+    /// A person approved what lanes did outside of their scope: each is judged again, by this evidence.
+    Cleared {
+        entry: u32,
+        lanes: BTreeMap<String, BTreeSet<String>>,
     },
     /// What a lane did is now part of the whole, unless there are conflicts.
     Merged {
@@ -156,6 +171,18 @@ pub struct State {
     pub entry: u32,
     /// How many times each phase was entered since a person decided.
     pub rounds: BTreeMap<String, u32>,
+    /// How many times each phase was entered at all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub times: BTreeMap<String, u32>,
+    /// Lanes of the last entry whose submission was refused, each with the reasons.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, Vec<String>>,
+    /// How many times in a row the phase was entered because of that. It is the same round.
+    #[serde(default)]
+    pub refusals: u32,
+    /// Preferences that agents proposed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposed: Vec<Preference>,
     /// The phase that led to this one.
     pub came_from: Option<String>,
     /// The phase goes on from something.
@@ -211,6 +238,10 @@ pub enum Why {
     Decision,
     /// Evidence that a lane lacks for the best that could follow.
     Evidence { lane: String, lacks: Vec<String> },
+    /// What a lane submitted was refused, time and again.
+    Submission { lane: String, says: Vec<String> },
+    /// A lane asks what only a person can answer.
+    Question { lane: String, asks: Vec<String> },
     /// What a lane did cannot be merged by itself.
     Conflicts { lane: String, paths: Vec<String> },
     /// This phase was entered as often as it may be.
@@ -297,8 +328,9 @@ pub enum Action {
         entry: u32,
         lane: String,
     },
-    /// Write what a person wants changed.
+    /// Write what a person wants changed, for this phase.
     Write {
+        phase: String,
         changes: String,
     },
     Ask {
@@ -318,7 +350,27 @@ pub enum Action {
 
 impl State {
     pub fn round(&self) -> u32 {
-        self.rounds.get(&self.phase).copied().unwrap_or_default()
+        self.round_of(&self.phase)
+    }
+
+    /// How many times a phase was entered.
+    pub fn round_of(&self, phase: &str) -> u32 {
+        self.times.get(phase).copied().unwrap_or_default()
+    }
+
+    /// What a person is asked, in the words of the agents.
+    pub fn questions(&self) -> Vec<&str> {
+        let At::Waiting { why } = &self.at else { return Vec::new() };
+        let asks = why.iter().filter_map(|why| match why {
+            Why::Question { asks, .. } => Some(asks),
+            _ => None,
+        });
+        asks.flatten().map(String::as_str).collect()
+    }
+
+    /// Whether the lanes that are worked on have worktrees.
+    pub fn worktrees(&self) -> bool {
+        self.groups.get(self.group).is_some_and(|group| group.worktrees)
     }
 
     /// What is remembered of the lanes of this phase once it is left.

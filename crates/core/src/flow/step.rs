@@ -14,6 +14,10 @@ use super::documents;
 use super::evidence::{Evidence, lacking};
 use super::{Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Phase, Stage, State};
 use super::{Target, Why};
+use crate::prefs::Preference;
+
+/// How many times in a row a phase is entered again because a submission was refused.
+const MOST_REFUSALS: u32 = 2;
 
 /// One event. The state is what it was where the only action is to ignore it.
 pub fn step(flow: &Flow, state: State, event: &Event) -> (State, Vec<Action>) {
@@ -71,16 +75,32 @@ impl<'f> Machine<'f> {
                 self.state.lanes[at].stage = Stage::Running { run: Some(run.clone()) };
                 Ok(())
             }
-            Event::LaneEnded { entry, lane, run, evidence, cost } => {
+            Event::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed } => {
                 let (place, at) = self.running(*entry, lane, Some(run))?;
                 let phase = self.phase()?;
-                let stage = judge(phase, &self.state.lanes[at].lane, evidence, self.worktrees());
+                let stage = match judge(phase, &self.state.lanes[at].lane, evidence, self.worktrees()) {
+                    _ if !questions.is_empty() => {
+                        let why = Why::Question { lane: lane.clone(), asks: questions.clone() };
+                        Stage::Failed { why }
+                    }
+                    Stage::Failed { why: Why::Evidence { lacks, .. } }
+                        if !refused.is_empty() && lacks.iter().all(|need| is_submitted(need)) =>
+                    {
+                        let why = Why::Submission { lane: lane.clone(), says: refused.clone() };
+                        Stage::Failed { why }
+                    }
+                    stage => stage,
+                };
+                let is_new = |preference: &&Preference| !self.state.proposed.contains(preference);
+                let new: Vec<Preference> = proposed.iter().filter(is_new).cloned().collect();
+                self.state.proposed.extend(new);
                 self.state.running.remove(place);
                 self.state.cost = self.state.cost.saturating_add(*cost);
                 self.state.lanes[at].stage = stage;
                 self.settle(phase);
                 Ok(())
             }
+            Event::Cleared { entry, lanes } => self.cleared(*entry, lanes),
             Event::Merged { entry, lane, conflicts } => self.merged(*entry, lane, conflicts),
             Event::Documents { changed } => {
                 documents::take(self.flow, &mut self.state, changed);
@@ -198,6 +218,29 @@ impl<'f> Machine<'f> {
         Ok(())
     }
 
+    /// What a person approved is evidence now. A lane that lacks nothing else goes on.
+    fn cleared(&mut self, entry: u32, lanes: &BTreeMap<String, Evidence>) -> Ignored {
+        self.is_now(entry)?;
+        let phase = self.phase()?;
+        let (start, end, worktrees) = self.group();
+        let is_waiting = matches!(self.state.at, At::Waiting { .. });
+        let mut is_any = false;
+        for state in &mut self.state.lanes[start..end] {
+            let waits = is_waiting && matches!(&state.stage, Stage::Failed { why: Why::Evidence { .. } });
+            if let Some(evidence) = lanes.get(&state.lane.id).filter(|_| waits) {
+                state.stage = judge(phase, &state.lane, evidence, worktrees);
+                is_any = true;
+            }
+        }
+        if !is_any {
+            return Err("no such lane waits for evidence".into());
+        }
+        self.state.unsettled = start;
+        self.state.at = At::Running;
+        self.settle(phase);
+        Ok(())
+    }
+
     /// A person can decide at any time: to reject ends the flow, changes lead to where they are made, and to approve is
     /// to go on if nothing was asked.
     fn decided(&mut self, decision: &Decision) -> Ignored {
@@ -218,11 +261,15 @@ impl<'f> Machine<'f> {
         };
         match decision {
             Decision::Changes(changes) => {
-                self.actions.push(Action::Write { changes: changes.clone() });
+                let questions = self.state.questions();
+                // Whoever asked gets the answer.
+                let to = if questions.is_empty() { phase.changed() } else { phase.name.as_str() };
+                let changes = answered(&questions, changes);
+                self.actions.push(Action::Write { phase: to.to_string(), changes });
                 self.raise_cost(&why);
-                let kept = if phase.changed() == phase.name { self.finished(phase) } else { BTreeMap::new() };
+                let kept = if to == phase.name { self.finished(phase) } else { BTreeMap::new() };
                 self.state.rounds.clear();
-                self.go(Target::Phase(phase.changed()));
+                self.go(Target::Phase(to));
                 self.keep(kept);
             }
             _ => self.approve(phase, &why),
@@ -361,6 +408,22 @@ impl<'f> Machine<'f> {
         if phase.limit.is_some_and(|limit| round >= limit) {
             return self.wait(alloc::vec![Why::Limit { phase: phase.name.clone() }]);
         }
+        state.rounds.insert(phase.name.clone(), round + 1);
+        *state.times.entry(phase.name.clone()).or_default() += 1;
+        self.begin(phase);
+    }
+
+    /// Enters the phase once more, so that lanes correct what they submitted.
+    fn submit_again(&mut self, phase: &Phase, refused: BTreeMap<String, Vec<String>>) {
+        let kept = self.finished(phase);
+        let refusals = self.state.refusals + 1;
+        self.begin(phase);
+        (self.state.refused, self.state.refusals) = (refused, refusals);
+        self.keep(kept);
+    }
+
+    fn begin(&mut self, phase: &Phase) {
+        let state = &mut self.state;
         if let Some(left) = state.left_behind(self.flow) {
             state.left.insert(state.phase.clone(), left);
         }
@@ -368,8 +431,9 @@ impl<'f> Machine<'f> {
         if phase.goes_back() && before != phase.name {
             state.came_from = Some(before);
         }
-        state.rounds.insert(phase.name.clone(), round + 1);
         state.entry = state.entry.saturating_add(1);
+        state.refused.clear();
+        state.refusals = 0;
         state.at = At::Entering;
         state.groups.clear();
         state.lanes.clear();
@@ -441,6 +505,9 @@ impl<'f> Machine<'f> {
             if !self.state.strayed.is_empty() {
                 why.push(Why::Documents { paths: self.state.strayed.keys().cloned().collect() });
             }
+            if let Some(refused) = self.refused(&why) {
+                return self.submit_again(phase, refused);
+            }
             if !why.is_empty() {
                 return self.wait(why);
             }
@@ -455,6 +522,18 @@ impl<'f> Machine<'f> {
             }
             self.state.group += 1;
         }
+    }
+
+    /// What was refused, where nothing else stops the phase and it was not refused too often.
+    fn refused(&self, why: &[Why]) -> Option<BTreeMap<String, Vec<String>>> {
+        if why.is_empty() || self.state.refusals >= MOST_REFUSALS {
+            return None;
+        }
+        let refused = why.iter().map(|why| match why {
+            Why::Submission { lane, says } => Some((lane.clone(), says.clone())),
+            _ => None,
+        });
+        refused.collect()
     }
 
     /// Passes the lanes that are settled. The first that is not is merged, if that is what it waits for.
@@ -502,6 +581,27 @@ impl<'f> Machine<'f> {
             matches!(self.state.lanes[*at].stage, Stage::Running { .. } | Stage::Unmerged { .. })
         };
         (*alone && (self.state.unsettled..at).any(|at| is_busy(&at))) || after.iter().any(is_busy)
+    }
+}
+
+/// Whether an agent that submits something else can provide this.
+fn is_submitted(need: &str) -> bool {
+    matches!(need.split('.').next(), Some("submission" | "reply" | "file" | "plan" | "topics"))
+}
+
+/// Whether all that an agent itself has to provide is there for one of the transitions.
+pub fn has_submitted(phase: &Phase, lane: &Lane, evidence: &Evidence) -> bool {
+    let lacks = |needs: &[String]| lacking(needs, lane, evidence).iter().any(|need| is_submitted(need));
+    phase.on.iter().any(|on| !lacks(&on.needs))
+}
+
+/// A person's words, below the questions that they answer.
+fn answered(questions: &[&str], words: &str) -> String {
+    let lines = questions.iter().flat_map(|question| question.trim().lines().chain([""]));
+    let quoted: Vec<String> = lines.map(|line| format!("> {line}").trim_end().to_string()).collect();
+    match quoted.split_last() {
+        Some((_, quoted)) => format!("{}\n\n{}", quoted.join("\n"), words.trim()),
+        None => words.to_string(),
     }
 }
 

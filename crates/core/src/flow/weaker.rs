@@ -48,6 +48,7 @@ impl Phase {
         note(self.optional && !shipped.optional, "it can be left out");
         note(self.limit.unwrap_or(u32::MAX) > shipped.limit.unwrap_or(u32::MAX), "a higher limit");
         note(self.writes != shipped.writes, "other files may be written");
+        note(self.findings != shipped.findings, "findings are answered otherwise");
         note(self.collect != shipped.collect, "reviews are collected otherwise");
         note(self.approved() != shipped.approved(), "a person's approval leads elsewhere");
         note(self.changed() != shipped.changed(), "a person's changes lead elsewhere");

@@ -138,7 +138,7 @@ events! {
     Exit "exit" "The run is over.",
     Observed "observed" "What was found afterwards: checks, changed files, violations.",
     Replied "replied" "What the agent says of its work.",
-    SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted.",
+    SubmissionRecord "submitted" "The agent submitted something by a tool, and it was accepted or refused.",
     Decided "decided" "A person or a flow decided something.",
     Removed "removed" "What retention took away.",
     Imported "imported" "The run or flow came from an export of another ledger.",
@@ -380,6 +380,9 @@ pub struct SubmissionRecord {
     pub verdict: Value,
     /// Which files were written and removed, and which preferences were new.
     pub done: Value,
+    /// Why it was not accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 /// Who decided.

@@ -44,8 +44,11 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
             alloc::vec![("record.replied", json!({ "verdict": replied.verdict }))]
         }
         Event::SubmissionRecord(submitted) => {
-            let data =
+            let mut data =
                 json!({ "tool": submitted.tool, "verdict": submitted.verdict, "done": submitted.done });
+            if !submitted.refused.is_empty() {
+                data["refused"] = json!(submitted.refused);
+            }
             alloc::vec![("record.submitted", data)]
         }
         Event::Observed(observed) => {

@@ -9,8 +9,9 @@ use core::ops::Range;
 
 use memchr::{memchr, memrchr};
 
-use super::hits::Hits;
+use super::hits::{Hit, Hits};
 use super::loose::is_more_than_markers;
+use super::tag::question_end;
 use super::thoughts::Thoughts;
 
 /// The lines of a prompt that hold a tag, folded and in order, each with the two lines before and the two after it.
@@ -25,7 +26,8 @@ impl<'p> Echo<'p> {
         let thoughts = Thoughts::shipped();
         let mut all = Vec::new();
         let mut end = 0;
-        for hit in Hits::new(prompt, 0, &thoughts).filter(|hit| hit.tag.is_some()) {
+        let is_marker = |hit: &Hit| hit.tag.is_some() || question_end(prompt, hit.at).is_some();
+        for hit in Hits::new(prompt, 0, &thoughts).filter(is_marker) {
             if hit.at >= end {
                 let line = line_at(prompt, hit.at);
                 end = line.end;

@@ -10,7 +10,7 @@ use unicode_normalization::char::decompose_compatible;
 use super::loose::{LooseTag, LooseWord, in_attributes};
 use super::problem::{ProblemCode, Problems, shortened};
 use super::scan::{Found, Standing};
-use super::tag::{Marker, Name, Tag, is_word};
+use super::tag::{Marker, Name, Tag, is_word, question_words};
 use super::{Asked, Outcome, Status, Verdict};
 use crate::contract::Choice;
 
@@ -25,6 +25,8 @@ pub(super) struct Said<'t> {
     unreadable: Vec<usize>,
     /// Something began as a marker, and nobody knows what it was going to say.
     pub(super) broken: bool,
+    /// What the person is asked.
+    pub(super) questions: Vec<String>,
 }
 
 impl<'t> Said<'t> {
@@ -36,6 +38,12 @@ impl<'t> Said<'t> {
             // Most of what is found may be of no use, so what it was is looked at only where it is told.
             let shown = || shortened(&String::from_utf8_lossy(&text[at..*end]));
             match standing {
+                Standing::Question => {
+                    let words = String::from_utf8_lossy(question_words(&text[at..*end])).trim().to_string();
+                    if said.questions.len() < MOST_QUESTIONS && !said.questions.contains(&words) {
+                        said.questions.push(words);
+                    }
+                }
                 Standing::Alone => match marker(at) {
                     Some(marker) => said.add(at, &marker, problems),
                     None => said.broken(at, BROKEN, problems),
@@ -120,6 +128,9 @@ impl<'t> Said<'t> {
         }
     }
 }
+
+/// So many different questions are kept.
+const MOST_QUESTIONS: usize = 20;
 
 const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
 

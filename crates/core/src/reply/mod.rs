@@ -38,7 +38,7 @@ use scan::{Found, Scan, scan};
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub contract: &'a Contract,
-    /// The tasks whose status is asked for.
+    /// The tasks whose status is asked for; none are those of the contract.
     pub tasks: &'a [String],
     /// The prompt, as the agent got it: what the reply repeats of it is not the agent's own.
     pub prompt: Option<&'a str>,
@@ -52,6 +52,9 @@ pub struct Reply<'o> {
     pub outcome: Outcome,
     /// What was said of each task; where it was said more than once, the worst.
     pub tasks: BTreeMap<String, Status>,
+    /// What the person is asked, whatever else the reply says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
     /// What the agent said, without its thoughts.
     pub text: ReplyText<'o>,
     pub problems: Vec<Problem>,
@@ -173,6 +176,8 @@ pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Re
 
 /// Reads the text of an agent that a [`StreamReader`] took out of its output.
 pub fn read_text<'o>(asked: &Asked<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
+    let tasks = if asked.tasks.is_empty() { &asked.contract.tasks } else { asked.tasks };
+    let asked = &Asked { tasks, ..*asked };
     let StreamText { text: whole, doubts } = stream;
     let Scan { cuts, mut found, quoted, open, unopened, too_large } = scan(&whole);
     let text = ReplyText { whole, cuts };
@@ -197,7 +202,7 @@ pub fn read_text<'o>(asked: &Asked<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Re
     let doubt = Doubt { anywhere, before: unopened, quoted };
     let Judged { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
     let problems = problems.finish(&text.whole);
-    Reply { verdict, outcome, tasks, text, problems }
+    Reply { verdict, outcome, tasks, questions: said.questions, text, problems }
 }
 
 /// Drops what the reply only repeats.

@@ -17,7 +17,10 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag as Block, TagEnd
 
 use super::hits::{Hit, Hits};
 use super::loose::{self, LooseTag, LooseWord};
-use super::tag::{AnyTag, Marker, Tag, is_blank, is_placeholder, only_markers, skip_blanks};
+use super::tag::{
+    AnyTag, Marker, Name, Tag, is_blank, is_placeholder, only_markers, question_end, question_words,
+    skip_blanks,
+};
 use super::thoughts::Thoughts;
 
 #[derive(Debug, Default)]
@@ -58,6 +61,8 @@ pub(super) enum Standing {
     Loose(LooseWord),
     /// Indented as far as code is.
     Indented,
+    /// A question to the person. It counts wherever it stands, since to ask is never wrong.
+    Question,
 }
 
 /// How many lines and signs a block may have: what the parser keeps of each is a hundred bytes.
@@ -89,6 +94,7 @@ pub(super) fn scan(text: &[u8]) -> Scan {
         elements: BTreeMap::new(),
         enclosed: 0..0,
         pending: None,
+        asked: 0,
     };
     let mut hits = Hits::new(text, start, &thoughts).peekable();
     let mut at = start;
@@ -177,6 +183,8 @@ struct Scanner<'t> {
     enclosed: Range<usize>,
     /// The loose tag that may yet be closed, and whether it is in indented code.
     pending: Option<(LooseTag, bool)>,
+    /// Where the last question ends.
+    asked: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -406,6 +414,10 @@ impl Scanner<'_> {
             if self.is_cut(hit.at) {
                 continue;
             }
+            let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at).map(|(_, hidden)| *hidden);
+            if inside.is_none() {
+                self.question(hit.at);
+            }
             if read.contains(&hit.at) {
                 // A tag that is spelled with other brackets stands in the words of a question.
                 if let Some(tag) = hit.tag.filter(|_| self.text[hit.at] != b'<') {
@@ -413,7 +425,6 @@ impl Scanner<'_> {
                 }
                 continue;
             }
-            let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at).map(|(_, hidden)| *hidden);
             if matches!(inside, Some(Hidden::Code | Hidden::Quote)) {
                 self.scan.quoted += usize::from(hit.tag.is_some_and(|tag| !tag.closing));
                 continue;
@@ -425,6 +436,18 @@ impl Scanner<'_> {
                 let in_html = html.peek().is_some_and(|piece| piece.start <= hit.at);
                 self.around(hit, in_html);
             }
+        }
+    }
+
+    /// Keeps the question that begins here, if one does.
+    fn question(&mut self, at: usize) {
+        if at < self.asked {
+            return;
+        }
+        let Some(end) = question_end(self.text, at) else { return };
+        self.asked = end;
+        if !is_placeholder(Name::Question, question_words(&self.text[at..end])) {
+            self.scan.found.push(Found { at, end, standing: Standing::Question });
         }
     }
 

@@ -232,7 +232,7 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
                         let end = skip_blanks(text, tag.name_end);
                         (bold.is_none() && text.get(end) == Some(&b'>')).then_some(end + 1)?
                     }
-                    Name::Question => question_end(text, &tag)?,
+                    Name::Question => plain_question_end(text, &tag)?,
                     Name::Review | Name::TaskStatus if marked => return None,
                     Name::Review | Name::TaskStatus => {
                         let marker = Marker::of(text, &tag)?;
@@ -248,8 +248,34 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
     (at == range.end && bold.is_none()).then_some(markers)
 }
 
-/// Where `<question>…</question>` ends.
-fn question_end(text: &[u8], tag: &Tag) -> Option<usize> {
+/// No question is longer.
+const LONGEST_QUESTION: usize = 16 * 1024;
+
+/// Where the question ends that begins at `at`, whatever it says and over however many lines.
+pub(super) fn question_end(text: &[u8], at: usize) -> Option<usize> {
+    let tag = Tag::at(text, at).filter(|tag| tag.name == Name::Question && !tag.closing)?;
+    let from = skip_blanks(text, tag.name_end);
+    if text.get(from) != Some(&b'>') {
+        return None;
+    }
+    let near = &text[..text.len().min(from + LONGEST_QUESTION)];
+    let tags = memchr::memchr_iter(b'<', &near[from..]).map(|open| from + open);
+    let mut tags = tags.filter_map(|open| Tag::at(near, open)).filter(|tag| tag.name == Name::Question);
+    let closing = tags.next().filter(|tag| tag.closing)?;
+    let end = skip_blanks(text, closing.name_end);
+    let is_asked = |end: usize| !question_words(&text[at..end]).trim_ascii().is_empty();
+    (text.get(end) == Some(&b'>') && is_asked(end)).then_some(end + 1)
+}
+
+/// What stands between the tags of a question.
+pub(super) fn question_words(question: &[u8]) -> &[u8] {
+    let start = memchr::memchr(b'>', question).map_or(0, |end| end + 1);
+    let end = memchr::memrchr(b'<', question).unwrap_or(question.len());
+    question.get(start..end).unwrap_or_default()
+}
+
+/// The same where nothing but words stands in it.
+fn plain_question_end(text: &[u8], tag: &Tag) -> Option<usize> {
     let open_end = skip_blanks(text, tag.name_end);
     if tag.closing || text.get(open_end) != Some(&b'>') {
         return None;

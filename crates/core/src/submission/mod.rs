@@ -3,6 +3,7 @@
 //! One function judges both ways, [`submit`]: all mistakes at once, each with its place in the data, counted from
 //! 1, so that the agent can correct itself. Nothing here writes a file: [`Changes`] say what to write and remove.
 
+mod conflicts;
 mod fields;
 mod order;
 mod overlap;
@@ -51,6 +52,8 @@ pub struct Submitted {
     pub changes: Changes,
     /// What the person approved, in the order given.
     pub preferences: Vec<Preference>,
+    /// What only the person can answer.
+    pub questions: Vec<String>,
 }
 
 /// The data of a submission: only known fields, in the order of the contract, texts without outer blank lines.
@@ -108,6 +111,10 @@ pub fn submit_in(
     let desk = Desk { library: Library::new(sources), layout, roles, shared_names };
     let submission = desk.submission(name)?;
     let data = desk.judge(&submission, given)?;
+    let conflicts = conflicts::conflicts(&submission.field, &data);
+    if !conflicts.is_empty() {
+        return Err(Failure(conflicts));
+    }
     let mut changes = Changes::default();
     match &submission.plan {
         Some(plan) => desk.plan(&submission, plan, &data, &mut changes)?,
@@ -126,7 +133,10 @@ pub fn submit_in(
     let preferences = submission.field.iter().filter(|field| field.kind == Kind::Preferences);
     let preferences = preferences.filter_map(|field| data.get(&field.name)?.as_array());
     let preferences = preferences.flatten().filter_map(Preference::from_value).collect();
-    Ok(Submitted { changes, preferences })
+    let questions = submission.field.iter().filter(|field| field.asks);
+    let questions = questions.filter_map(|field| data.get(&field.name)?.as_array()).flatten();
+    let questions = questions.filter_map(Value::as_str).map(ToString::to_string).collect();
+    Ok(Submitted { changes, preferences, questions })
 }
 
 /// Where submissions are looked at.

@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 
+mod questions;
 mod secrets;
 mod streams;
 mod structure;

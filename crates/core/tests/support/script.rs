@@ -4,7 +4,7 @@
 //! start jobs=3 with=PHASE single max=MILLIONTHS
 //! enter PHASE [again]
 //! group ID serial|parallel [worktrees]
-//! LANE [GLOB…]: EVIDENCE… [cost=N] [conflict=PATH]
+//! LANE [GLOB…]: EVIDENCE… [cost=N] [conflict=PATH] [refused=WORD] [question=WORD] [proposed=ROLE:WORD]
 //! whole ID…: EVIDENCE…
 //! refuse WORDS
 //! decide approve|reject|changes WORDS
@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use callsheet_core::flow::{Action, Decision, Event, Flow, Group, Lane, Settings, State, step};
+use callsheet_core::prefs::Preference;
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,9 @@ struct End {
     evidence: Vec<String>,
     cost: u64,
     conflicts: Vec<String>,
+    refused: Vec<String>,
+    questions: Vec<String>,
+    proposed: Vec<Preference>,
 }
 
 impl Script {
@@ -90,6 +94,12 @@ impl Entry {
         for word in evidence.split_whitespace() {
             match word.split_once('=') {
                 Some(("cost", cost)) => end.cost = cost.parse().unwrap(),
+                Some(("refused", reason)) => end.refused.push(reason.into()),
+                Some(("question", question)) => end.questions.push(question.into()),
+                Some(("proposed", preference)) => {
+                    let (role, bullet) = preference.split_once(':').unwrap();
+                    end.proposed.push(Preference { role: role.into(), bullet: bullet.into() });
+                }
                 Some((_, path)) => end.conflicts.push(path.into()),
                 None => end.evidence.push(word.into()),
             }
@@ -180,6 +190,9 @@ impl<'d> Driver<'d> {
                         run: run.clone(),
                         evidence: end.evidence.iter().cloned().collect(),
                         cost: end.cost,
+                        refused: end.refused.clone(),
+                        questions: end.questions.clone(),
+                        proposed: end.proposed.clone(),
                     });
                     return Some(Event::LaneStarted { entry, lane: lane.id, run });
                 }

@@ -52,7 +52,7 @@ impl World {
     }
 
     fn lane(&self, name: &str) -> PathBuf {
-        lane_worktree(&self.git(), self.home.path(), name).unwrap().path
+        lane_worktree(&self.git(), &self.home.path().join("lock"), self.home.path(), name).unwrap().path
     }
 
     fn merge(&self, name: &str) -> Vec<String> {

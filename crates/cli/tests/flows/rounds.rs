@@ -1,0 +1,336 @@
+//! What goes back to whom: refused submissions and findings to the agent, questions and violations to a person.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::world::{World, said};
+
+const RESUME: [&str; 4] = ["--json", "-q", "flow", "resume"];
+const SESSION: &str = ".callsheet/sessions/add-a-login-to-the-site";
+const CHANGE: &str = ".callsheet/changes/add-a-login-to-the-site";
+
+fn decide<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    [&["--json", "-q", "flow", "decide", "--yes"], words].concat()
+}
+
+/// The runs of a phase that have ended, in order.
+fn runs(world: &World, phase: &str) -> Vec<String> {
+    let ended = world
+        .events()
+        .into_iter()
+        .filter(|event| event["data"]["what"] == phase && event["data"]["detail"]["event"] == "lane_ended");
+    ended.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect()
+}
+
+fn waits(world: &World) -> (Value, Value, Value) {
+    let status = world.status();
+    (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
+}
+
+/// An architect whose submission is bad so many times.
+fn bad_architecture(times: u32) -> World {
+    let world = World::new("staged.sh");
+    let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
+    world.afterwards(&format!(
+        "if [ \"$CALLSHEET_PHASE\" = architecting ]; then for n in {}; do \
+         if mkdir \"$MEET_AT/bad$n\" 2> /dev/null; then \
+         printf 'components: []\\ndata_models: 3\\n' > \"$CALLSHEET_SESSION/02_architecting/architecture.yaml\"; \
+         break; fi; done; fi",
+        numbers.join(" ")
+    ));
+    world
+}
+
+const ARCHITECTURE: &str = "02_architecting/architecture.yaml";
+
+/// Everything that is wrong with it.
+fn reasons() -> Vec<String> {
+    let missing =
+        ["interfaces_and_contracts", "cross_cutting_concerns", "technology_choices", "risks_and_mitigations"];
+    let missing = missing.map(|field| format!("{ARCHITECTURE}: `{field}` is missing"));
+    let mut all = vec![
+        format!("{ARCHITECTURE}: `solution_overview` is missing"),
+        format!("{ARCHITECTURE}: `components` has 0 entries, at least 1 is wanted"),
+    ];
+    all.extend(missing);
+    all.insert(3, format!("{ARCHITECTURE}: `data_models` is a number; a text is wanted; put it in quotes"));
+    all
+}
+
+#[test]
+fn m9_a_refused_submission_goes_back_to_the_agent_with_every_reason() {
+    let world = bad_architecture(1);
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.status()["phase"], "completing");
+    let runs = runs(&world, "architecting");
+    assert_eq!(runs.len(), 2);
+    let shown = |run: &str| world.value(&["--json", "show", run])["refused"].clone();
+    assert_eq!((shown(&runs[0]), shown(&runs[1])), (json!(reasons()), json!([])));
+    let page = world.command(&["show", &runs[0]]).output().unwrap().stdout;
+    let page = String::from_utf8(page).unwrap();
+    let told: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("refused:  ")).collect();
+    assert_eq!(told, reasons());
+    let watched = world.events().into_iter().find(|event| {
+        event["data"]["detail"]["run"] == runs[0].as_str() && event["data"]["detail"]["event"] == "lane_ended"
+    });
+    assert_eq!(watched.unwrap()["data"]["detail"]["refused"], json!(reasons()));
+    let second = world.prompt(&runs[1]);
+    let listed: String = reasons().iter().map(|reason| format!("- {reason}\n")).collect();
+    assert!(second.contains(&listed), "{second}");
+    assert!(second.contains("components: []\ndata_models: 3\n"), "{second}");
+    assert!(!world.prompt(&runs[0]).contains(&listed));
+}
+
+#[test]
+fn m9_what_is_refused_three_times_is_for_a_person() {
+    let world = bad_architecture(3);
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    let reason = format!("`all` submits what is refused: {}", reasons().join("; "));
+    assert_eq!(waits(&world), (json!("waiting"), json!("architecting"), json!([reason])));
+    assert_eq!(runs(&world, "architecting").len(), 3);
+    let status = world.command(&["flow", "status"]).output().unwrap().stdout;
+    let status = String::from_utf8(status).unwrap();
+    assert!(status.contains(&format!("  refused    all: {}\n", reasons()[0])), "{status}");
+    assert!(status.contains("  phase      architecting, round 1\n"), "{status}");
+    assert_eq!(world.run(&decide(&["changes", "Look at the form"])).code, Some(1));
+    assert_eq!(world.status()["phase"], "completing");
+    let last = runs(&world, "architecting").pop().unwrap();
+    assert!(world.prompt(&last).contains("Look at the form"));
+}
+
+#[test]
+fn m15_a_fix_round_answers_the_findings_by_their_ids() {
+    let world = World::new("staged.sh");
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    assert_eq!(world.status()["phase"], "completing");
+    let session = world.project().join(SESSION);
+    let fix = world.prompt(&runs(&world, "fixing")[0]);
+    let finding = "### R1.1\n\nSeverity: high\n\nIt ends too early.\n\nRecommendation:\n\nGo on.";
+    assert!(fix.contains(finding), "{fix}");
+    let fixes = "findings:\n  - id: R1.1\n    reported: COMPLETED\nchanged_files:\n  - src/fixed.txt\n";
+    assert_eq!(fs::read_to_string(session.join("07_review/fixes.yaml")).unwrap(), fixes);
+    let second = world.prompt(&runs(&world, "reviewing")[1]);
+    assert!(second.contains(finding) && second.contains(fixes), "{second}");
+    assert!(second.contains("This is round 2. You review as `reviewer`."), "{second}");
+    // A fix round that does not report on each finding asks a person.
+    let world = World::new("staged.sh");
+    let silent = world.agent().with_extension("silent");
+    fs::rename(world.agent(), &silent).unwrap();
+    let text = format!("#!/bin/sh\n'{}' | sed s/R1.1/1/\n", silent.display());
+    fs::write(world.agent(), text).unwrap();
+    fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    let reason = "`all` has no evidence for reply.complete";
+    assert_eq!(waits(&world), (json!("waiting"), json!("fixing"), json!([reason])));
+}
+
+/// Lets the agent of `quick.sh` say more in a phase, the first so many times.
+fn says(phase: &str, times: u32, words: &str) -> World {
+    let world = World::new("quick.sh");
+    let numbers: Vec<String> = (1..=times).map(|number| number.to_string()).collect();
+    world.afterwards(&format!(
+        "if [ \"$CALLSHEET_PHASE\" = {phase} ]; then for n in {}; do \
+         if mkdir \"$MEET_AT/said$n\" 2> /dev/null; then printf '\\n{words}\\n'; break; fi; done; fi",
+        numbers.join(" ")
+    ));
+    world
+}
+
+#[test]
+fn t5_a_question_waits_for_the_person_whatever_else_is_said() {
+    let world = says("plan", 1, "<question>Which database,\\nand why?</question>");
+    assert_eq!(world.run(&world.start("sdd", &[])).code, Some(1));
+    let reason = "`all` asks: Which database,\nand why?";
+    assert_eq!(waits(&world), (json!("waiting"), json!("plan"), json!([reason])));
+    assert_eq!(world.status()["questions"], json!(["Which database,\nand why?"]));
+    // To resume is no answer.
+    assert_eq!(world.run(&RESUME).code, Some(1));
+    assert_eq!(world.status()["questions"], json!(["Which database,\nand why?"]));
+    let done = world.run(&decide(&["answer", "PostgreSQL, we have it."]));
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    assert_eq!(done.lines.last().unwrap()["folder"], ".callsheet/changes/archive/add-a-login-to-the-site");
+    let changes = world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/CHANGES.md");
+    let words = "> Which database,\n> and why?\n\nPostgreSQL, we have it.\n";
+    assert_eq!(fs::read_to_string(changes).unwrap(), format!("## plan\n\n{words}"));
+    // What a person writes for the planner stays with the planner.
+    let has: BTreeMap<&str, bool> = ["plan", "challenge", "implement", "review", "archive"]
+        .map(|phase| (phase, world.prompt(runs(&world, phase).last().unwrap()).contains(words)))
+        .into();
+    let expected =
+        [("plan", true), ("challenge", false), ("implement", false), ("review", false), ("archive", false)];
+    assert_eq!(has, BTreeMap::from(expected));
+    assert_eq!(runs(&world, "plan").len(), 2);
+}
+
+#[test]
+fn t5_whoever_asks_gets_the_answer_in_every_phase() {
+    for phase in ["challenge", "implement", "review", "archive"] {
+        let world = says(phase, 1, "<question>Which one?</question>");
+        assert_eq!(world.run(&world.start("sdd", &[])).code, Some(1), "{phase}");
+        let (state, at, why) = waits(&world);
+        assert_eq!((state, at), (json!("waiting"), json!(phase)));
+        assert!(why[0].as_str().unwrap().ends_with(" asks: Which one?"), "{why}");
+        let done = world.run(&decide(&["answer", "The second"]));
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{phase}");
+        let prompts: Vec<bool> = runs(&world, phase)
+            .iter()
+            .map(|run| world.prompt(run).contains("> Which one?\n\nThe second\n"))
+            .collect();
+        assert_eq!((prompts[0], prompts.last()), (false, Some(&true)), "{phase}");
+    }
+    let world = says("plan", 0, "");
+    assert_eq!(said(world.command(&world.start("sdd", &[])).env("FAILS", "plan")).code, Some(1));
+    assert_eq!(world.run(&["flow", "decide", "--yes", "answer", "Nobody asked"]).code, Some(9));
+}
+
+#[test]
+fn t3_an_archive_can_fail() {
+    for (status, lacks) in [("FAILED", true), ("COMPLETED", false)] {
+        let world = World::new("quick.sh");
+        let start = world.start("sdd", &[]);
+        let ended = said(world.command(&start).env("ARCHIVES", status));
+        assert_eq!(ended.code, Some(i32::from(lacks)));
+        if !lacks {
+            let report =
+                world.project().join(".callsheet/changes/archive/add-a-login-to-the-site/ARCHIVE.md");
+            let marker = "<task_status id=\"archive\">COMPLETED</task_status>";
+            assert_eq!(fs::read_to_string(report).unwrap(), format!("Archived.\n\n{marker}\n"));
+            continue;
+        }
+        let reason = "`all` has no evidence for reply.complete";
+        assert_eq!(waits(&world), (json!("waiting"), json!("archive"), json!([reason])));
+        assert_eq!(world.status()["folder"], CHANGE);
+    }
+}
+
+#[test]
+fn t6_a_pass_with_a_severe_finding_is_a_conflict() {
+    let world = World::new("quick.sh");
+    // The marker of the agent itself follows.
+    let real = world.agent().with_extension("passes");
+    fs::rename(world.agent(), &real).unwrap();
+    let script = format!(
+        "#!/bin/sh\nif [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
+         printf '## Findings\\n\\n### 1. HIGH No label\\n\\nText.\\n\\n'; fi\n\
+         if [ \"$CALLSHEET_PHASE\" = implement ]; then printf '<task_status id=\"R1.1\">COMPLETED</task_status>\\n\\n'; fi\n\
+         '{}'\n",
+        real.display()
+    );
+    fs::write(world.agent(), script).unwrap();
+    fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let done = world.run(&world.start("sdd", &[]));
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    let implemented = runs(&world, "implement");
+    assert_eq!((implemented.len(), runs(&world, "review").len()), (3, 2));
+    assert!(world.prompt(&implemented[2]).contains("- [ ] R1.1 HIGH No label"));
+}
+
+#[test]
+fn every_phase_of_both_flows_knows_where_it_is() {
+    for (agent, flow) in [("sdd.sh", "sdd"), ("staged.sh", "staged")] {
+        let world = World::new(agent);
+        world.afterwards("env | grep ^CALLSHEET_ | sort > \"$MEET_AT/env.$CALLSHEET_RUN\"");
+        world.run(&world.start(flow, &["--jobs", "3"]));
+        let status = world.status();
+        let mut seen = BTreeSet::new();
+        for event in world.events().iter().filter(|event| event["data"]["detail"]["event"] == "lane_ended") {
+            let (phase, detail) = (event["data"]["what"].as_str().unwrap(), &event["data"]["detail"]);
+            let run = detail["run"].as_str().unwrap();
+            let text = fs::read_to_string(world.meet().join(format!("env.{run}"))).unwrap();
+            let env: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+            let of = |name: &str| env.get(format!("CALLSHEET_{name}").as_str()).copied().unwrap_or_default();
+            assert_eq!((of("PHASE"), of("LANE")), (phase, detail["lane"].as_str().unwrap()), "{text}");
+            assert_eq!((of("FLOW"), of("RUN")), (status["flow"].as_str().unwrap(), run), "{text}");
+            assert!(!of("ROLE").is_empty() && !of("TASK").is_empty() && !of("SESSION").is_empty(), "{text}");
+            seen.insert((phase.to_owned(), of("ROLE").to_owned(), of("TASK").to_owned()));
+            let row = world.value(&["--json", "show", run]);
+            assert_eq!(row["phase"], phase);
+        }
+        let all = |rows: &[(&str, &str, &str)]| -> BTreeSet<(String, String, String)> {
+            rows.iter().map(|(a, b, c)| ((*a).into(), (*b).into(), (*c).into())).collect()
+        };
+        let name = "add-a-login-to-the-site";
+        let expected = match flow {
+            "sdd" => all(&[
+                ("plan", "planner", name),
+                ("challenge", "reviewer", name),
+                ("implement", "coder", "1.1"),
+                ("implement", "coder", "1.2"),
+                ("implement", "coder", "R1.1"),
+                ("review", "reviewer", name),
+                ("archive", "writer", "archive"),
+            ]),
+            _ => all(&[
+                ("architecting", "architect", name),
+                ("planning", "planner", name),
+                ("implementing", "coder", "1"),
+                ("implementing", "coder", "2"),
+                ("implementing", "coder", "3"),
+                ("reviewing", "reviewer", "reviewer"),
+                ("fixing", "coder", "R1.1"),
+                ("completing", "reviewer", name),
+            ]),
+        };
+        assert_eq!(seen, expected);
+        let log = world.value(&["--json", "log", "--phase", if flow == "sdd" { "review" } else { "fixing" }]);
+        assert_eq!(log["runs"].as_array().map(Vec::len), Some(if flow == "sdd" { 2 } else { 1 }), "{log}");
+    }
+}
+
+#[test]
+fn approving_a_violation_lets_the_flow_go_on() {
+    let world = World::new("staged.sh");
+    let start = world.start("staged", &["--jobs", "3"]);
+    assert_eq!(said(world.command(&start).env("STRAYS", "2")).code, Some(1));
+    let clean = (json!("waiting"), json!("implementing"), json!(["`2` has no evidence for clean"]));
+    assert_eq!(waits(&world), clean);
+    assert_eq!(world.run(&RESUME).code, Some(1));
+    assert_eq!(waits(&world), clean);
+    let lanes = world.events().into_iter().map(|event| event["data"]["detail"].clone());
+    let ended = lanes.into_iter().find(|detail| detail["event"] == "lane_ended" && detail["lane"] == "2");
+    let run = ended.unwrap()["run"].as_str().unwrap().to_owned();
+    assert_eq!(world.run(&["decide", &run, "stray.txt", "--approve", "--yes"]).code, Some(0));
+    assert_eq!(world.run(&RESUME).code, Some(1));
+    assert_eq!(world.status()["phase"], "completing");
+    assert_eq!(fs::read_to_string(world.project().join("stray.txt")).unwrap(), "stray\n");
+    assert_eq!(fs::read_to_string(world.project().join("src/p2/part.txt")).unwrap(), "part 2\n");
+    // A rejection is no approval.
+    let world = World::new("staged.sh");
+    assert_eq!(
+        said(world.command(&world.start("staged", &["--jobs", "3"])).env("STRAYS", "2")).code,
+        Some(1)
+    );
+    let run = runs(&world, "implementing")
+        .into_iter()
+        .find(|run| world.run(&["-q", "decide", run, "stray.txt", "--reject", "--yes"]).code == Some(0));
+    assert!(run.is_some());
+    assert_eq!(world.run(&RESUME).code, Some(1));
+    assert_eq!(waits(&world), clean);
+}
+
+#[test]
+fn m6_what_agents_propose_is_stored_when_a_person_approves_it() {
+    let world = World::new("staged.sh");
+    world.afterwards(
+        "if [ \"$CALLSHEET_PHASE\" = architecting ]; then printf 'preferences:\\n- {target_role: coder, bullet: Return errors}\\n\
+         - {target_role: planner, bullet: Small steps}\\n' >> \"$CALLSHEET_SESSION/02_architecting/architecture.yaml\"; fi",
+    );
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    let both = json!([{ "role": "coder", "bullet": "Return errors" }, { "role": "planner", "bullet": "Small steps" }]);
+    assert_eq!(world.status()["proposed"], both);
+    let file = |role: &str| world.project().join(format!(".callsheet/prompts/agents/{role}.md"));
+    assert!(!file("coder").exists() && !file("planner").exists());
+    let page = world.command(&["flow", "status"]).output().unwrap().stdout;
+    assert!(String::from_utf8(page).unwrap().contains("  proposed   coder: Return errors\n"));
+    let mut by_agent = world.command(&["prefs", "approve", "--yes"]);
+    assert_eq!(said(by_agent.env("CALLSHEET_RUN", "x")).code, Some(9));
+    let approved = world.value(&["--json", "prefs", "approve", "--yes", "coder"]);
+    assert_eq!(approved, json!({ "added": { "coder": ["Return errors"] } }));
+    assert_eq!(fs::read_to_string(file("coder")).unwrap(), "## Approved Preferences\n\n- Return errors\n");
+    assert_eq!(world.status()["proposed"], json!([{ "role": "planner", "bullet": "Small steps" }]));
+    assert_eq!(world.run(&["prefs", "approve", "--yes", "coder"]).code, Some(1));
+    assert_eq!(world.run(&["prefs", "approve", "--yes"]).code, Some(0));
+    assert_eq!(world.status()["proposed"], json!([]));
+}

@@ -1,0 +1,124 @@
+//! Several flows in one project: what earlier ones left is told, and is in nobody's way.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Output, Stdio};
+
+use serde_json::json;
+
+use crate::world::World;
+
+const APPROVE: [&str; 6] = ["--json", "-q", "flow", "decide", "--yes", "approve"];
+
+fn parts(world: &World) -> Vec<String> {
+    let part = |number: u32| fs::read_to_string(world.project().join(format!("src/p{number}/part.txt")));
+    (1..=3).map(|number| part(number).unwrap()).collect()
+}
+
+fn remove_parts(world: &World) {
+    (1..=3).for_each(|number| fs::remove_dir_all(world.project().join(format!("src/p{number}"))).unwrap());
+}
+
+/// Starts a session so that what it says for people is seen.
+fn start(world: &World, id: &str) -> Output {
+    let agent = world.agent().to_str().unwrap();
+    let args = ["flow", "start", "staged", "Add a login", "--id", id, "--jobs", "3", "--", agent];
+    world.command(&args).output().unwrap()
+}
+
+fn branches(world: &World) -> BTreeSet<String> {
+    let mut git = std::process::Command::new("git");
+    let list =
+        git.current_dir(world.project()).args(["branch", "--format=%(refname:short)"]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    list.lines().filter(|name| name.starts_with("callsheet/")).map(str::to_owned).collect()
+}
+
+#[test]
+fn ten_sessions_one_after_the_other_have_lanes_of_their_own() {
+    let world = World::new("staged.sh");
+    for number in 1..=10 {
+        let output = start(&world, &format!("s{number}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{number}: {said}");
+        let status = world.status();
+        assert_eq!(
+            (&status["state"], &status["phase"]),
+            (&json!("waiting"), &json!("completing")),
+            "{status}"
+        );
+        assert_eq!(parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+        let left: Vec<&str> = said.lines().filter(|line| line.contains("that flows have left")).collect();
+        let count = 3 * (number - 1);
+        let told = [
+            format!("worktrees that flows have left: {count},"),
+            format!("branches that flows have left: {count},"),
+        ];
+        let told: &[String] = if count == 0 { &[] } else { &told };
+        assert_eq!(left.len(), told.len(), "{said}");
+        assert!(left.iter().zip(told).all(|(line, told)| line.starts_with(told)), "{said}");
+        let flow = status["flow"].as_str().unwrap().to_owned();
+        let own = |lane: u32| format!("callsheet/lane-{flow}-003-{lane}");
+        assert!((1..=3).all(|lane| branches(&world).contains(&own(lane))), "{:?}", branches(&world));
+        assert_eq!(world.run(&APPROVE).code, Some(0));
+        remove_parts(&world);
+    }
+    assert_eq!(branches(&world).len(), 30);
+}
+
+#[test]
+fn three_sessions_at_once_share_a_project() {
+    let world = World::new("staged.sh");
+    let ids = ["one", "two", "three"];
+    let begin = |id: &&str| {
+        let start = world.start("staged", &["--jobs", "3", "--share", "--id", id]);
+        world.command(&start).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let running: Vec<_> = ids.iter().map(begin).collect();
+    for (id, child) in ids.iter().zip(running) {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let status = world.run(&["--json", "flow", "status", id]).lines.remove(0);
+        assert_eq!((output.status.code(), said.as_str()), (Some(1), ""), "{id}: {status}");
+        assert_eq!(
+            (&status["state"], &status["phase"]),
+            (&json!("waiting"), &json!("completing")),
+            "{status}"
+        );
+    }
+    assert_eq!(parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+    for id in ids {
+        assert_eq!(world.run(&[&APPROVE[..], &["--flow", id]].concat()).code, Some(0), "{id}");
+    }
+    // Whoever does not share is refused.
+    let alone = World::new("quick.sh");
+    fs::write(alone.meet().join("wait"), "").unwrap();
+    let begun = alone.command(&alone.start("sdd", &[])).stdout(Stdio::null()).spawn();
+    while !alone.meet().join("here").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(alone.run(&alone.start("sdd", &["--id", "second"])).code, Some(9));
+    fs::remove_file(alone.meet().join("wait")).unwrap();
+    assert_eq!(begun.unwrap().wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_project_that_was_made_anew_in_its_place_is_a_new_one() {
+    let world = World::new("staged.sh");
+    assert_eq!(start(&world, "first").status.code(), Some(1));
+    assert_eq!(world.run(&APPROVE).code, Some(0));
+    fs::remove_dir_all(world.project()).unwrap();
+    fs::create_dir_all(world.project().join("src")).unwrap();
+    fs::write(world.project().join("src/lib.txt"), "lib\n").unwrap();
+    for args in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
+        world.git(args);
+    }
+    let output = start(&world, "first");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("worktrees that flows have left: 3, such as "), "{said}");
+    assert!(!said.contains("branches that flows have left"), "{said}");
+    assert_eq!(parts(&world), ["part 1\n", "part 2\n", "part 3\n"]);
+    let flow = world.status()["flow"].as_str().unwrap().to_owned();
+    assert!(branches(&world).iter().all(|branch| branch.contains(&flow)));
+}

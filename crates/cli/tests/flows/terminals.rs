@@ -1,0 +1,117 @@
+//! Flows in terminals: each agent gets one line in a pane that a person can attach to.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use callsheet_mock::missing;
+use serde_json::json;
+
+use crate::world::{World, said};
+
+fn has_tmux() -> bool {
+    let there = Command::new("tmux").arg("-V").output().is_ok();
+    if !there {
+        missing("terminals: tmux is not installed");
+    }
+    there
+}
+
+/// A program that looks like Claude Code or Copilot. It writes down each line that it gets, and does the work of the scripted
+/// agent. In the phase $STAYS it stays, in others it ends.
+fn pretend(world: &World, name: &str, version: &str, ready: &str, composer: &str) -> String {
+    let bin = world.meet().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\nprintf '{ready}\\n'\n\
+         while printf '{composer} '; IFS= read -r line; do\n\
+         printf '%s\\n' \"$line\" >> \"$MEET_AT/lines.$CALLSHEET_PHASE\"\nprintf '\\033[2J\\033[H'\n\
+         case \"$line\" in Read*) ;; *) printf '{ready}\\n'; continue ;; esac\n\
+         '{}' < \"${{line#Read and follow the instructions in }}\" || exit 3\n\
+         [ \"$CALLSHEET_PHASE\" = architecting ] || {{ sleep 1; exit 0; }}\nprintf '\\n{ready}\\n'\ndone\n",
+        world.agent().display()
+    );
+    fs::write(bin.join(name), script).unwrap();
+    fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
+}
+
+#[test]
+fn m7_a_session_in_terminals_comes_to_its_end() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new("staged.sh");
+    let path = pretend(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+    let start = [
+        "flow",
+        "start",
+        "staged",
+        "Add a login to the site",
+        "--terminal",
+        "--agent",
+        "claude",
+        "--by-file",
+    ];
+    let mut command = world.command(&start);
+    let output = command.args(["--check", "lib=test -e src/lib.txt"]).env("PATH", &path).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let status = world.status();
+    assert_eq!(output.status.code(), Some(1), "{told}\n{status}");
+    assert_eq!(
+        (&status["state"], &status["phase"]),
+        (&json!("waiting"), &json!("completing")),
+        "{told}\n{status}"
+    );
+    let runs = status["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 9);
+    for run in runs.iter().map(|run| run.as_str().unwrap()) {
+        assert!(told.contains(&format!("`tmux -L callsheet-{run} attach`")), "{told}");
+        let shown = world.value(&["--json", "show", run]);
+        let result = &shown["result"];
+        assert_eq!((&result["ended"], &result["exit_code"]), (&json!("exited"), &json!(0)), "{shown}");
+        assert_eq!(result["checked"], "passed", "{shown}");
+        let phase = shown["phase"].as_str().unwrap();
+        let lines = fs::read_to_string(world.meet().join(format!("lines.{phase}"))).unwrap();
+        let line = format!("/.callsheet/runs/{run}/prompt.md");
+        let sent: Vec<&str> = lines.lines().filter(|sent| sent.ends_with(&line)).collect();
+        assert!(
+            matches!(sent[..], [sent] if sent.starts_with("Read and follow the instructions in /")),
+            "{lines}"
+        );
+    }
+    world.wait_until_alone();
+}
+
+#[test]
+fn m14_copilot_is_told_to_use_its_fleet_for_the_whole_plan_alone() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new("staged.sh");
+    let (ready, composer) = copilot();
+    let path = pretend(&world, "copilot", "1.0.0", &ready, &composer);
+    let start =
+        ["--json", "-q", "flow", "start", "staged", "Add a login to the site", "--terminal", "--by-file"];
+    let mut command = world.command(&start);
+    let ended = said(command.args(["--agent", "copilot", "--single-coder"]).env("PATH", &path));
+    assert_eq!(
+        (ended.code, world.status()["phase"].as_str()),
+        (Some(1), Some("completing")),
+        "{}",
+        ended.err
+    );
+    let lines = |phase: &str| fs::read_to_string(world.meet().join(format!("lines.{phase}"))).unwrap();
+    assert_eq!(lines("implementing").lines().next(), Some("/fleet"));
+    assert!(["architecting", "planning", "reviewing"].iter().all(|phase| !lines(phase).contains("/fleet")));
+    world.wait_until_alone();
+}
+
+/// What the shipped file says of Copilot's screen.
+fn copilot() -> (String, String) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../builtin/agents/copilot.toml");
+    let agent: toml::Table = toml::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let terminal = &agent["terminal"];
+    let ready = terminal["ready"][0].as_str().unwrap().to_owned();
+    (ready, terminal["composer"].as_str().unwrap_or(">").to_owned())
+}

@@ -1,0 +1,73 @@
+//! What a person wants changed: one file, with a section for each phase that it was written for.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::Flow;
+
+/// The text with the words of a person for `phase` at its end. The same again is not added twice.
+pub fn add_changes(flow: &Flow, text: &str, phase: &str, words: &str) -> String {
+    let words = words.trim();
+    let sections = sections(flow, text);
+    if let Some((Some(last), body)) = sections.last()
+        && *last == phase
+    {
+        return match body.trim_end().ends_with(words) {
+            true => text.to_string(),
+            false => format!("{}\n\n{words}\n", text.trim_end()),
+        };
+    }
+    let before = if text.trim().is_empty() { String::new() } else { format!("{}\n\n", text.trim_end()) };
+    format!("{before}## {phase}\n\n{words}\n")
+}
+
+/// What of it is for `phase`: its sections, and what is in no section.
+pub(super) fn changes_for(flow: &Flow, text: &str, phase: &str) -> String {
+    let sections = sections(flow, text);
+    let own = sections.iter().filter(|(name, _)| name.is_none_or(|name| name == phase));
+    let own: Vec<&str> = own.map(|(_, body)| body.trim()).filter(|body| !body.is_empty()).collect();
+    if own.is_empty() { String::new() } else { own.join("\n\n") + "\n" }
+}
+
+/// The sections, each with the phase that it is for.
+fn sections<'t>(flow: &Flow, text: &'t str) -> Vec<(Option<&'t str>, &'t str)> {
+    let mut sections = Vec::new();
+    let (mut name, mut from, mut at) = (None, 0, 0);
+    for line in text.split_inclusive('\n') {
+        let heading = line.strip_prefix("## ").map(str::trim_end);
+        if let Some(phase) = heading.filter(|heading| flow.phase(heading).is_some()) {
+            sections.push((name, &text[from..at]));
+            (name, from) = (Some(phase), at + line.len());
+        }
+        at += line.len();
+    }
+    sections.push((name, &text[from..]));
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Phase;
+    use super::*;
+
+    #[test]
+    fn what_is_written_for_a_phase_stays_with_it() {
+        let phase = |name: &str| Phase { name: name.into(), ..Phase::default() };
+        let flow = Flow { phase: alloc::vec![phase("plan"), phase("implement")], ..Flow::default() };
+        let add = |text: &str, phase: &str, words: &str| add_changes(&flow, text, phase, words);
+        let one = add("", "plan", " One.\n");
+        assert_eq!(one, "## plan\n\nOne.\n");
+        assert_eq!(add(&one, "plan", "One."), one);
+        let two = add(&one, "plan", "## review\n\nTwo.");
+        assert_eq!(two, "## plan\n\nOne.\n\n## review\n\nTwo.\n");
+        let three = add(&two, "implement", "One.");
+        assert_eq!(three, "## plan\n\nOne.\n\n## review\n\nTwo.\n\n## implement\n\nOne.\n");
+        assert_eq!(changes_for(&flow, &three, "plan"), "One.\n\n## review\n\nTwo.\n");
+        assert_eq!(changes_for(&flow, &three, "implement"), "One.\n");
+        assert_eq!(changes_for(&flow, &three, "archive"), "");
+        // What a person wrote into the file without a heading is for everybody.
+        assert_eq!(changes_for(&flow, "By hand.\n", "archive"), "By hand.\n");
+        assert_eq!(changes_for(&flow, &add("By hand.\n", "plan", "One."), "plan"), "By hand.\n\nOne.\n");
+    }
+}
