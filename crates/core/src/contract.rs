@@ -23,6 +23,9 @@ pub struct Contract {
     /// What a reply may say of each task, in a `task_status` marker.
     #[serde(default)]
     pub task_status: Vec<Choice>,
+    /// The ids of the tasks, where nobody names others.
+    #[serde(default)]
+    pub tasks: Vec<String>,
     /// The parts of a report to a person.
     #[serde(default)]
     pub part: Vec<Choice>,
@@ -204,6 +207,9 @@ impl Contract {
         }
         if differ(&self.task_status, &shipped.task_status) {
             less.push("other words for tasks".into());
+        }
+        if self.tasks != shipped.tasks {
+            less.push("other tasks".into());
         }
         if !shipped.part.iter().all(|part| self.part.iter().any(|own| own.name == part.name)) {
             less.push("fewer parts of the report".into());
