@@ -149,7 +149,11 @@ impl Session {
             |why: String| Diag::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
         let id = SourceId::new(Root::Session, path).map_err(|error| unreadable(error.to_string()))?;
         let text = self.disk.text(&id).map_err(|error| unreadable(error.to_string()))?;
-        let mut data = read_yaml(path, &text.unwrap_or_default())?;
+        // An empty file says nothing, which is enough where nothing is required.
+        let mut data = match read_yaml(path, &text.unwrap_or_default())? {
+            Value::Null => json!({}),
+            data => data,
+        };
         for (field, value) in named {
             match data.get(field) {
                 None => {

@@ -92,6 +92,7 @@ codes! {
     TemplateUnreachable "template/unreachable" "No recipe, role or command name can reach this template.",
     MarkerAlone "marker/alone" "A template shows a complete reply marker alone on a line.",
     TextInvisible "text/invisible" "A file holds an invisible or bidirectional character.",
+    TextPhrase "text/phrase" "A text that agents read holds a phrase that they misread; `words/phrases.txt` lists them.",
     FuzzEscapes "fuzz/escapes" "A value can end something that a template opens around its slot.",
     FuzzDangling "fuzz/dangling" "With an empty value a heading, a list item or a code block has nothing in it.",
     FuzzEngine "fuzz/engine" "A value breaks a promise of callsheet's own: a reason to report it.",

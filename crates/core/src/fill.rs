@@ -12,7 +12,7 @@ use crate::compose::Composer;
 use crate::data::RecipeFile;
 use crate::diag::{Code, Diag, tell};
 use crate::lookup::{self, fragment_path, names_in};
-use crate::name::is_name_byte;
+use crate::name::{is_name, is_name_byte};
 use crate::prompt::{Absent, Block, From, Piece, Supplied, Trust, Why};
 use crate::recipe::{Derive, Each, Field, Missing};
 use crate::request::MissingPolicy;
@@ -43,19 +43,59 @@ impl<'c> Composer<'c> {
         block.pieces.reserve(template.nodes.len());
         block.supplied.reserve(template.nodes.len() / 2);
         self.chain.push(template.clone());
-        for node in &template.nodes {
+        let mut skipped = 0;
+        for (at, node) in template.nodes.iter().enumerate() {
             if self.room.is_full() {
                 break;
             }
+            let before = block.pieces.len();
             match node {
-                Node::Text(span) => block.pieces.push(Piece { origin, start: span.start, end: span.end }),
+                Node::Text(span) => {
+                    let start = span.start + core::mem::take(&mut skipped);
+                    block.pieces.push(Piece { origin, start, end: span.end });
+                    continue;
+                }
                 Node::Slot(name) => self.slot(template, *name, fields, block),
                 Node::Fragment(name) => self.fragment(template, *name, fields, block),
                 Node::Include(include) => self.include(template, include, fields, block),
             }
+            if block.pieces[before..].iter().all(|piece| piece.text(&self.origins).trim().is_empty()) {
+                skipped = self.drop_around(template, at, before, block);
+            }
         }
         self.chain.pop();
         self.room.leave();
+    }
+
+    /// Takes what held nothing away with it: the element that it was all of, and one of the empty lines around it. Says
+    /// how much of the text after it goes.
+    fn drop_around(&self, template: &Template, at: usize, filled: usize, block: &mut Block) -> usize {
+        let above = match at.checked_sub(1).map(|before| &template.nodes[before]) {
+            None => "",
+            // What is left of it, if something before it was dropped.
+            Some(Node::Text(_)) => block.pieces[filled - 1].text(&self.origins),
+            Some(_) => return 0,
+        };
+        let below = match template.nodes.get(at + 1) {
+            None => "",
+            Some(Node::Text(span)) => span.of(&template.text),
+            Some(_) => return 0,
+        };
+        let (opening, closing) = element(above, below);
+        let (above, below) = (&above[..above.len() - opening], &below[closing..]);
+        let apart =
+            (above.is_empty() || above.ends_with("\n\n")) && (below.is_empty() || below.starts_with("\n\n"));
+        if !apart && opening == 0 {
+            return 0;
+        }
+        // At the end of a template the empty line before it goes: there is none after it.
+        let gap = if below.is_empty() { above.len() - above.trim_end_matches('\n').len() } else { 0 };
+        block.pieces.truncate(filled);
+        block.supplied.retain(|supplied| supplied.pieces.end <= filled);
+        if let Some(last) = block.pieces.last_mut().filter(|_| at > 0) {
+            last.end -= opening + gap;
+        }
+        closing + if apart { below.len().min(2) } else { 0 }
     }
 
     /// Says by which way there came to be too much.
@@ -233,8 +273,10 @@ impl<'c> Composer<'c> {
     pub(crate) fn word(&mut self, name: &str, spec: &Derive, rows: Vec<Row>, around: Fields<'_>) -> Block {
         let mut all = Block { name: name.into(), ..Block::default() };
         let join = (rows.len() > 1).then(|| self.engine(&spec.join));
-        for (at, row) in rows.into_iter().enumerate() {
-            all.pieces.extend(join.filter(|_| at > 0));
+        for row in rows {
+            let before = all.pieces.len();
+            all.pieces.extend(join.filter(|_| before > 0));
+            let start = all.pieces.len();
             let each = match &spec.each {
                 None => None,
                 Some(Each::All(fragment)) => Some(fragment),
@@ -248,6 +290,11 @@ impl<'c> Composer<'c> {
                         append(&mut all, &value);
                     }
                 }
+            }
+            // A row that the recipe has no words for leaves no gap.
+            if all.pieces[start..].iter().all(|piece| piece.text(&self.origins).is_empty()) {
+                all.pieces.truncate(before);
+                all.supplied.retain(|supplied| supplied.pieces.end <= before);
             }
         }
         let Some(wrap) = spec.wrap.as_ref().filter(|_| !all.pieces.is_empty()) else { return all };
@@ -376,6 +423,23 @@ impl<'c> Composer<'c> {
             }
             Err(error) => tell(&mut self.errors, error.code, || here(error)),
         }
+    }
+}
+
+/// How much of the two texts is the one element whose tags stand on lines of their own around what is between them.
+fn element(above: &str, below: &str) -> (usize, usize) {
+    let Some(line) = above.strip_suffix('\n').map(|lines| lines.rsplit('\n').next().unwrap_or(lines)) else {
+        return (0, 0);
+    };
+    let tag = line.strip_prefix('<').and_then(|tag| tag.strip_suffix('>'));
+    let Some(name) = tag.and_then(|tag| tag.split(' ').next()).filter(|name| is_name(name)) else {
+        return (0, 0);
+    };
+    let closing = ["\n</", name, ">"].concat();
+    let after = below.strip_prefix(closing.as_str());
+    match after {
+        Some(after) if after.is_empty() || after.starts_with('\n') => (line.len() + 1, closing.len()),
+        _ => (0, 0),
     }
 }
 

@@ -1,20 +1,21 @@
 //! What a contract asks for, as rows: the words around them are the recipe's.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
 use crate::compose::{Composer, supplied_block};
-use crate::contract::{Choice, Contract, Field, Kind, Required, Submission};
+use crate::contract::{Choice, Contract, Field, Kind, Submission};
 use crate::data;
+use crate::derive::value;
 use crate::diag::Code;
 use crate::fill::Row;
+use crate::name::is_name;
 use crate::prompt::{Block, From, Piece, Trust};
 use crate::recipe::{self, Derive};
 use crate::source::SourceId;
-use crate::submission;
+use crate::submission::{self, yaml_lines};
 use crate::template::written;
 use crate::text::Text;
 
@@ -62,15 +63,20 @@ impl Wording<'_, '_> {
             ("parts", "part", &contract.part),
         ] {
             if !choices.is_empty() {
-                rows.push(Row { kind: all, fields: Vec::new() });
+                rows.push(match contract.tasks.as_slice() {
+                    [task] if all == "tasks" => {
+                        Row { kind: "task", fields: alloc::vec![("task", self.said(task))] }
+                    }
+                    _ => Row { kind: all, fields: Vec::new() },
+                });
                 rows.extend(choices.iter().map(|choice| self.choice(one, choice)));
             }
         }
         if !contract.verdict.is_empty() || !contract.task_status.is_empty() {
-            rows.push(Row { kind: "thought", fields: Vec::new() });
+            rows.extend(["question", "thought"].map(|kind| Row { kind, fields: Vec::new() }));
         }
         if let Some(submission) = &contract.submission {
-            self.submission(name, &contract.description, submission, rows);
+            rows.push(self.submission(name, &contract.description, submission));
         }
     }
 
@@ -79,59 +85,27 @@ impl Wording<'_, '_> {
         Row { kind, fields }
     }
 
-    fn submission(&mut self, name: &str, description: &str, submission: &Submission, rows: &mut Vec<Row>) {
-        let description = self.said(description);
-        let example = example(&submission.field);
-        let example = match &submission.file {
-            Some(file) if !self.c.request.mcp => {
-                let file = self.said(file);
-                rows.push(Row {
-                    kind: "file",
-                    fields: alloc::vec![("file", file), ("description", description)],
-                });
-                submission::as_yaml(&example)
+    /// What hands it in: the tool as the agent calls it, and the file for an agent that does not have it. One of several
+    /// authors has a file of their own.
+    fn submission(&mut self, name: &str, description: &str, submission: &Submission) -> Row {
+        let tool = self.made("tool", tool(self.c, name));
+        let mut fields = alloc::vec![("tool", tool), ("description", self.said(description))];
+        let mut data = Map::new();
+        if let Some(suffix) = &submission.suffix {
+            let author = value(self.c, "review_role").map(|author| author.to_string());
+            let author = author.filter(|author| is_name(author) && !submission.roles.contains(author));
+            if let Some(author) = author {
+                fields.push(("author", self.made("author", author.clone())));
+                data.insert(suffix.clone(), author.into());
             }
-            _ => {
-                let tool = self.made("tool", tool(self.c, name));
-                rows.push(Row {
-                    kind: "tool",
-                    fields: alloc::vec![("tool", tool), ("description", description)],
-                });
-                format!("{:#}", Value::Object(example))
-            }
-        };
-        self.fields("", &submission.field, rows);
-        let example = self.made("example", example.trim_end().to_string());
-        rows.push(Row { kind: "example", fields: alloc::vec![("example", example)] });
-    }
-
-    fn fields(&mut self, above: &str, fields: &[Field], rows: &mut Vec<Row>) {
-        for field in fields {
-            let path = format!("{above}{}", field.name);
-            let kind = match field.kind {
-                Kind::Choice => field.choices.join(" | "),
-                kind => kind.name().to_string(),
-            };
-            let mut said = alloc::vec![
-                ("path", self.made("path", path.clone())),
-                ("type", self.made("type", kind)),
-                ("description", self.said(&field.description)),
-            ];
-            let needed = match &field.required {
-                Required::Always(true) => "required",
-                Required::Always(false) => "optional",
-                Required::Where(others) => {
-                    let (other, value) =
-                        others.iter().next().map_or(("", ""), |(a, b)| (a.as_str(), b.as_str()));
-                    said.push(("field", self.made("field", other.to_string())));
-                    said.push(("value", self.made("value", value.to_string())));
-                    "where"
-                }
-            };
-            rows.push(Row { kind: needed, fields: said });
-            let each = if field.kind == Kind::Items { "[]." } else { "." };
-            self.fields(&format!("{path}{each}"), &field.field, rows);
         }
+        if let Some(file) = &submission.file {
+            let file = submission::suffixed(file, submission.suffix.as_deref(), &data);
+            fields.push(("file", self.made("file", file)));
+        }
+        let example = yaml_lines(&example(&submission.field));
+        fields.push(("example", self.made("example", example.trim_end().to_string())));
+        Row { kind: if data.is_empty() { "submission" } else { "submission_as" }, fields }
     }
 
     /// Words of the contract's file.
@@ -158,16 +132,17 @@ impl Wording<'_, '_> {
     }
 }
 
-/// The example that an instruction shows: every field that has one.
-pub(crate) fn example(fields: &[Field]) -> Map<String, Value> {
+/// The example that an instruction shows: every field that has one, but for those that cannot be anything else.
+fn example(fields: &[Field]) -> Map<String, Value> {
     let mut map = Map::new();
-    for field in fields {
-        let inner = || Value::Object(example(&field.field));
-        let value = match field.kind {
-            Kind::Items => Some(Value::Array(alloc::vec![inner()])),
-            Kind::Map => Some(inner()),
-            _ => field.example.clone(),
-        };
+    for field in fields.iter().filter(|field| field.fixed.is_none()) {
+        let inner =
+            || Some(Value::Object(example(&field.field))).filter(|inner| inner != &Value::Object(Map::new()));
+        let value = field.example.clone().or_else(|| match field.kind {
+            Kind::Items => Some(Value::Array(alloc::vec![inner()?])),
+            Kind::Map => inner(),
+            _ => None,
+        });
         map.extend(value.map(|value| (field.name.clone(), value)));
     }
     map

@@ -231,6 +231,7 @@ impl Derived {
             Self::Tasks => &["tasks"],
             Self::Plans | Self::Completion => &["plan"],
             Self::Findings => &["fix_request_file"],
+            Self::Contract => &["review_role"],
             _ => &[],
         }
     }
@@ -259,6 +260,8 @@ pub enum Derived {
     /// The sub-plan that the value `plan` names, with its checklist; or all of them, in the order of the
     /// execution plan.
     Plans,
+    /// All sub-plans with their checklists, for somebody who examines what was made of them.
+    SubPlans,
     /// How the work is said to be finished: by the tool of a contract, or by the file that it writes.
     Completion,
     /// What the last review wants fixed.

@@ -1,13 +1,13 @@
 //! Every contract, whatever it says: what the prompt asks for is what the tool takes and what the reader reads.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::{Contract, Field, Kind, Required, Submission};
+use callsheet_core::contract::{Contract, Required};
 use callsheet_core::render::render;
 use callsheet_core::reply::{Asked, Outcome, Reply, Status, read};
 use callsheet_core::request::Layout;
-use callsheet_core::submission::{read_yaml, roles, schema};
+use callsheet_core::submission::{read_yaml, roles, schema, submit};
 use callsheet_core::{
     Builtin, FILES, Format, Library, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
     compose, find_agent, find_contract,
@@ -24,27 +24,28 @@ fn contracts() -> Vec<(String, Contract)> {
         .collect()
 }
 
-/// The shipped files, and a recipe that shows one contract as the staged ones are shown.
+/// The shipped files, and a recipe that shows one handoff fragment as the staged one does.
 struct Showing {
     recipe: Text,
 }
 
 impl Showing {
-    fn of(name: &str) -> Self {
+    fn of(fragment: &str) -> Self {
         let (_, staged) = FILES.iter().find(|(path, _)| *path == "recipes/staged.toml").unwrap();
-        let (_, wording) = staged.split_once("[derive.handoff_review.each]").unwrap();
-        let (wording, _) = wording.split_once("\n\n").unwrap();
+        let derive = &staged[staged.find("[derive.").unwrap()..];
         let recipe = format!(
-            "format = \"markdown\"\n\n[[section]]\nname = \"reply\"\npart = \"instructions\"\n\
-             blocks = [{{ value = \"handoff\" }}]\n\n[derive.handoff]\nfrom = \"contract\"\ncontract = [\"{name}\"]\n\n\
-             [derive.handoff.each]{wording}\n"
+            "format = \"markdown\"\nnotation = \"brackets\"\n\n[[section]]\nname = \"reply\"\npart = \"instructions\"\n\
+             blocks = [{{ template = \"templates/shared/{fragment}.md\" }}]\n\n{derive}"
         );
         Self { recipe: recipe.into() }
     }
 
-    fn prompt(&self, agent: &str, mcp: bool) -> String {
-        let request =
+    fn prompt(&self, agent: &str, mcp: bool, reviewer: Option<&str>) -> String {
+        let mut request =
             Request { recipe: Some("own".into()), agent: Some(agent.into()), mcp, ..Request::default() };
+        if let Some(reviewer) = reviewer {
+            request.values.insert("review_role".into(), reviewer.into());
+        }
         text(&request, self, Format::Markdown)
     }
 }
@@ -66,34 +67,23 @@ fn text(request: &Request, sources: &dyn Sources, format: Format) -> String {
     render(&compose(request, sources).unwrap().prompt, format, None).unwrap().text
 }
 
-/// The paths of fields that have to be there, as an instruction spells them.
-fn required(above: &str, fields: &[Field], paths: &mut Vec<String>) {
-    for field in fields.iter().filter(|field| field.required != Required::Always(false)) {
-        let path = format!("{above}{}", field.name);
-        let each = if field.kind == Kind::Items { "[]." } else { "." };
-        required(&format!("{path}{each}"), &field.field, paths);
-        paths.push(path);
-    }
-}
-
 /// What an instruction shows between the tags of its example.
 fn example(prompt: &str) -> &str {
     let (_, rest) = prompt.split_once("<example>\n").unwrap();
     rest.split_once("\n</example>").unwrap().0
 }
 
-fn submissions() -> Vec<(String, Submission)> {
-    contracts().into_iter().filter_map(|(name, contract)| Some((name, contract.submission?))).collect()
-}
+/// The handoff fragments: each with its contract and with the file for an agent without the tool.
+const HANDOFFS: [(&str, &str, &str); 3] = [
+    ("handoff-contract-architecture", "submit_architecture", "02_architecting/architecture.yaml"),
+    ("handoff-contract-plan", "submit_plan", "04_planning/plan.yaml"),
+    ("handoff-contract-review", "submit_review", "07_review/review.yaml"),
+];
 
 #[test]
-fn m9_an_instruction_names_the_tool_and_every_field_that_is_required() {
-    let submissions = submissions();
-    assert_eq!(submissions.len(), 10);
-    for (name, submission) in submissions {
-        let showing = Showing::of(&name);
-        let mut paths = Vec::new();
-        required("", &submission.field, &mut paths);
+fn m9_a_handoff_names_the_tool_first_and_then_the_file() {
+    for (fragment, contract, file) in HANDOFFS {
+        let showing = Showing::of(fragment);
         for agent in AGENTS {
             let pattern = match agent {
                 "base" => "{tool}".to_owned(),
@@ -104,49 +94,91 @@ fn m9_an_instruction_names_the_tool_and_every_field_that_is_required() {
                     .mcp
                     .unwrap(),
             };
-            let tool = pattern.replace("{server}", "callsheet").replace("{tool}", &name);
-            for mcp in [true, false] {
-                let prompt = showing.prompt(agent, mcp);
-                let lines: Vec<&str> = prompt.lines().collect();
-                let by_file = submission.file.as_ref().filter(|_| !mcp);
-                let heading = format!("### `{}`", by_file.unwrap_or(&tool));
-                assert_eq!(lines[0], heading, "{name} for {agent}");
-                for path in &paths {
-                    let row = format!("- `{path}` (");
-                    let rows = lines.iter().filter(|line| line.starts_with(&row)).count();
-                    assert_eq!(rows, 1, "{name} for {agent}: {path}");
-                }
-            }
+            let tool = pattern.replace("{server}", "callsheet").replace("{tool}", contract);
+            let lead = format!(
+                "Call `{tool}` with the fields of this example. If you do not have that tool, write the same fields as \
+                 YAML to `{file}` in the session:\n\n<example>\n"
+            );
+            let prompt = showing.prompt(agent, true, None);
+            assert_eq!(prompt[..lead.len()], lead, "{fragment} for {agent}");
+            assert_eq!(showing.prompt(agent, false, None), prompt, "{fragment} for {agent}");
         }
     }
 }
 
 #[test]
-fn m9_the_schema_takes_the_example_that_the_instruction_shows() {
+fn m9_the_one_example_of_a_handoff_is_accepted_as_it_stands() {
     let roles = roles(&Builtin, &Layout::default());
-    for (name, submission) in submissions() {
-        let schema = schema(&submission, &roles);
-        let validator = jsonschema::validator_for(&schema).unwrap();
-        let showing = Showing::of(&name);
-        let by_tool: Value = serde_json::from_str(example(&showing.prompt("claude", true))).unwrap();
-        let by_file = showing.prompt("claude", false);
-        let by_file = match submission.file {
-            Some(_) => read_yaml("example", &example(&by_file).into()).unwrap(),
-            None => serde_json::from_str(example(&by_file)).unwrap(),
+    for (fragment, contract, _) in HANDOFFS {
+        let prompt = Showing::of(fragment).prompt("claude", true, None);
+        let example = example(&prompt);
+        assert!(example.lines().count() <= 20, "{fragment}:\n{example}");
+        let data = read_yaml("example", &example.into()).unwrap();
+        submit(&Builtin, &Layout::default(), contract, &data).unwrap();
+        let library = Library::new(&Builtin);
+        let (_, Contract { submission: Some(submission), .. }) =
+            find_contract(&library, contract, &Layout::default()).unwrap()
+        else {
+            panic!("{contract} is handed in");
         };
-        assert_eq!(by_tool, by_file, "{name}");
-        let wrong: Vec<String> = validator.iter_errors(&by_tool).map(|error| error.to_string()).collect();
-        assert_eq!(wrong, Vec::<String>::new(), "{name}");
+        let validator = jsonschema::validator_for(&schema(&submission, &roles)).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&data).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{contract}");
         // Shown able to refuse: whatever is left out, whatever is added.
-        let mut more = by_tool.clone();
+        let mut more = data.clone();
         more["extra"] = Value::Null;
-        assert!(!validator.is_valid(&more), "{name}");
+        assert!(!validator.is_valid(&more), "{contract}");
         for field in submission.field.iter().filter(|field| field.required == Required::Always(true)) {
-            let mut less = by_tool.clone();
+            let mut less = data.clone();
             less.as_object_mut().unwrap().remove(&field.name).unwrap();
-            assert!(!validator.is_valid(&less), "{name} without {}", field.name);
+            assert!(!validator.is_valid(&less), "{contract} without {}", field.name);
         }
     }
+}
+
+/// What a planner copies has everything that its rules ask for.
+#[test]
+fn m16_the_example_of_a_plan_obeys_the_rules_for_plans() {
+    let prompt = Showing::of("handoff-contract-plan").prompt("base", false, None);
+    let plan = read_yaml("example", &example(&prompt).into()).unwrap();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let parallel = list(&plan["groups"]).into_iter().filter(|group| group["mode"] == "parallel");
+    let lanes: Vec<Value> =
+        parallel.flat_map(|group| list(&group["plans"])).map(|plan| plan["index"].clone()).collect();
+    assert!(lanes.len() >= 2, "{plan:#}");
+    let subplans = list(&plan["subplans"]);
+    for subplan in &subplans {
+        assert_eq!(
+            lanes.contains(&subplan["index"]),
+            subplan["isolation_rationale"].is_string(),
+            "{subplan:#}"
+        );
+        let tasks = list(&subplan["tasks"]);
+        assert!(tasks.last().and_then(Value::as_str).unwrap().contains("Run `"), "{subplan:#}");
+    }
+    for file in list(&plan["doc_files"]) {
+        let file = file.as_str().unwrap();
+        let tells =
+            |subplan: &Value| list(&subplan["tasks"]).iter().any(|task| task.to_string().contains(file));
+        assert_eq!(subplans.iter().filter(|subplan| tells(subplan)).count(), 1, "{file}");
+    }
+    assert!(!list(&plan["doc_files"]).is_empty());
+}
+
+#[test]
+fn m9_one_of_several_reviewers_is_told_one_file_and_one_role() {
+    let showing = Showing::of("handoff-contract-review");
+    let alone = showing.prompt("base", true, None);
+    // A reviewer who is called as the role is not one of several.
+    assert_eq!(showing.prompt("base", true, Some("reviewer")), alone);
+    // A name that could be a path goes nowhere.
+    assert_eq!(showing.prompt("base", true, Some("../logic")), alone);
+    let expected = alone.replace("`07_review/review.yaml`", "`07_review/review_logic.yaml`").replace(
+        "</example>\n\n",
+        "</example>\n\nSet `role` to `logic`: you are one of several reviewers.\n\n",
+    );
+    assert_ne!(expected, alone);
+    assert_eq!(showing.prompt("base", true, Some("logic")), expected);
 }
 
 fn phase_prompts(phase: &str) -> Vec<String> {
@@ -179,9 +211,10 @@ fn t5_t6_what_a_phase_asks_for_is_read_and_the_prompt_itself_is_no_reply() {
         phases.into_iter().filter(|(name, _)| !["run", "fix"].contains(&name.as_str())).collect();
     let names: Vec<&str> = phases.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["archive", "challenge", "implement", "plan", "review"]);
-    let tasks = ["1.1".to_owned(), "2.3".to_owned()];
+    let listed = ["1.1".to_owned(), "2.3".to_owned()];
     for (phase, contract) in &phases {
-        let asked: &[String] = if contract.task_status.is_empty() { &[] } else { &tasks };
+        let tasks: &[String] = if contract.tasks.is_empty() { &listed } else { &contract.tasks };
+        let asked: &[String] = if contract.task_status.is_empty() { &[] } else { tasks };
         for prompt in phase_prompts(phase) {
             for choice in &contract.verdict {
                 let said = format!("I looked at everything.\n\n<review>{}</review>\n", choice.name);
@@ -236,4 +269,61 @@ fn t5_the_legal_verdicts_are_those_of_the_phases() {
             of("review", &["PASS", "NEEDS_CHANGES", "MAJOR_ISSUES"]),
         ]
     );
+}
+
+/// The markers that the prompts show, as an agent would copy them.
+const SHOWN: [&str; 4] = [
+    "<review>VERDICT</review>",
+    "<task_status id=\"ID\">STATUS</task_status>",
+    "<task_status id=\"archive\">STATUS</task_status>",
+    "<question>QUESTION</question>",
+];
+
+#[test]
+fn t5_prompts_show_whole_markers_and_a_copy_of_them_says_nothing() {
+    let mut seen = [false; SHOWN.len()];
+    for (phase, contract) in contracts().into_iter().filter(|(_, contract)| contract.submission.is_none()) {
+        if phase == "run" {
+            continue;
+        }
+        let prompts = phase_prompts(&phase);
+        let shown = |prompt: &String, marker: &str| {
+            prompt.contains(&format!("`{marker}`"))
+                || prompt.contains(&format!("`{}`", marker.replace('"', "\\\"")))
+        };
+        for prompt in &prompts {
+            let verdict = !contract.verdict.is_empty();
+            let expected = [verdict, phase == "implement", phase == "archive", true];
+            for (nth, marker) in SHOWN.into_iter().enumerate() {
+                assert_eq!(shown(prompt, marker), expected[nth], "{phase}: {marker}");
+                seen[nth] |= expected[nth];
+            }
+        }
+        let nothing = if contract.verdict.is_empty() { Outcome::Incomplete } else { Outcome::NoVerdict };
+        for marker in SHOWN {
+            for copy in [marker.to_owned(), format!("I end with {marker} below."), format!("- {marker}\n")] {
+                let read = reply(&contract, &[], None, &copy);
+                assert_eq!(
+                    (read.verdict, read.tasks.len(), read.outcome),
+                    (None, 0, nothing),
+                    "{phase}: {copy}"
+                );
+            }
+        }
+    }
+    assert_eq!(seen, [true; SHOWN.len()]);
+}
+
+#[test]
+fn t5_without_a_list_of_tasks_the_one_task_is_called_1_and_an_archive_is_called_archive() {
+    for (phase, contract) in contracts().into_iter().filter(|(_, contract)| !contract.task_status.is_empty())
+    {
+        let (right, wrong) = if phase == "archive" { ("archive", "1") } else { ("1", "archive") };
+        let said = |id: &str, status: &str| {
+            reply(&contract, &[], None, &format!("<task_status id=\"{id}\">{status}</task_status>\n")).outcome
+        };
+        assert_eq!(said(right, "COMPLETED"), Outcome::Complete, "{phase}");
+        assert_eq!(said(right, "FAILED"), Outcome::Incomplete, "{phase}");
+        assert_eq!(said(wrong, "COMPLETED"), Outcome::Incomplete, "{phase}");
+    }
 }

@@ -15,6 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::check::check;
+use callsheet_core::flow::{CONTEXT, session_context};
 use callsheet_core::prompt::From;
 use callsheet_core::render::{Rendered, render};
 use callsheet_core::request::Layout;
@@ -32,6 +33,15 @@ const CHANGE: &str = ".callsheet/changes/json-export";
 const WRITTEN: &[&str] = &[
     "tasks.md",
     "IMPLEMENTATION.md",
+    "REVIEW.md",
+    "FIXES.yaml",
+    "REFUSED.md",
+    "CHANGELOG.md",
+    // What the example of a plan names.
+    "web/export.html",
+    "docs/export.md",
+    "07_review/fixes.yaml",
+    "changes.md",
     "03_research/code-history/done",
     "03_research/web-history/",
     "03_research/web-history/done",
@@ -246,11 +256,61 @@ fn no_prompt_refers_to_a_file_that_is_neither_in_it_nor_there() {
 
 #[test]
 fn the_context_of_the_example_session_is_what_the_library_writes() {
+    let file = root().join("examples/tally").join(SESSION).join(CONTEXT);
+    let context = session_context(SESSION).unwrap();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&file, &context).unwrap();
+    }
+    assert_eq!(fs::read_to_string(file).unwrap(), context);
     let template =
         Builtin.text(&SourceId::new(Root::Builtin, "templates/context.md").unwrap()).unwrap().unwrap();
     let body = template.splitn(3, "---\n").nth(2).unwrap().trim_start_matches('\n');
-    let written = fs::read_to_string(root().join("examples/tally").join(SESSION).join("context.md")).unwrap();
-    assert_eq!(written, body.replace("[[placeholder:feature_dir]]", SESSION));
+    assert_eq!(context, body.replace("[[placeholder:feature_dir]]", SESSION));
+}
+
+/// Elements that hold nothing, as a reader would find them.
+fn empty_elements(text: &str) -> Vec<&str> {
+    let openings = text.match_indices("\n<").filter_map(|(at, _)| {
+        let (tag, rest) = text[at + 1..].split_once(">\n")?;
+        rest.trim_start().starts_with("</").then_some(tag)
+    });
+    openings.filter(|tag| !tag.contains('\n') && !tag.starts_with("</")).collect()
+}
+
+/// Every role and command with no more in the session than it cannot do without.
+#[test]
+fn m3_what_a_session_does_not_hold_leaves_nothing_in_a_prompt() {
+    assert_eq!(empty_elements("a\n<file path=\"x\">\n\n</file>\n"), ["<file path=\"x\""]);
+    let dir = tempfile::tempdir().unwrap();
+    let session = dir.path().join("session");
+    for (path, text) in [
+        ("requirements.md", "Add a login.\n"),
+        ("02_architecting/architecture.md", "One component.\n"),
+        ("04_planning/plan.md", "One step.\n"),
+        ("04_planning/plan_1.md", "# Login\n"),
+        ("04_planning/tasks_1.md", "- [ ] Add it\n"),
+        ("07_review/review.md", "verdict: fail\n\nNo test.\n"),
+        ("08_completion/changes.md", "Rename it.\n"),
+        // What is there and says nothing counts as little.
+        ("context.md", "\n"),
+    ] {
+        fs::create_dir_all(session.join(path).parent().unwrap()).unwrap();
+        fs::write(session.join(path), text).unwrap();
+    }
+    let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
+    let roles = names("templates/agents").into_iter().map(|name| ("role", name));
+    let commands = names("templates/commands").into_iter().map(|name| ("command", name));
+    for (what, name) in roles.chain(commands) {
+        for values in ["plan = '1', topic = 'login'", "plan = '1', topic = 'login', review_role = 'logic'"] {
+            let request = request(&format!("recipe = 'staged'\n{what} = '{name}'\nvalues = {{ {values} }}"));
+            let composed =
+                compose(&request, &sources).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
+            let text = render(&composed.prompt, callsheet_core::Format::Markdown, None).unwrap().text;
+            assert_eq!(empty_elements(&text), Vec::<&str>::new(), "{name}:\n{text}");
+            assert!(!text.contains("\n\n\n"), "{name} has a gap:\n{text}");
+            assert_eq!(text.trim_end(), text, "{name}");
+        }
+    }
 }
 
 /// The shipped library, with one file of it changed by the project.
@@ -310,7 +370,7 @@ fn check_names_what_was_done_to_the_library() {
         ),
         (
             checked(variant, without("unit: gaps")),
-            "template/unit: `project:.callsheet/templates/system/CODEX-challenge.md` lacks units of `builtin:templates/system/BASE-challenge.md`: `gaps`\ntemplate/unit: `project:.callsheet/templates/system/CODEX-challenge.md`: `differs` names a unit `gaps`, which it does not have\n",
+            "template/unit: `project:.callsheet/templates/system/CODEX-challenge.md` lacks units of `builtin:templates/system/BASE-challenge.md`: `gaps`\n",
         ),
         (
             checked(variant, |text| {
@@ -374,15 +434,14 @@ fn research(topics: &[(&str, &[&str])]) -> String {
     let request = request("recipe = 'staged'\nrole = 'coder'\nvalues = { plan = '1' }");
     let prompt = render(&compose(&request, &sources).unwrap().prompt, callsheet_core::Format::Markdown, None);
     let text = prompt.unwrap().text;
-    let from = text.find("<file path=\"05_design/design.md\">").unwrap();
-    let to = text.find("Your work is one sub-plan").unwrap();
+    let from = text.find("## Input\n\n").unwrap() + "## Input\n\n".len();
+    let to = text.find("Your work is this one sub-plan").unwrap();
     text[from..to].to_owned()
 }
 
 #[test]
 fn m10_exactly_the_topics_with_done_and_summary_are_handed_over() {
-    let design = "<file path=\"05_design/design.md\">\n\n</file>\n\n";
-    let head = "Finished research, relative to the session. Read what bears on your work, the primary files first:\n\n";
+    let head = "Finished research, relative to the session. Read what concerns your work, the primary files first:\n\n";
     let all = ["done", "summary.md", "detail.md"];
     for bits in 0..8_usize {
         let files: Vec<&str> = (0..3).filter(|bit| bits >> bit & 1 == 1).map(|bit| all[bit]).collect();
@@ -393,7 +452,7 @@ fn m10_exactly_the_topics_with_done_and_summary_are_handed_over() {
             0b11 => "- `03_research/code-x/summary.md` (primary)\n\n",
             _ => "",
         };
-        let expected = if rows.is_empty() { design.to_owned() } else { format!("{design}{head}{rows}") };
+        let expected = if rows.is_empty() { String::new() } else { format!("{head}{rows}") };
         assert_eq!(research(&[("code-x", &files)]), expected, "{files:?}");
     }
     let both: &[&str] = &["done", "summary.md"];
@@ -406,8 +465,8 @@ fn m10_exactly_the_topics_with_done_and_summary_are_handed_over() {
     ];
     let row = |topic: &str| format!("- `03_research/{topic}/summary.md` (primary)\n");
     let rows: String = ["code-B", "code-a", "code-é", "web-b"].map(row).concat();
-    assert_eq!(research(&topics), format!("{design}{head}{rows}\n"));
-    assert_eq!(research(&[]), design);
+    assert_eq!(research(&topics), format!("{head}{rows}\n"));
+    assert_eq!(research(&[]), "");
 }
 
 #[test]
@@ -434,9 +493,10 @@ fn c5_the_digest_holds_nothing_of_what_the_agent_said() {
         &text[text.find("## Retry/Continue Digest").unwrap()..text.find("## Output Format").unwrap()];
     assert_eq!(
         digest,
-        "## Retry/Continue Digest\n\n- Previous run: 0198\n- It ended by itself.\n- Exit code: 1\n\
+        "## Retry/Continue Digest\n\n- Previous run: 0198\n- It ended on its own.\n- Exit code: 1\n\
          - Runs of this task so far: 2\n\nChecks:\n\n- `tests`: failed\n\nChanges outside the scope:\n\n\
-         - 1 in all\n- `README.md`: outside the write scope, approval pending\n\nFiles changed by that run:\n\n\
+         - 1 in all\n- `README.md`: outside the write scope, approval pending\n\nFiles changed by that run. \
+         What nobody has reverted since is still in the worktree:\n\n\
          - `tally/export.py`\n\n"
     );
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::flow::{Flow, Folder as Kind, Session, State, add_changes, session_state};
+use callsheet_core::flow::{
+    CONTEXT, Flow, Folder as Kind, Session, State, add_changes, session_context, session_state,
+};
 use callsheet_core::submission::Changes;
 use callsheet_run::Folder;
 use callsheet_store::now;
@@ -160,6 +162,14 @@ impl FlowFolder {
 
     pub(crate) fn shows_state(&self) -> bool {
         self.kind == Kind::Sessions && self.path.exists()
+    }
+
+    /// What a session says of itself to everybody who works in it.
+    pub(crate) fn context(&self) -> Result<Option<(String, String)>, Failure> {
+        if self.kind != Kind::Sessions {
+            return Ok(None);
+        }
+        Ok(Some((CONTEXT.to_owned(), session_context(&self.relative)?)))
     }
 
     pub(crate) fn show(&self, plan: &Plan, state: &State, last_event: &str) -> Result<(), Failure> {

@@ -400,6 +400,7 @@ impl<'a> Driver<'a> {
         {
             files.insert(file.clone(), format!("{}\n", self.state.request.trim_end()));
         }
+        files.extend(self.folder.context()?);
         self.folder.write(&files)?;
         self.look(By::Flow)?;
         if !self.state.strayed.is_empty() {

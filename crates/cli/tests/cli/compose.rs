@@ -54,8 +54,8 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
         )
         .replace("{{REPLY}}", &reply(phase))
         .replace("{{feature_dir}}", ".")
-        .replace("{{ARTIFACTS}}", "")
-        .replace("{{TASKS}}", "")
+        .replace("{{ARTIFACTS}}\n\n", "")
+        .replace("{{TASKS}}\n\n", "")
 }
 
 #[test]

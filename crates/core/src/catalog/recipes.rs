@@ -39,7 +39,7 @@ pub(crate) struct Wording<'r> {
 
 impl Wording<'_> {
     pub(crate) fn is_fragment(&self) -> bool {
-        self.words.bytes().all(|byte| is_name_byte(byte) || byte == b'/')
+        !self.words.is_empty() && self.words.bytes().all(|byte| is_name_byte(byte) || byte == b'/')
     }
 
     /// The words as a template that stands in the recipe; a fragment's name has no holes.

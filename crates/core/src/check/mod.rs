@@ -4,6 +4,7 @@
 
 mod derived;
 mod flows;
+mod phrases;
 mod place;
 mod recipes;
 mod slots;
@@ -56,7 +57,15 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
     let files: Vec<&File> = catalog.files.all().filter(|file| is_ours(&catalog, file)).collect();
     for file in files.iter().copied().chain(&catalog.extensions) {
         match &file.text {
-            Ok(contents) => text::check(&file.id, contents, &mut problems),
+            Ok(contents) => {
+                text::check(&file.id, contents, &mut problems);
+                // What these hold is no prompt.
+                let is_data = files.iter().any(|data| data.id == file.id)
+                    && matches!(file.kind(), Kind::Agent | Kind::Secrets);
+                if !is_data {
+                    phrases::check(&file.id, contents, &mut problems);
+                }
+            }
             Err(error) => problems.add(&file.id, unreadable(&file.id, error)),
         }
     }

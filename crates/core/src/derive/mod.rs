@@ -66,6 +66,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
         Derived::Tasks => tasks::rows(c, name)?,
         Derived::Research => session::research(c, name),
         Derived::Plans => plans::rows(c, name)?,
+        Derived::SubPlans => plans::all(c, name),
         Derived::Completion => plans::completion(c, name, spec)?,
         Derived::Findings => session::findings(c, name),
         Derived::ReviewRound => session::review_round(c, name)?,
@@ -189,7 +190,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
 }
 
 /// A value of the request, which counts as used.
-fn value(c: &mut Composer<'_>, key: &str) -> Option<Text> {
+pub(crate) fn value(c: &mut Composer<'_>, key: &str) -> Option<Text> {
     let (origin, _) = c.values.find(key)?;
     Some(c.origins[origin].text.clone())
 }

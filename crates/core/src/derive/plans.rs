@@ -14,7 +14,7 @@ use crate::data;
 use crate::diag::{Code, Diag, Failure};
 use crate::fill::Row;
 use crate::instruct;
-use crate::prompt::Trust;
+use crate::prompt::{Absent, Trust, Why};
 use crate::recipe::Derive;
 use crate::submission::{self, OrderGroup, OrderPlan};
 
@@ -71,6 +71,21 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
     Some(rows)
 }
 
+/// Every sub-plan in the order of the execution plan; none where there is no such plan.
+pub(super) fn all(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
+    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
+    let order = match submission::order(c.library, &c.request.layout) {
+        Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::IncludeNotFound) => {
+            let what = "the execution plan".into();
+            c.absent.push(Absent { what, why: Why::NotThere, detail: String::new() });
+            return Vec::new();
+        }
+        order => told(c, order),
+    };
+    let plans = order.iter().flat_map(submission::Order::plans);
+    plans.filter_map(|plan| plan_row(c, &mut make, "plan", plan.number, &plan.name)).collect()
+}
+
 fn plan_row(
     c: &mut Composer<'_>,
     make: &mut Maker,
@@ -102,7 +117,7 @@ pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Opt
     let read = data::contract(c.library, contract, &c.request.layout);
     let Some((_, contract_read)) = told(c, read) else { return NOTHING };
     let submission = contract_read.submission?;
-    let marker = submission.write.first()?.path.clone();
+    let marker = submission.write.first().map(|companion| companion.path.clone()).or(submission.file)?;
     let mut numbers = alloc::vec![None];
     if spec.per_plan.is_some() {
         let asked = one(c);
@@ -146,18 +161,16 @@ fn finished(
 ) -> Row {
     let mut make = Maker { name: name.into(), trust: Trust::Ours, lines: true };
     let number: String = number.map(|number| number.to_string()).unwrap_or_default();
-    if c.request.mcp {
-        let tool = instruct::tool(c, contract);
-        return make.row(
-            c,
-            "tool",
-            [
-                ("number", number.into()),
-                ("tool", tool.into()),
-                ("arguments", Value::Object(arguments).to_string().into()),
-            ],
-        );
-    }
     let path = submission::path(marker, &arguments);
-    make.row(c, "file", [("number", number.into()), ("path", path.into())])
+    if !c.request.mcp {
+        return make.row(c, "file", [("number", number.into()), ("path", path.into())]);
+    }
+    let tool = instruct::tool(c, contract);
+    let fields = [
+        ("number", number.into()),
+        ("tool", tool.into()),
+        ("arguments", Value::Object(arguments).to_string().into()),
+        ("path", path.into()),
+    ];
+    make.row(c, "tool", fields)
 }

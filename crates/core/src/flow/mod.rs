@@ -35,7 +35,7 @@ pub use lanes::{Prepared, prepare};
 pub(crate) use read::{Need, need};
 pub use read::{find_flow, read_flow};
 pub use request::{aside, may_write, present, request};
-pub use session::{Session, collect, session_state};
+pub use session::{CONTEXT, Session, collect, session_context, session_state};
 pub use state::{
     Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
 };

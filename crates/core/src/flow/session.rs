@@ -10,11 +10,17 @@ use serde_json::{Map, Value, json};
 use super::findings::Numbering;
 use super::request::matching;
 use super::{At, Each, Flow, LaneState, Left, Stage, State};
-use crate::diag::Failure;
-use crate::lookup::{Library, read};
+use crate::builtin::Builtin;
+use crate::diag::{Code, Diag, Failure};
+use crate::lookup::{CONTROLLED, Library, read};
 use crate::name::is_name;
+use crate::request::Layout;
 use crate::source::{Root, SourceId};
+use crate::template::{Node, Notation};
 use crate::text::Text;
+
+/// The file of a session that says what the session is.
+pub const CONTEXT: &str = "context.md";
 
 /// What the state cannot know.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +31,23 @@ pub struct Session<'s> {
     /// What happened last, and when, in UTC.
     pub last_event: &'s str,
     pub updated_at: &'s str,
+}
+
+/// The contents of `context.md` for the session in `feature_dir`: the shipped template, whatever a project holds.
+pub fn session_context(feature_dir: &str) -> Result<String, Failure> {
+    let template = Library::new(&Builtin).template(CONTROLLED, Notation::Brackets, &Layout::default())?;
+    let missing = || Diag::error(Code::TemplateNotFound, format!("there is no `{CONTROLLED}`"));
+    let template = template.ok_or_else(missing)?;
+    let mut text = String::new();
+    for node in &template.nodes {
+        match node {
+            Node::Text(span) => text.push_str(span.of(&template.text)),
+            Node::Slot(_) => text.push_str(feature_dir),
+            Node::Fragment(_) | Node::Include(_) => {}
+        }
+    }
+    text.push('\n');
+    Ok(text)
 }
 
 /// The contents of `state.json`. It is made from the state and never read back, but for the number of the round.

@@ -1,5 +1,6 @@
 //! Judging: from the markers that count to an outcome.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -132,6 +133,9 @@ impl<'t> Said<'t> {
 /// So many different questions are kept.
 const MOST_QUESTIONS: usize = 20;
 
+/// What is asked for where there is no list of tasks: the request is the one task.
+const ONE_TASK: &str = "1";
+
 const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
 
 /// The one id of a marker.
@@ -207,6 +211,11 @@ pub(super) fn judge(asked: &Asked<'_>, said: &Said<'_>, doubt: &Doubt, problems:
     if contract.verdict.is_empty() {
         said.conflicts(problems);
     }
+    let tasks: Cow<'_, [String]> = match (asked.tasks, contract.tasks.as_slice()) {
+        ([], []) => Cow::Owned(alloc::vec![ONE_TASK.to_string()]),
+        ([], tasks) | (tasks, _) => Cow::Borrowed(tasks),
+    };
+    let asked = &Asked { tasks: &tasks, ..*asked };
     let (tasks, complete) = tasks_of(asked, said, doubt, problems);
     let outcome = match outcome {
         Outcome::None if complete => Outcome::Complete,
@@ -326,7 +335,7 @@ fn tasks_of(
             let message = || format!("the status of task `{}` is given more than once", shortened(id));
             problems.add(ProblemCode::TaskRepeated, Some(*at), message);
         }
-        if *count == 1 && !is_asked && !asked.tasks.is_empty() {
+        if *count == 1 && !is_asked {
             let message = || format!("task `{}` was not asked for", shortened(id));
             problems.add(ProblemCode::TaskUnasked, Some(*at), message);
         }
@@ -347,14 +356,10 @@ fn tasks_of(
             }
         }
     }
-    if asked.tasks.is_empty() {
-        let message = "no task was asked for, so that none can be complete";
-        problems.add(ProblemCode::NoTasks, None, || message.to_string());
-    }
     let loose = said.tasks.iter().any(|(at, _, _)| said.loose.binary_search(at).is_ok());
     let is_other = |id: &str| !asked.tasks.iter().any(|task| may_mean(id, task));
     let only_good = said.tasks.iter().all(|(_, id, status)| *status == Ok(Status::Completed) || is_other(id));
-    let mut complete = !asked.tasks.is_empty() && !doubt.anywhere && !loose && only_good;
+    let mut complete = !doubt.anywhere && !loose && only_good;
     for id in asked.tasks {
         match times.get(id.as_str()) {
             Some((count, completed)) => complete &= *count == 1 && *completed,

@@ -68,7 +68,6 @@ problems! {
     IndentedMarker "indented_marker" "A marker that is indented as code is does not count.",
     BrokenMarker "broken_marker" "A marker begins a line and is not complete.",
     ForeignStatus "foreign_status" "What is said of a task is no status that the contract knows.",
-    NoTasks "no_tasks" "The status of tasks was asked for, and of no task.",
     TaskMissing "task_missing" "Nothing is said of a task that was asked for.",
     TaskRepeated "task_repeated" "The status of a task is given more than once.",
     TaskUnasked "task_unasked" "The status of a task that was not asked for.",

@@ -28,7 +28,7 @@ pub use self::shared::{SharedName, other_names};
 pub use self::stale::waiting;
 pub(crate) use self::words::unknown_slots;
 pub use self::yaml::read_yaml;
-pub(crate) use self::yaml::write as as_yaml;
+pub(crate) use self::yaml::write_lines as yaml_lines;
 use crate::contract::{Contract, Field, Kind, Submission};
 use crate::data;
 use crate::diag::{Code, Diag, Failure};
@@ -238,7 +238,7 @@ pub(crate) fn path(pattern: &str, data: &Data) -> String {
 }
 
 /// The path with what the field `suffix` holds at the end of the file's stem.
-fn suffixed(path: &str, suffix: Option<&str>, data: &Data) -> String {
+pub(crate) fn suffixed(path: &str, suffix: Option<&str>, data: &Data) -> String {
     let Some(word) = suffix.and_then(|field| data.get(field)?.as_str()) else { return path.to_string() };
     match path.rsplit_once('.') {
         Some((stem, extension)) => format!("{stem}_{word}.{extension}"),

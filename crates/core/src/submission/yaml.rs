@@ -82,6 +82,61 @@ fn below(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
+/// The same in few lines: one for each key, and one for each entry that has fields of its own.
+pub(crate) fn write_lines(data: &Data) -> String {
+    let mut out = String::new();
+    for (key, value) in data {
+        scalar_text(&mut out, key);
+        out.push(':');
+        match value {
+            Value::Array(entries) if entries.iter().any(Value::is_object) => {
+                for entry in entries {
+                    out.push_str("\n  - ");
+                    flow(&mut out, entry);
+                }
+            }
+            Value::String(text) if !text.contains('\n') => {
+                out.push(' ');
+                scalar_text(&mut out, text);
+            }
+            value => {
+                out.push(' ');
+                flow(&mut out, value);
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A value on one line.
+fn flow(out: &mut String, value: &Value) {
+    match value {
+        Value::Object(data) => {
+            out.push('{');
+            for (nth, (key, value)) in data.iter().enumerate() {
+                out.push_str(if nth > 0 { ", " } else { "" });
+                flow(out, &Value::String(key.clone()));
+                out.push_str(": ");
+                flow(out, value);
+            }
+            out.push('}');
+        }
+        Value::Array(entries) => {
+            out.push('[');
+            for (nth, entry) in entries.iter().enumerate() {
+                out.push_str(if nth > 0 { ", " } else { "" });
+                flow(out, entry);
+            }
+            out.push(']');
+        }
+        // A comma ends a plain text here.
+        Value::String(text) if text.contains(',') => quoted(out, text),
+        Value::String(text) => scalar_text(out, text),
+        value => out.push_str(&value.to_string()),
+    }
+}
+
 fn indent(out: &mut String, depth: usize) {
     out.extend(core::iter::repeat_n("  ", depth));
 }
@@ -108,10 +163,10 @@ fn block(out: &mut String, text: &str, depth: usize) {
 }
 
 fn scalar_text(out: &mut String, text: &str) {
-    if is_plain(text) {
-        out.push_str(text);
-        return;
-    }
+    if is_plain(text) { out.push_str(text) } else { quoted(out, text) }
+}
+
+fn quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {
