@@ -24,8 +24,8 @@ fn compare(path: &Path, found: &str) {
 fn pages() -> Vec<PathBuf> {
     let mut pages =
         vec![root().join("README.md"), root().join("CONTRIBUTING.md"), root().join("ARCHITECTURE.md")];
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        pages.push(entry.unwrap().path());
+    for folder in ["docs", "docs/migrate"] {
+        pages.extend(fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()));
     }
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
     pages.sort();
@@ -277,4 +277,37 @@ fn links_between_pages_lead_somewhere() {
         }
     }
     assert_eq!(broken, Vec::<String>::new());
+}
+
+fn sources(folder: &Path, texts: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, texts);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            texts.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+/// Every row of the table names a test that there is.
+#[test]
+fn conformance_names_its_tests() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
+    let mut texts = String::new();
+    sources(&root().join("crates"), &mut texts);
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| demand |"));
+    let (mut count, mut wrong) = (0, Vec::new());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let &[_, verdict, tests] = cells.as_slice() else { panic!("{row}") };
+        assert!(verdict == "works" || verdict.starts_with("differs: "), "{row}");
+        let mut names = tests.split(", ").map(|name| name.trim_matches('`'));
+        if !names.all(|name| texts.contains(&format!("#[test]\nfn {name}()")) || texts.contains(&format!("    #[test]\n    fn {name}()"))) {
+            wrong.push(row);
+        }
+        count += 1;
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(count >= 86, "{count} rows");
 }
