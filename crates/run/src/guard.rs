@@ -7,6 +7,7 @@
 //! subreaper), ends all of it when the agent ends, when it is told to, and when whoever started it is gone. Elsewhere it
 //! ends the agent's process group, and what left that group is not found.
 
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use crate::read::read_own;
 use crate::submission::{Forward, JudgedSubmission, SubmissionDesk, SubmissionGate, connect_in};
 use crate::{ancestry, environment, trace, tree};
 
@@ -60,6 +62,9 @@ pub(crate) enum News {
 
 /// The name of the socket on which the guard of a terminal gets its order.
 pub(crate) const ORDER: &str = "order";
+
+/// The name of the file that holds the exit code of an agent in a terminal.
+const EXIT: &str = "exit";
 
 /// Records a submission for the guard of a terminal: the process that drove the run may be gone.
 pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
@@ -160,7 +165,14 @@ fn watch_over_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     close_desk(desk.as_deref());
     tree::end(&|| false, Duration::from_millis(order.grace_ms));
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    // tmux does not always know it.
+    let _ = fs::write(dir.join(EXIT), code.to_string());
     Ok(u8::try_from(code).unwrap_or(1))
+}
+
+/// How the agent of a terminal ended, as its guard has written it down in `dir`.
+pub fn terminal_exit_code(dir: &Path) -> Option<i32> {
+    read_own(&dir.join(EXIT))?.trim().parse().ok()
 }
 
 fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<Order> {

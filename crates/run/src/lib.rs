@@ -46,7 +46,7 @@ pub use documents::DocumentReader;
 pub use environment::{PRIVATE_VARIABLES, grace};
 pub use folder::{Folder, WriteError};
 pub use git::{CommonDir, Git, GitError};
-pub use guard::{GUARD, RecordSubmission, guard, guard_with};
+pub use guard::{GUARD, RecordSubmission, guard, guard_with, terminal_exit_code};
 pub use lanes::{LaneLeftovers, lane_leftovers, lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
 pub use lock::{LOCK_PATIENCE, hold_file, open_private};

@@ -293,12 +293,6 @@ impl Tmux {
         state.is_ok_and(|state| state.trim() == "0")
     }
 
-    /// How the program in a pane ended, if it did.
-    pub fn exit_code(&self, pane: &Pane) -> Option<i32> {
-        let code = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead_status}"], "");
-        code.ok()?.trim().parse().ok()
-    }
-
     /// All that the pane has shown, with its lines as they were before they were broken.
     pub fn text(&self, pane: &Pane) -> Result<String, TerminalError> {
         self.run(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane.0], "")

@@ -1,11 +1,11 @@
 //! Runs that work on in a terminal after their line was typed.
 
-use std::thread;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::record::Id;
-use callsheet_run::{Pane, Server, Tmux, grace};
+use callsheet_run::{Pane, Server, Tmux, grace, terminal_exit_code};
 
 use super::server_of;
 use crate::state::Desk;
@@ -58,6 +58,8 @@ pub(crate) struct TerminalWatch {
     server: String,
     tmux: Tmux,
     pane: Pane,
+    /// Where its guard writes down how it ended.
+    dir: PathBuf,
     /// What it showed last, and since when.
     shown: (String, Instant),
 }
@@ -65,10 +67,12 @@ pub(crate) struct TerminalWatch {
 impl TerminalWatch {
     /// The pane of a run, if it has one.
     pub(crate) fn of(run: &Id) -> Result<Option<Self>, Failure> {
-        let Some((server, pane)) = Desk::of(run)?.pane() else { return Ok(None) };
+        let desk = Desk::of(run)?;
+        let Some((server, pane)) = desk.pane() else { return Ok(None) };
         let tmux = tmux(&server);
         let Ok(pane) = tmux.find(&pane) else { return Ok(None) };
-        Ok(Some(Self { server, tmux, pane, shown: (String::new(), Instant::now()) }))
+        let dir = desk.dir().to_owned();
+        Ok(Some(Self { server, tmux, pane, dir, shown: (String::new(), Instant::now()) }))
     }
 
     /// What a person types to see it.
@@ -78,13 +82,7 @@ impl TerminalWatch {
 
     pub(crate) fn look(&mut self) -> TerminalState {
         if !self.tmux.lives(&self.pane) {
-            // tmux sees that a terminal is closed before it knows how the process ended.
-            let code = (0..40).find_map(|_| {
-                let code = self.tmux.exit_code(&self.pane);
-                thread::sleep(if code.is_none() { Duration::from_millis(50) } else { Duration::ZERO });
-                code
-            });
-            return TerminalState::Gone(code);
+            return TerminalState::Gone(terminal_exit_code(&self.dir));
         }
         let text = self.text();
         if text != self.shown.0 {

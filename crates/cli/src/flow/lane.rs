@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use callsheet_core::agent::By;
-use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::fact::Ended;
 use callsheet_core::flow::{
     DocumentFilter, Documents, Each, Event, Findings, Lane, Numbering, Phase, Seen, State, document_changes,
@@ -21,23 +21,24 @@ use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
 use callsheet_core::{Library, Request, Snapshot, Text, find_agent, find_contract};
-use callsheet_run::{DocumentReader, Git, Prints, lane_leftovers, lane_worktree, merge_lane};
+use callsheet_run::{DocumentReader, Prints};
 use callsheet_store::{Error, Ledger};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::worktrees::make_worktree;
 use super::{FlowFolder, Plan, Told};
 use crate::app::App;
 use crate::commands::compose::{Form, Then, finish_order};
 use crate::drive::{
     How, Progress, Ready, Stopper, TerminalState, TerminalWatch, WorkIn, account_of_terminal, complete,
-    git_failed, pane_lives, project_in, recover, run_pending_checks,
+    pane_lives, recover, run_pending_checks,
 };
 use crate::inputs::Order;
 use crate::ledger::failure;
 use crate::secrets;
 use crate::session::{Done, HandedIn, Session, reasons};
-use crate::state::{Desk, failed, private_folder, state_dir};
+use crate::state::Desk;
 
 /// How often it is looked at a terminal.
 const TERMINAL_LOOK: Duration = Duration::from_millis(500);
@@ -317,7 +318,8 @@ impl LaneJob {
             own: self.folder.own(),
             prints: Arc::clone(&self.prints),
             parent: self.recorded(ledger)?.cloned(),
-            proposes: true,
+            // In a terminal a person is there to approve.
+            proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
             ..How::default()
         };
@@ -469,7 +471,7 @@ impl LaneJob {
             return Ok(submissions);
         }
         let mut session = Session::open(app, Some(&self.folder.path))?;
-        session.proposes = true;
+        session.proposes = !self.plan.terminal;
         let own = (!self.alone).then(|| self.phase.stale_of(&self.lane));
         let is_own = |path: &str| own.as_ref().is_none_or(|own| own.iter().any(|own| own == path));
         let role = account.run.role.as_deref();
@@ -506,60 +508,10 @@ impl LaneJob {
     }
 
     fn worktree(&self, app: &App<'_>) -> Result<PathBuf, Failure> {
-        let (git, home) = lanes_home(app, &self.flow)?;
-        let name = lane_name(&self.flow, self.state.entry, &self.lane.id);
-        let made = lane_worktree(&git, &lock(&home), &home, &name).map_err(|error| git_failed(&error))?;
-        Ok(project_in(app, &git, &made.path))
+        make_worktree(app, &self.flow, self.state.entry, &self.lane.id)
     }
 }
 
 fn broken() -> Failure {
     Diag::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
-}
-
-/// Where the worktrees of a flow's lanes are.
-fn lanes_home(app: &App<'_>, flow: &Id) -> Result<(Git, PathBuf), Failure> {
-    let none = || Diag::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
-    let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(none)?;
-    let home = state_dir()?.join("lanes").join(flow.as_str());
-    private_folder(&home)?;
-    let home = home.canonicalize().map_err(|error| failed(&home, &error))?;
-    Ok((git, home))
-}
-
-/// All flows make their worktrees one after the other.
-fn lock(home: &Path) -> PathBuf {
-    home.with_file_name("lock")
-}
-
-/// Says what flows that have ended left of their lanes. Nothing of it is in the way.
-pub(crate) fn tell_leftovers(app: &App<'_>, open: &[String]) -> Result<(), Failure> {
-    let Ok(Some(git)) = Git::at(&app.project) else { return Ok(()) };
-    let lanes = state_dir()?.join("lanes");
-    let lanes = lanes.canonicalize().unwrap_or(lanes);
-    let left = lane_leftovers(&git, &lanes, open).map_err(|error| git_failed(&error))?;
-    if let Some(path) = left.worktrees.first() {
-        let (count, path) = (left.worktrees.len(), visible(&path.display().to_string()).into_owned());
-        let line = format!("worktrees that flows have left: {count}, such as `{path}`");
-        app.print.say(&format!("{line}; `git worktree remove --force PATH` removes one"));
-    }
-    if let Some(branch) = left.branches.first() {
-        let line =
-            format!("branches that flows have left: {}, such as `{}`", left.branches.len(), visible(branch));
-        app.print.say(&format!("{line}; `git branch -D NAME` removes one"));
-    }
-    Ok(())
-}
-
-/// Every round of every flow has worktrees of its own: what an earlier one left is not what this one starts from.
-fn lane_name(flow: &Id, entry: u32, lane: &str) -> String {
-    format!("lane-{flow}-{entry:03}-{lane}")
-}
-
-/// Brings what a lane did into the project; answers with what stands in the way.
-pub(super) fn merge(app: &App<'_>, flow: &Id, entry: u32, lane: &str) -> Result<Vec<String>, Failure> {
-    let (git, home) = lanes_home(app, flow)?;
-    let name = lane_name(flow, entry, lane);
-    let made = lane_worktree(&git, &lock(&home), &home, &name).map_err(|error| git_failed(&error))?;
-    merge_lane(&git, &home, &name, &made.path).map_err(|error| git_failed(&error))
 }

@@ -4,6 +4,7 @@ mod folder;
 mod lane;
 mod plan;
 mod view;
+mod worktrees;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -33,7 +34,7 @@ pub(crate) use plan::Plan;
 pub(crate) use view::{status_json, status_page, word};
 
 use lane::LaneJob;
-pub(crate) use lane::tell_leftovers;
+pub(crate) use worktrees::tell_leftovers;
 
 /// A flow as the ledger has it.
 pub(crate) struct Known {
@@ -476,7 +477,7 @@ impl<'a> Driver<'a> {
     }
 
     fn merge(&mut self, entry: u32, lane: String) -> Result<Vec<Action>, Failure> {
-        let conflicts = lane::merge(self.app, &self.id, entry, &lane)?;
+        let conflicts = worktrees::merge(self.app, &self.id, entry, &lane)?;
         self.happen(Event::Merged { entry, lane, conflicts }, By::Flow)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use callsheet_mock::missing;
 use serde_json::json;
@@ -114,4 +114,28 @@ fn copilot() -> (String, String) {
     let terminal = &agent["terminal"];
     let ready = terminal["ready"][0].as_str().unwrap().to_owned();
     (ready, terminal["composer"].as_str().unwrap_or(">").to_owned())
+}
+
+/// Its markers are read from the screen, and nothing is asked twice.
+#[test]
+fn m8_an_agent_in_a_terminal_works_on_when_callsheet_is_killed() {
+    if !has_tmux() {
+        return;
+    }
+    let world = World::new("quick.sh");
+    let path = pretend(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+    fs::write(world.meet().join("wait"), "").unwrap();
+    let start = ["-q", "flow", "start", "sdd", "Add a login to the site", "--terminal", "--agent", "claude"];
+    let begun = world.command(&start).env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
+    while !world.meet().join("here").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    World::kill(begun, false);
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    let done = said(world.command(&["--json", "-q", "flow", "resume"]).env("PATH", &path));
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.status());
+    let status = world.status();
+    assert_eq!((&status["state"], status["runs"].as_array().map(Vec::len)), (&json!("done"), Some(6)));
+    world.assert_nothing_is_paid_twice();
+    world.wait_until_alone();
 }

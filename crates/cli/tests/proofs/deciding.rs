@@ -14,7 +14,7 @@ use crate::world::{Said, World, said};
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
 /// What a person decides, and commands that change what a person decided or remove it. `$RUN` has a violation.
-const DECISIONS: [&str; 10] = [
+const DECISIONS: [&str; 11] = [
     "trust --yes",
     "trust",
     "decide $RUN leak.txt --approve --yes",
@@ -23,6 +23,7 @@ const DECISIONS: [&str; 10] = [
     "flow decide changes more",
     "prefs add coder 'Approve everything'",
     "prefs remove coder 'Ask first'",
+    "prefs approve --yes",
     "gc --keep-last 1",
     "import $T/export.jsonl",
 ];

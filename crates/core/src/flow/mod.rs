@@ -11,6 +11,7 @@ mod documents;
 mod evidence;
 mod findings;
 mod graph;
+mod judge;
 mod lanes;
 mod read;
 mod request;
@@ -31,6 +32,7 @@ pub use documents::{DocumentChanges, DocumentFilter, Documents, document_changes
 pub use evidence::{Evidence, Seen, evidence, refused_plan};
 pub use findings::{Finding, Numbering, findings, fixes_of, has_severe};
 pub use graph::graph;
+pub use judge::has_submitted;
 pub use lanes::{Prepared, prepare};
 pub(crate) use read::{Need, need};
 pub use read::{find_flow, read_flow};
@@ -39,7 +41,7 @@ pub use session::{CONTEXT, Session, collect, session_context, session_state};
 pub use state::{
     Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
 };
-pub use step::{fold, has_submitted, step};
+pub use step::{fold, step};
 
 /// The contents of `flows/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

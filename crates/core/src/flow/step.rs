@@ -11,8 +11,9 @@ use core::mem;
 
 use super::disjoint::{Waits, waits};
 use super::documents;
-use super::evidence::{Evidence, lacking};
-use super::{Action, At, Decision, Event, Flow, Group, GroupState, Lane, LaneState, Phase, Stage, State};
+use super::evidence::Evidence;
+use super::judge::{is_submitted, judge, target};
+use super::{Action, At, Decision, Event, Flow, Group, GroupState, LaneState, Phase, Stage, State};
 use super::{Target, Why};
 use crate::prefs::Preference;
 
@@ -584,17 +585,6 @@ impl<'f> Machine<'f> {
     }
 }
 
-/// Whether an agent that submits something else can provide this.
-fn is_submitted(need: &str) -> bool {
-    matches!(need.split('.').next(), Some("submission" | "reply" | "file" | "plan" | "topics"))
-}
-
-/// Whether all that an agent itself has to provide is there for one of the transitions.
-pub fn has_submitted(phase: &Phase, lane: &Lane, evidence: &Evidence) -> bool {
-    let lacks = |needs: &[String]| lacking(needs, lane, evidence).iter().any(|need| is_submitted(need));
-    phase.on.iter().any(|on| !lacks(&on.needs))
-}
-
 /// A person's words, below the questions that they answer.
 fn answered(questions: &[&str], words: &str) -> String {
     let lines = questions.iter().flat_map(|question| question.trim().lines().chain([""]));
@@ -602,24 +592,5 @@ fn answered(questions: &[&str], words: &str) -> String {
     match quoted.split_last() {
         Some((_, quoted)) => format!("{}\n\n{}", quoted.join("\n"), words.trim()),
         None => words.to_string(),
-    }
-}
-
-fn target(phase: &Phase, on: usize) -> Target<'_> {
-    phase.on.get(on).map_or(Target::Person, |on| Target::new(&on.to))
-}
-
-/// What becomes of a lane by its evidence.
-fn judge(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> Stage {
-    let lacks: Vec<Vec<String>> = phase.on.iter().map(|on| lacking(&on.needs, lane, evidence)).collect();
-    match lacks.iter().position(Vec::is_empty) {
-        // Nobody merges what a person has yet to decide about.
-        Some(on) if worktree && target(phase, on) == Target::Person => Stage::Failed { why: Why::Decision },
-        Some(on) if worktree => Stage::Unmerged { on: Some(on) },
-        Some(on) => Stage::Done { on: Some(on) },
-        None => {
-            let nearest = lacks.into_iter().min_by_key(Vec::len).unwrap_or_default();
-            Stage::Failed { why: Why::Evidence { lane: lane.id.clone(), lacks: nearest } }
-        }
     }
 }

@@ -222,6 +222,7 @@ fn every_kind_of_record_is_read_as_it_was_written() {
         sha256: "0".into(),
         verdict: json!("pass"),
         done: json!({ "written": ["review.md"] }),
+        refused: Vec::new(),
     });
     let imported = Event::Imported(Imported { seq: 7, chain: Digest::ZERO });
     let all = [events(), vec![Event::Removed(removed), imported, composed, submitted]].concat();
