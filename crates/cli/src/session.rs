@@ -287,11 +287,11 @@ mod tests {
         let review = json!({
             "verdict": "fail",
             "summary": "One error.",
-            "findings": [{ "issue": "It ends.", "recommendation": "Return it.", "location": " " }],
+            "findings": [{ "issue": "It ends.", "severity": "low", "recommendation": "Return it.", "location": " " }],
             "role": "logic",
             "preferences": [{ "target_role": "coder", "bullet": "- Return errors" }],
         });
-        let review_yaml = "verdict: fail\nsummary: One error.\nfindings:\n- issue: It ends.\n  recommendation: Return it.\n\
+        let review_yaml = "verdict: fail\nsummary: One error.\nfindings:\n- issue: It ends.\n  severity: low\n  recommendation: Return it.\n\
                            preferences:\n- {target_role: coder, bullet: '- Return errors'}\n";
         let texts = [
             "solution_overview",

@@ -211,7 +211,7 @@ const SDD: [(&str, &[&str]); 9] = [
 ];
 const STAGED: [(&str, &[&str]); 20] = [
     ("requirements.md", &["product_management"]),
-    ("context.md", &["product_management"]),
+    ("context.md", &[]),
     ("01_product_management/done", &["product_management"]),
     ("02_architecting/architecture.md", &["architecting"]),
     ("02_architecting/architecture.yaml", &["architecting"]),

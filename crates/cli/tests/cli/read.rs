@@ -18,7 +18,14 @@ fn t6_the_exit_code_says_whether_it_is_good() {
         read(&["-p", "implement", "--tasks", "1.1"], done),
         said(0, "complete\n  1.1: COMPLETED\n", "")
     );
-    assert_eq!(read(&["--contract", "archive"], "Done."), said(0, "none\n", ""));
+    assert_eq!(
+        read(&["--contract", "archive"], "Done.\n\n<task_status id=\"archive\">COMPLETED</task_status>\n"),
+        said(0, "complete\n  archive: COMPLETED\n", "")
+    );
+    assert_eq!(
+        read(&["-p", "archive"], "Done."),
+        said(1, "incomplete\nproblem[task_missing]: nothing is said of task `archive`\n", "")
+    );
     assert_eq!(read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"), said(1, "needs_revision\n", ""));
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1, 1.2"], done),
@@ -202,11 +209,13 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
     let world = World::new();
     let read = || world.run(["read", "--contract", "submit_review", "--session", "s"]);
     let file = |text: &str| world.write("s/07_review/review.yaml", text);
-    file("verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  recommendation: Catch it.\n");
+    file(
+        "verdict: fail\nsummary: Nearly.\nfindings:\n- issue: It ends.\n  severity: high\n  recommendation: Catch it.\n",
+    );
     assert_eq!(read(), said(0, "written 07_review/review.md\nwritten 07_review/review.yaml\n", ""));
     assert_eq!(
         world.read("s/07_review/review.md"),
-        "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
+        "verdict: fail\n\n## Summary\n\nNearly.\n\n## Findings\n\n### Finding 1\n\nSeverity: high\n\nIt ends.\n\nRecommendation:\n\nCatch it.\n"
     );
     let before = world.read("s/07_review/review.md");
     let wrong = "verdict: maybe\nsumary: x\nfindings:\n- issue: 1\n";
@@ -221,6 +230,7 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
                 "error[submission/bad]: `verdict` is `maybe`, not one of pass, fail\n{place}\
                  error[submission/bad]: `summary` is missing\n{place}\
                  error[submission/bad]: `findings[1].issue` is a number; a text is wanted\n{place}  = hint: put it in quotes\n\
+                 error[submission/bad]: `findings[1].severity` is missing\n{place}\
                  error[submission/bad]: `findings[1].recommendation` is missing\n{place}\
                  error[submission/bad]: there is no field `sumary`\n{place}  = hint: did you mean `summary`?\n  \
                  = hint: fields that exist: verdict, summary, findings, commit_message, role, preferences\n"

@@ -196,7 +196,7 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
                 "needs_design": false, "needs_docs": false, "doc_files": [],
                 "review_strategy": { "severity": "low", "focus": [] },
             });
-            let finding = json!([{ "issue": "It ends too early.", "recommendation": "Go on." }]);
+            let finding = json!([{ "issue": "It ends too early.", "severity": "high", "recommendation": "Go on." }]);
             let fail = json!({ "verdict": "fail", "summary": "One thing.", "findings": finding });
             let pass = json!({ "verdict": "pass", "summary": "Good." });
             let call = |tool: String, args: Value| [Step::call(&[tool.as_str()], args), Step::text("Handed in.")];

@@ -56,7 +56,7 @@ coder)
         if [ -e src/fixed.txt ]; then
             printf 'verdict: pass\nsummary: Good.\nfindings: []\n'
         else
-            printf 'verdict: fail\nsummary: One thing.\nfindings:\n- {issue: It ends too early., recommendation: Go on.}\n'
+            printf 'verdict: fail\nsummary: One thing.\nfindings:\n- {issue: It ends too early., severity: high, recommendation: Go on.}\n'
         fi > "$CALLSHEET_SESSION/07_review/review.yaml"
         ;;
     esac

@@ -9,7 +9,7 @@ use serde_json::json;
 fn hands_in_a_review(cli: Cli) {
     let tool = cli.mcp_tool("submit_review");
     let first = Step::call(&[&tool], json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once." }));
-    let findings = json!([{ "location": "src/a.rs:1", "issue": "It ends.", "recommendation": "Return it." }]);
+    let findings = json!([{ "location": "src/a.rs:1", "issue": "It ends.", "severity": "high", "recommendation": "Return it." }]);
     let second = Step::call(
         &[&tool],
         json!({ "verdict": "fail", "summary": "\"It\" ends.\n\nAt once.", "findings": findings }),
@@ -33,12 +33,12 @@ fn hands_in_a_review(cli: Cli) {
     assert_eq!(
         read("review.md"),
         "verdict: fail\n\n## Summary\n\n\"It\" ends.\n\nAt once.\n\n## Findings\n\n### Finding 1\n\n\
-         Location: src/a.rs:1\n\nIt ends.\n\nRecommendation:\n\nReturn it.\n"
+         Location: src/a.rs:1\n\nSeverity: high\n\nIt ends.\n\nRecommendation:\n\nReturn it.\n"
     );
     assert_eq!(
         read("review.yaml"),
         "verdict: fail\nsummary: |-\n  \"It\" ends.\n\n  At once.\nfindings:\n  - location: \"src/a.rs:1\"\n    \
-         issue: It ends.\n    recommendation: Return it.\n"
+         issue: It ends.\n    severity: high\n    recommendation: Return it.\n"
     );
 }
 

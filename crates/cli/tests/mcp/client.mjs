@@ -70,7 +70,7 @@ const plan = (second, third) => ({
   doc_files: ["docs/export.md"],
   review_strategy: { severity: "medium", focus: ["memory"] },
 });
-const review = { verdict: "fail", summary: "One error.", findings: [{ issue: "It ends.", recommendation: "Return it." }] };
+const review = { verdict: "fail", summary: "One error.", findings: [{ issue: "It ends.", severity: "high", recommendation: "Return it." }] };
 
 out.architecture = await call("submit_architecture", architecture);
 out.plan = await call("submit_plan", plan(subplan(2, ["src/export/**"], alone), subplan(3, ["docs/**"], alone)));
