@@ -43,6 +43,7 @@ impl<'c> Composer<'c> {
         block.pieces.reserve(template.nodes.len());
         block.supplied.reserve(template.nodes.len() / 2);
         self.chain.push(template.clone());
+        let first = block.pieces.len();
         let mut skipped = 0;
         for (at, node) in template.nodes.iter().enumerate() {
             if self.room.is_full() {
@@ -61,6 +62,9 @@ impl<'c> Composer<'c> {
             }
             if block.pieces[before..].iter().all(|piece| piece.text(&self.origins).trim().is_empty()) {
                 skipped = self.drop_around(template, at, before, block);
+                if at + 1 == template.nodes.len() {
+                    self.drop_lines(origin, first, block);
+                }
             }
         }
         self.chain.pop();
@@ -88,14 +92,23 @@ impl<'c> Composer<'c> {
         if !apart && opening == 0 {
             return 0;
         }
-        // At the end of a template the empty line before it goes: there is none after it.
-        let gap = if below.is_empty() { above.len() - above.trim_end_matches('\n').len() } else { 0 };
+        let below = below.len().min(if apart { 2 } else { 1 });
         block.pieces.truncate(filled);
         block.supplied.retain(|supplied| supplied.pieces.end <= filled);
         if let Some(last) = block.pieces.last_mut().filter(|_| at > 0) {
-            last.end -= opening + gap;
+            last.end -= opening;
         }
-        closing + if apart { below.len().min(2) } else { 0 }
+        closing + below
+    }
+
+    /// What ends with nothing does not end with the empty lines before it either.
+    fn drop_lines(&self, origin: u32, first: usize, block: &mut Block) {
+        for piece in block.pieces[first..].iter_mut().rev().take_while(|piece| piece.origin == origin) {
+            piece.end = piece.start + piece.text(&self.origins).trim_end_matches('\n').len();
+            if piece.start < piece.end {
+                break;
+            }
+        }
     }
 
     /// Says by which way there came to be too much.

@@ -212,7 +212,7 @@ const SDD: [(&str, &[&str]); 10] = [
 ];
 const STAGED: [(&str, &[&str]); 21] = [
     ("requirements.md", &["product_management"]),
-    ("context.md", &["product_management"]),
+    ("context.md", &[]),
     ("01_product_management/done", &["product_management"]),
     ("02_architecting/architecture.md", &["architecting"]),
     ("02_architecting/architecture.yaml", &["architecting"]),

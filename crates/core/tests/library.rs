@@ -36,6 +36,7 @@ const WRITTEN: &[&str] = &[
     "REVIEW.md",
     "FIXES.yaml",
     "REFUSED.md",
+    "ARCHIVE.md",
     "CHANGELOG.md",
     // What the example of a plan names.
     "web/export.html",
@@ -45,7 +46,6 @@ const WRITTEN: &[&str] = &[
     "03_research/code-history/done",
     "03_research/web-history/",
     "03_research/web-history/done",
-    "03_research/web-history/request.md",
     "summary.md",
     "detail.md",
     "04_planning/tasks.md",

@@ -174,7 +174,7 @@ fn the_schema_is_closed_and_names_what_is_required() {
         json!({
             "type": "object",
             "properties": {
-                "subplan_index": { "type": "integer", "minimum": 1, "description": "The sub-plan's number" },
+                "subplan_index": { "type": "integer", "minimum": 1, "description": "The number of the sub-plan" },
             },
             "required": ["subplan_index"],
             "additionalProperties": false,

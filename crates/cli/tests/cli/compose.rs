@@ -46,9 +46,9 @@ fn in_an_empty_project(template: &str, phase: &str) -> String {
             &if skeletons.is_empty() {
                 String::new()
             } else {
-                // Headings that are in no code block of their own would pass for the template's.
+                // Their headings would pass for the template's.
                 let all = skeletons.join("\n");
-                let fence = if all.contains("```") { "" } else { "```\n" };
+                let fence = if all.contains("```") { "````\n" } else { "```\n" };
                 format!("{fence}<skeletons>\n{all}</skeletons>\n{fence}").trim_end().to_owned()
             },
         )

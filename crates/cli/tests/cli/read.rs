@@ -21,6 +21,10 @@ fn t6_the_exit_code_says_whether_it_is_good() {
     assert_eq!(read(&["--contract", "run"], "Done."), said(0, "none\n", ""));
     let archived = "Done.\n\n<task_status id=\"archive\">COMPLETED</task_status>\n";
     assert_eq!(read(&["-p", "archive"], archived), said(0, "complete\n  archive: COMPLETED\n", ""));
+    assert_eq!(
+        read(&["-p", "archive"], "Done."),
+        said(1, "incomplete\nproblem[task_missing]: nothing is said of task `archive`\n", "")
+    );
     assert_eq!(read(&["-p", "plan"], "<review>NEEDS_REVISION</review>"), said(1, "needs_revision\n", ""));
     assert_eq!(
         read(&["-p", "implement", "--tasks", "1.1, 1.2"], done),
@@ -235,4 +239,31 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
     // Nothing is lost, nothing half-written.
     assert_eq!(world.read("s/07_review/review.yaml"), wrong);
     assert_eq!(world.read("s/07_review/review.md"), before);
+}
+
+/// A product manager without the tool has a file for preferences, too; mostly it says nothing.
+#[test]
+fn m9_the_file_of_a_product_manager_is_empty_or_has_preferences() {
+    let world = World::new();
+    let read = || world.run(["--json", "read", "--contract", "submit_pm_done", "--session", "s"]);
+    let done = "s/01_product_management/done";
+    for (text, preferences) in [
+        ("", serde_json::json!({})),
+        (
+            "preferences:\n- {target_role: coder, bullet: Return errors}\n",
+            serde_json::json!({ "coder": ["Return errors"] }),
+        ),
+        // It was handed in, and says nothing more.
+        ("\n", serde_json::json!({})),
+    ] {
+        world.write(done, text);
+        let said = read();
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{text:?}");
+        assert_eq!(said.json()[0]["preferences"], preferences, "{text:?}");
+        assert_eq!(world.read(done), "", "{text:?}");
+    }
+    world.write(done, "finished\n");
+    let said = read();
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert_eq!(world.read(done), "finished\n");
 }

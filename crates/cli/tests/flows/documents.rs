@@ -94,3 +94,40 @@ fn documents_that_change_while_the_flow_is_dead_are_not_used() {
     let done = resume();
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
 }
+
+/// A session says what it is to everybody who works in it, and no prompt has an element that holds nothing.
+#[test]
+fn m1_every_session_has_its_context_and_only_the_flow_writes_it() {
+    let world = World::new("staged.sh");
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "1"])).code, Some(1));
+    let session = ".callsheet/sessions/add-a-login-to-the-site";
+    let context = callsheet_core::flow::session_context(session).unwrap();
+    let file = world.project().join(session).join("context.md");
+    assert_eq!(fs::read_to_string(&file).unwrap(), context);
+    let mut seen = Vec::new();
+    for event in world.events() {
+        let Some(run) = event["data"]["detail"]["run"]
+            .as_str()
+            .filter(|_| event["data"]["detail"]["event"] == "lane_started")
+        else {
+            continue;
+        };
+        let prompt = world.prompt(run);
+        let title = prompt.lines().next().unwrap().to_owned();
+        assert!(!prompt.contains(">\n\n</") && !prompt.contains(">\n</"), "{title}");
+        let shown = prompt.contains(&format!("<file path=\"context.md\">\n{}\n", context.trim_end()));
+        seen.push((title, shown));
+    }
+    seen.dedup();
+    let seen: Vec<(&str, bool)> = seen.iter().map(|(title, shown)| (title.as_str(), *shown)).collect();
+    let wanted = [
+        ("# Architect", true),
+        ("# Planner", true),
+        ("# Coder", true),
+        ("# Review", true),
+        ("# Fix", false),
+        ("# Review, round 2", false),
+        ("# Summary", false),
+    ];
+    assert_eq!(seen, wanted);
+}

@@ -11,7 +11,7 @@ use super::{Maker, value};
 use crate::compose::Composer;
 use crate::contract::Kind;
 use crate::data;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diag, Failure, Severity};
 use crate::fill::Row;
 use crate::instruct;
 use crate::prompt::{Absent, Trust, Why};
@@ -71,19 +71,22 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// Every sub-plan in the order of the execution plan; none where there is no such plan.
+/// Every sub-plan in the order of the execution plan. Whoever examines what was made of a plan is told what is wrong with
+/// it, and goes on.
 pub(super) fn all(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
     let order = match submission::order(c.library, &c.request.layout) {
-        Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::IncludeNotFound) => {
-            let what = "the execution plan".into();
-            c.absent.push(Absent { what, why: Why::NotThere, detail: String::new() });
+        Ok(order) => order,
+        Err(Failure(diags)) => {
+            let absent = diags.iter().all(|diag| diag.code == Code::IncludeNotFound);
+            let why = if absent { Why::NotThere } else { Why::Empty };
+            c.absent.push(Absent { what: "the execution plan".into(), why, detail: String::new() });
+            let wrong = diags.into_iter().filter(|_| !absent);
+            c.talk.extend(wrong.map(|diag| Diag { severity: Severity::Warning, ..diag }));
             return Vec::new();
         }
-        order => told(c, order),
     };
-    let plans = order.iter().flat_map(submission::Order::plans);
-    plans.filter_map(|plan| plan_row(c, &mut make, "plan", plan.number, &plan.name)).collect()
+    order.plans().filter_map(|plan| plan_row(c, &mut make, "plan", plan.number, &plan.name)).collect()
 }
 
 fn plan_row(

@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{At, Flow, Lane, Phase, State, aside};
+use super::{At, CONTEXT, Flow, Folder, Lane, Phase, State, aside};
 use crate::glob::Glob;
 
 /// Path → what is there: the SHA-256 of a file, or a word for what is none.
@@ -51,11 +51,13 @@ impl DocumentFilter {
 }
 
 impl Flow {
-    /// The documents that callsheet writes: the person's words, and reviews put together.
+    /// The documents that callsheet writes: the person's words, reviews put together, and what a session is.
     fn ours(&self) -> impl Iterator<Item = &str> {
         let collected = self.phase.iter().filter_map(|phase| phase.collect.as_ref());
         let collected = collected.flat_map(|collect| [collect.all.as_str(), &collect.failed]);
-        self.request.iter().map(String::as_str).chain([self.changes.as_str()]).chain(collected)
+        let context = (self.folder == Folder::Sessions).then_some(CONTEXT);
+        let words = self.request.iter().map(String::as_str).chain([self.changes.as_str()]);
+        words.chain(collected).chain(context)
     }
 }
 
