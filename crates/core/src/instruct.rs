@@ -164,7 +164,7 @@ pub(crate) fn example(fields: &[Field]) -> Map<String, Value> {
     for field in fields {
         let inner = || Value::Object(example(&field.field));
         let value = match field.kind {
-            Kind::Items => Some(Value::Array(alloc::vec![inner()])),
+            Kind::Items => field.example.clone().or_else(|| Some(Value::Array(alloc::vec![inner()]))),
             Kind::Map => Some(inner()),
             _ => field.example.clone(),
         };
