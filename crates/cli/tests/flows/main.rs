@@ -5,6 +5,7 @@
 mod agents;
 mod documents;
 mod kills;
+mod layout;
 mod people;
 mod traces;
 mod ways_on;
