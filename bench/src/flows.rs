@@ -86,7 +86,7 @@ pub(crate) fn agent(count: &str) {
     }
     let count: usize = count.parse().unwrap_or(1);
     let mut plan = String::from(
-        "version: 2\nplan_overview: |\n  Phase 1: nothing. Phase 2: parts. Phase 3: nothing.\ngroups:\n  - group_id: g1\n    mode: serial\n    plans:\n",
+        "version: 2\nplan_overview: Parts.\nphase_1: Nothing.\nphase_2: Parts.\nphase_3: Nothing.\nconflict_map: []\ngroups:\n  - group_id: g1\n    mode: serial\n    plans:\n",
     );
     for number in 1..=count {
         let _ = writeln!(plan, "      - {{index: {number}, name: Part {number}}}");

@@ -120,7 +120,8 @@ pub(crate) struct Ask {
     /// --phase, staged with --command or --session; else run]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) recipe: Option<String>,
-    /// claude, codex, gemini, copilot, opencode, … [default: base]
+    /// claude, codex, gemini, copilot, opencode, …; with @VERSION for one that is not the newest [default: what the
+    /// profile binds; else the configured one; else base]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// plan, challenge, implement, review, archive, …
@@ -157,6 +158,10 @@ pub(crate) struct Ask {
     /// How much of the files at PATH goes in: full, outline or path; PATH may be a directory or a glob
     #[arg(long, value_name = "PATH=LEVEL")]
     pub(crate) detail: Vec<String>,
+    /// A file, or the lines from L1 to L2 of it, whose text goes in even where the recipe lists paths (run), if the agent
+    /// can take that; else its path
+    #[arg(long, value_name = "PATH[:L1-L2]")]
+    pub(crate) embed: Vec<String>,
     /// Something that an earlier run made
     #[arg(long, value_name = "PATH")]
     pub(crate) artifact: Vec<String>,

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use callsheet_core::agent::Permit;
 use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::flow::Folder;
 use callsheet_core::record::is_project_name;
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::{Mode, mask_address};
@@ -52,6 +53,8 @@ pub(crate) struct ConfigFile {
     pub(crate) env: BTreeMap<String, String>,
     /// The largest file that is read, in bytes.
     pub(crate) max_file_bytes: Option<u64>,
+    /// Whether the next prompt has the last lines that a failed check printed [default: true].
+    pub(crate) digest_output: Option<bool>,
     /// Where a project that has its own folders keeps things.
     pub(crate) layout: LayoutFile,
     /// What nothing goes beyond: no trusted project, no variable, no flag. In the user's own file alone.
@@ -123,6 +126,10 @@ pub(crate) struct LayoutFile {
     pub(crate) prompts: Option<String>,
     /// The file behind `PROJECT_CONTEXT`.
     pub(crate) project_context: Option<String>,
+    /// The folder of changes, with one folder for each.
+    pub(crate) changes: Option<String>,
+    /// The folder of sessions, with one folder for each.
+    pub(crate) sessions: Option<String>,
 }
 
 /// A check: a command that is split into words as a shell would, and run without one.
@@ -185,9 +192,12 @@ pub(crate) struct Config {
     pub(crate) unapplied: Vec<Unapplied>,
     pub(crate) hard: HardLimits,
     pub(crate) max_file_bytes: Setting<u64>,
+    pub(crate) digest_output: Setting<bool>,
     pub(crate) templates: Setting<Vec<String>>,
     pub(crate) prompts: Setting<String>,
     pub(crate) project_context: Setting<String>,
+    pub(crate) changes: Setting<String>,
+    pub(crate) sessions: Setting<String>,
 }
 
 pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
@@ -299,6 +309,7 @@ impl Config {
             unapplied,
             hard,
             max_file_bytes: max_file_bytes.or(DEFAULT_MAX_FILE_BYTES),
+            digest_output: first(&layers, |file| file.digest_output, true),
             templates: first(&layers, |file| file.layout.templates.clone(), usual.templates),
             prompts: first(&layers, |file| file.layout.prompts.clone(), usual.prompts),
             project_context: first(
@@ -306,6 +317,8 @@ impl Config {
                 |file| file.layout.project_context.clone(),
                 usual.project_context,
             ),
+            changes: first(&layers, |file| file.layout.changes.clone(), ".callsheet/changes".into()),
+            sessions: first(&layers, |file| file.layout.sessions.clone(), ".callsheet/sessions".into()),
         })
     }
 
@@ -314,6 +327,14 @@ impl Config {
             templates: self.templates.value.clone(),
             prompts: self.prompts.value.clone(),
             project_context: self.project_context.value.clone(),
+        }
+    }
+
+    /// The folder in which flows of this kind have theirs, relative to the project.
+    pub(crate) fn home(&self, folder: Folder) -> &str {
+        match folder {
+            Folder::Changes => &self.changes.value,
+            Folder::Sessions => &self.sessions.value,
         }
     }
 
@@ -341,9 +362,12 @@ impl Config {
             // Their values may be secrets.
             ("env", self.env.value.keys().cloned().collect::<Vec<_>>().into(), &self.env.from),
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
+            ("digest_output", self.digest_output.value.into(), &self.digest_output.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),
             ("layout.prompts", self.prompts.value.clone().into(), &self.prompts.from),
             ("layout.project_context", self.project_context.value.clone().into(), &self.project_context.from),
+            ("layout.changes", self.changes.value.clone().into(), &self.changes.from),
+            ("layout.sessions", self.sessions.value.clone().into(), &self.sessions.from),
         ]
     }
 }
@@ -536,7 +560,9 @@ fn wishes(file: &ConfigFile) -> Vec<Wish> {
 /// A cloned repository's configuration must not point out of the repository.
 fn confined(file: &ConfigFile, shown: &str) -> Result<(), Failure> {
     let layout = &file.layout;
+    let folders = [&layout.changes, &layout.sessions].into_iter().flatten();
     let paths = layout.templates.iter().flatten().chain(&layout.prompts).chain(&layout.project_context);
+    let paths = paths.chain(folders);
     let wrong: Vec<Diag> = paths
         .filter_map(|path| {
             let why = callsheet_core::SourceId::new(callsheet_core::Root::Project, path).err()?;

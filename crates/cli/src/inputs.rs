@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diag, Failure};
 use callsheet_core::recipe::Files;
-use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Request, Task};
+use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Request, Task, check_tools};
 use callsheet_core::{
-    DataNotation, Format, Listing, Snapshot, SourceError, SourceId, Sources, Text, candidates, is_name,
-    read_recipe, read_request,
+    DataNotation, Format, Library, Listing, Snapshot, SourceError, SourceId, Sources, Text, agent_name,
+    candidates, is_name, read_recipe, read_request,
 };
 use callsheet_run::read_file;
 use clap::ArgMatches;
@@ -78,9 +78,6 @@ impl Order {
         inputs.add_single(ask, &mut request)?;
         let config = &app.config;
         let role_or_command = request.role.is_some() || request.command.is_some();
-        if request.agent.is_none() {
-            request.agent.clone_from(&config.agent.value);
-        }
         if !role_or_command {
             request.role.clone_from(&config.role.value);
         }
@@ -93,8 +90,22 @@ impl Order {
             request.recipe = config.recipe.value.clone().or_else(|| Some(usual.into()));
         }
         request.layout = layout(request.layout, config.layout());
+        let disk = app.disk(None);
+        let library = Library::new(&disk);
+        if request.agent.is_none() {
+            let bound = library.profile(&request)?.and_then(|profile| profile.agent);
+            request.agent = bound.or_else(|| config.agent.value.clone());
+        }
+        if let Some((name, version)) = request.agent.as_ref().and_then(|agent| agent.split_once('@')) {
+            request.agent_version = Some(version.into());
+            request.agent = Some(name.into());
+        }
+        request.agent = request.agent.map(|name| agent_name(&library, name, &request.layout));
+        request.no_git |= !app.project.ancestors().any(|dir| dir.join(".git").exists());
         let Gathered { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
+        check_tools(&request.tools)?;
+        inputs.warn_of_missing(&request.read_first);
         Ok(Self { request, session, texts, listings, replay: None, talk: inputs.talk })
     }
 }
@@ -171,6 +182,7 @@ impl Inputs<'_> {
             match flag {
                 "file" => self.file(item, &details, &mut gathered, request)?,
                 "artifact" => self.document(DocumentKind::Artifact, item, &mut gathered, request)?,
+                "embed" => self.embed(item, request)?,
                 flag => self.add(flag, item, request)?,
             }
         }
@@ -317,6 +329,29 @@ impl Inputs<'_> {
         Ok(())
     }
 
+    /// A file of the project whose text a person wants in, or some lines of it.
+    fn embed(&mut self, item: &str, request: &mut Request) -> Result<(), Failure> {
+        let is_there = |path: &str| self.app.here.join(path).is_file();
+        let (path, lines) = match item.rsplit_once(':').filter(|_| !is_there(item)) {
+            Some((path, lines)) => (path, Some(line_range(lines).ok_or_else(|| not_lines(lines))?)),
+            None => (item, None),
+        };
+        if !is_there(path) {
+            return Err(not_found(path, &self.app.here.join(path)).into());
+        }
+        let path = Some(self.in_project(path)?);
+        request.documents.push(Document { path, embed: true, lines, ..Document::default() });
+        Ok(())
+    }
+
+    /// A path that is to be read first and is not there is most often a slip.
+    fn warn_of_missing(&mut self, read_first: &[String]) {
+        for path in read_first.iter().filter(|path| self.app.project.join(path).symlink_metadata().is_err()) {
+            let message = format!("`{path}` is to be read first, and is not there");
+            self.talk.push(Diag::warning(Code::InputNotFound, message));
+        }
+    }
+
     /// A path as the worktree sees it.
     fn in_project(&self, path: &str) -> Result<String, Failure> {
         let folder = if path.ends_with('/') { "/" } else { "" };
@@ -400,7 +435,7 @@ pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), 
 
 /// The flags that may be mixed, in the order in which they were given.
 fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
-    let flags: [(&'static str, &Vec<String>); 9] = [
+    let flags: [(&'static str, &Vec<String>); 10] = [
         ("set", &ask.set),
         ("set_file", &ask.set_file),
         ("set_secret", &ask.set_secret),
@@ -409,6 +444,7 @@ fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, 
         ("context_file", &ask.context_file),
         ("file", &ask.file),
         ("artifact", &ask.artifact),
+        ("embed", &ask.embed),
         ("thought", &ask.thought),
     ];
     let mut items: Vec<(usize, &'static str, &str)> = Vec::new();
@@ -418,6 +454,17 @@ fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, 
     }
     items.sort_unstable();
     items.into_iter().map(|(_, flag, value)| (flag, value)).collect()
+}
+
+/// `L1-L2`, or one line.
+fn line_range(lines: &str) -> Option<[usize; 2]> {
+    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (0 < first && first <= last).then_some([first, last])
+}
+
+fn not_lines(lines: &str) -> Diag {
+    usage(format!("--embed takes PATH or PATH:L1-L2, and `{lines}` are no lines"))
 }
 
 fn canonical(path: &Path) -> PathBuf {

@@ -318,6 +318,10 @@ mod tests {
     fn order() -> Value {
         json!({
             "plan_overview": "One step.\n\nNo more.",
+            "phase_1": "None.",
+            "phase_2": "None.",
+            "phase_3": "The export.",
+            "conflict_map": [],
             "groups": [{ "group_id": "g1", "mode": "serial", "plans": [{ "file": "plan_1.md", "name": "Export" }] }],
             "needs_design": false,
             "needs_docs": true,
@@ -328,6 +332,7 @@ mod tests {
 
     /// As somebody would write it by hand.
     const ORDER: &str = "# the plan\nversion: 1\nplan_overview: |\n  One step.\n\n  No more.\n\
+                         phase_1: None.\nphase_2: None.\nphase_3: The export.\nconflict_map: []\n\
                          groups:\n  - {group_id: g1, mode: serial, plans: [{file: plan_1.md, name: Export}]}\n\
                          needs_design: false\nneeds_docs: true\ndoc_files: [docs/export.md]\n\
                          review_strategy: {severity: high, focus: [memory]}\n";

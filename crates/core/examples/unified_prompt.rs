@@ -4,12 +4,13 @@
 
 use callsheet_core::diag::Failure;
 use callsheet_core::request::DocumentKind;
+use callsheet_core::request::Layout;
 use callsheet_core::{Builtin, ContextItem, UnifiedPrompt, inject_variables, load_system_template};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
 fn main() -> Result<(), Failure> {
     // Claude has no template of its own for this phase, so it gets the one for everybody.
-    let template = load_system_template(&Builtin, "claude", "archive")?;
+    let template = load_system_template(&Builtin, &Layout::default(), "claude", "archive")?.text;
     let values = [("PROJECT_CONTEXT".into(), "A bookshop in Rust.".into())].into();
     let system = inject_variables(&template, &values);
     for warning in &system.warnings {

@@ -189,7 +189,10 @@ impl<S: Sources> PromptBuilder<S> {
     /// without `.md`; a plain name is then looked for in `identity/`, `depth/` and `shared/` too.
     pub fn get_template(&self, name: &str) -> Option<String> {
         let library = Library::new(&self.files);
-        let body = |path: &String| library.body(path, &self.request.layout).transpose();
+        let body = |path: &String| {
+            let body = library.body(path, &self.request.layout).transpose()?;
+            Some(body.map(|(_, text)| text))
+        };
         // What is wrong with a file that is there, `render_template` says.
         template_paths(name).iter().find_map(body)?.ok()
     }

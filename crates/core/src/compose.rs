@@ -10,7 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Profile};
 use crate::data::{self, RecipeFile};
 use crate::diag::{self, Code, Diag, Failure};
 use crate::lookup::{self, Library, names_in};
@@ -35,6 +35,8 @@ pub struct Composed {
     pub absent: Vec<Absent>,
     /// For whom it is; nobody's data where the agent is `base`.
     pub agent: Agent,
+    /// The profile that its role has, where the recipe has profiles.
+    pub profile: Option<Profile>,
     /// What it may write: what the request says, and what its profile says where the prompt shows that.
     pub scope: Scope,
     /// Which of the request's values some slot asked for, in their order.
@@ -92,10 +94,7 @@ impl<'c> Composer<'c> {
 
     fn compose(mut self) -> Result<Composed, Failure> {
         self.set_fields();
-        if let Some(agent) = self.fields.get(&Field::Agent).filter(|agent| *agent != "base") {
-            let (id, agent) = data::agent(self.library, agent, &self.request.layout)?;
-            (self.agent, self.agent_file) = (agent, Some(id));
-        }
+        self.set_agent()?;
         let mut sections = Vec::new();
         for spec in &self.recipe.section {
             if let Some(mut section) = self.section(spec) {
@@ -151,6 +150,31 @@ impl<'c> Composer<'c> {
         }
     }
 
+    fn set_agent(&mut self) -> Result<(), Failure> {
+        let Some(name) = self.fields.remove(&Field::Agent) else { return Ok(()) };
+        let layout = &self.request.layout;
+        let name = data::agent_name(self.library, name, layout);
+        if name != "base" {
+            match data::agent(self.library, &name, layout) {
+                Ok((id, agent)) => (self.agent, self.agent_file) = (agent, Some(id)),
+                Err(Failure(diags))
+                    if diags.iter().all(|diag| diag.code == Code::AgentNotFound)
+                        && data::is_agent_by_template(self.library, &name, layout) =>
+                {
+                    let name = name.to_ascii_lowercase();
+                    self.agent.name.clone_from(&name);
+                    let message = format!("nothing is known of the agent `{name}` but its system templates");
+                    let hint =
+                        format!("what it loads, and how it is started, `agents/{name}.toml` would say");
+                    self.talk.push(Diag::note(Code::AgentNotFound, message).hint(hint));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        self.fields.insert(Field::Agent, name);
+        Ok(())
+    }
+
     pub(crate) fn field(&self, field: Field) -> Option<&str> {
         self.fields.get(&field).map(String::as_str)
     }
@@ -172,6 +196,7 @@ impl<'c> Composer<'c> {
         let used = self.by_source.keys().map(|(_, id)| id).chain([&self.file.id]).chain(&self.agent_file);
         self.absent.extend(self.library.shadowed(used));
         let model = self.request.values.get("model").map(ToString::to_string);
+        let profile = self.profile();
         let prompt = Prompt {
             recipe: self.file.name.clone(),
             format: self.request.format.unwrap_or(self.recipe.format),
@@ -186,6 +211,7 @@ impl<'c> Composer<'c> {
         };
         Ok(Composed {
             prompt,
+            profile,
             talk: self.talk,
             absent: self.absent,
             agent: self.agent,

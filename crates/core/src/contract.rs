@@ -159,8 +159,12 @@ pub enum Kind {
     Choice,
     /// A list of texts.
     Texts,
-    /// A list of paths and globs inside the project.
+    /// A path or glob inside the project.
+    Glob,
+    /// A list of them.
     Globs,
+    /// A list of whole numbers.
+    Integers,
     /// Fields of its own.
     Map,
     /// A list, each entry with fields of its own.
@@ -179,7 +183,9 @@ impl Kind {
             Self::Boolean => "boolean",
             Self::Choice => "choice",
             Self::Texts => "texts",
+            Self::Glob => "glob",
             Self::Globs => "globs",
+            Self::Integers => "integers",
             Self::Map => "map",
             Self::Items => "items",
             Self::Preferences => "preferences",

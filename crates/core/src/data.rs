@@ -198,6 +198,20 @@ pub(crate) fn contract_file(
     Ok((id, text, contract))
 }
 
+/// What the agent `name` is called in its file: `CLAUDE` is `claude`, where there is no `CLAUDE`.
+pub fn agent_name(library: &Library<'_>, name: String, layout: &Layout) -> String {
+    let lower = name.to_ascii_lowercase();
+    let is_there =
+        |name: &str| library.file(&format!("agents/{name}.toml"), layout).is_ok_and(|file| file.is_some());
+    if lower == name || is_there(&name) || !is_there(&lower) && lower != "base" { name } else { lower }
+}
+
+/// The agent of which there is a system template and nothing else.
+pub(crate) fn is_agent_by_template(library: &Library<'_>, name: &str, layout: &Layout) -> bool {
+    let start = format!("{}-", name.to_ascii_uppercase());
+    names_in(library.sources, "templates/system", layout).iter().any(|file| file.starts_with(&start))
+}
+
 /// The agent `name`, and where it was found.
 pub fn agent(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Agent), Failure> {
     let (id, text) = find(library, "agents", name, layout, Code::AgentNotFound)?;

@@ -277,7 +277,7 @@ fn one_line(line: &str) -> Result<(), Diag> {
 
 /// The line that tells an agent to read the file at `path`; its words are a template.
 pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Failure> {
-    let body = library.body(BY_FILE, layout)?.unwrap_or_default();
+    let body = library.body(BY_FILE, layout)?.map(|(_, body)| body).unwrap_or_default();
     let values = [("prompt_file".into(), path.into())].into();
     Ok(inject_variables(body.trim(), &values).text)
 }

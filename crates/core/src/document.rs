@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::compose::Composer;
 use crate::detail::{LeftOut, NoText, outline};
@@ -84,7 +85,9 @@ impl Composer<'_> {
                 continue;
             }
             let label = document.name.as_ref().or(document.path.as_ref()).map_or("", String::as_str);
-            if self.recipe.files == Files::Paths && document.kind != DocumentKind::Thought {
+            let ranged = document.lines.map(|[first, last]| format!("{label}:{first}-{last}"));
+            let label = ranged.as_deref().unwrap_or(label);
+            if self.lists_path(document) {
                 if document.path.is_none() {
                     let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
                     self.talk.push(Diag::warning(Code::DocumentNotShown, message));
@@ -120,6 +123,12 @@ impl Composer<'_> {
         }
     }
 
+    /// Whether the prompt has the path of a document and not its text.
+    pub(crate) fn lists_path(&self, document: &Document) -> bool {
+        let embeds = document.embed && self.agent.supports_prompt_file_inclusion;
+        self.recipe.files == Files::Paths && document.kind != DocumentKind::Thought && !embeds
+    }
+
     fn document(&mut self, shown: Shown<'_>, notices: &mut Notices) -> Option<Block> {
         let Shown { document, label, rung } = shown;
         let rung = rung.max(document.detail.unwrap_or_default().into());
@@ -127,7 +136,18 @@ impl Composer<'_> {
             return Some(self.path_only(shown, notices));
         }
         let origin = self.document_text(document, label)?;
-        let whole = self.whole_block(Text::fixed(document.kind.name()), origin);
+        let mut whole = self.whole_block(Text::fixed(document.kind.name()), origin);
+        if let Some([first, last]) = document.lines {
+            let text = &self.origins[origin].text;
+            let Some(range) = lines_of(text, first, last) else {
+                let message = format!("`{label}`: the file has {} lines", count_lines(text));
+                self.errors.push(Diag::error(Code::RequestBad, message));
+                return None;
+            };
+            for piece in &mut whole.pieces {
+                (piece.start, piece.end) = (range.start, range.end);
+            }
+        }
         if rung == Rung::Full {
             return Some(whole);
         }
@@ -232,6 +252,22 @@ const fn trust(kind: DocumentKind) -> Trust {
         DocumentKind::File => Trust::Project,
         DocumentKind::Artifact | DocumentKind::Thought => Trust::Agent,
     }
+}
+
+/// Where these lines are, counted from 1; `None` where there are not so many.
+fn lines_of(text: &str, first: usize, last: usize) -> Option<Range<usize>> {
+    let mut at = 0;
+    let mut start = None;
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+        if number == first {
+            start = Some(at);
+        }
+        at += line.len();
+        if number == last {
+            return Some(start?..at);
+        }
+    }
+    None
 }
 
 fn count_lines(text: &str) -> usize {

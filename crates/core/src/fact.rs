@@ -76,7 +76,23 @@ impl Ended {
 pub struct Check {
     pub name: String,
     pub result: CheckResult,
+    /// The last lines that it printed, where it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
 }
+
+impl Check {
+    /// What a check that was run comes to.
+    pub fn of(check: &CheckRun) -> Self {
+        let lines: Vec<&str> = check.output.trim_end().lines().collect();
+        let last = lines[lines.len().saturating_sub(OUTPUT_LINES)..].join("\n");
+        let output = Some(last).filter(|last| check.result == CheckResult::Failed && !last.trim().is_empty());
+        Self { name: check.name.clone(), result: check.result, output }
+    }
+}
+
+/// So many lines of what a failed check printed tell why.
+const OUTPUT_LINES: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

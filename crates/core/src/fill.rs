@@ -267,7 +267,9 @@ impl<'c> Composer<'c> {
         self.deriving.pop();
         self.chain = outer;
         let block = block.map(|mut block| {
-            if let Some(tag) = spec.tag.as_ref().filter(|_| !block.is_empty()) {
+            // Several files keep their names.
+            let files = block.supplied.iter().filter(|supplied| supplied.path.is_some()).count();
+            if let Some(tag) = spec.tag.as_ref().filter(|_| !block.is_empty() && files < 2) {
                 let (pieces, name) = (0..block.pieces.len(), Some(tag.as_str().into()));
                 block.supplied =
                     alloc::vec![Supplied { pieces, name, line: false, tagged: true, path: None }];

@@ -17,6 +17,7 @@ use serde_json::Value;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Spanned};
 
+use crate::agent::Permit;
 use crate::diag::{Code, Diag};
 use crate::name::is_name;
 use crate::source::SourceId;
@@ -39,6 +40,12 @@ pub struct Front {
     pub write: Vec<String>,
     /// Of a profile: what it must never touch.
     pub exclude: Vec<String>,
+    /// Of a profile: the agent that takes it on.
+    pub agent: Option<String>,
+    /// Of a profile: the model that the agent uses.
+    pub model: Option<String>,
+    /// Of a profile: the most that the agent may do without asking.
+    pub permit: Option<Permit>,
     /// `None` where the header has no such key: then nothing is declared, and nothing is undeclared.
     pub variables: Option<Vec<Variable>>,
 }
@@ -72,12 +79,27 @@ struct Header {
     write: Vec<String>,
     #[serde(default)]
     exclude: Vec<String>,
+    agent: Option<String>,
+    model: Option<String>,
+    permit: Option<Permit>,
     variables: Option<Vec<Spanned<Declared>>>,
 }
 
 /// The keys of [`Header`].
-pub(crate) const KEYS: [&str; 9] =
-    ["name", "description", "category", "version", "tags", "differs", "write", "exclude", "variables"];
+pub(crate) const KEYS: [&str; 12] = [
+    "name",
+    "description",
+    "category",
+    "version",
+    "tags",
+    "differs",
+    "write",
+    "exclude",
+    "agent",
+    "model",
+    "permit",
+    "variables",
+];
 
 enum Declared {
     Name(String),
@@ -228,6 +250,9 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
         differs: header.differs,
         write: header.write,
         exclude: header.exclude,
+        agent: header.agent,
+        model: header.model,
+        permit: header.permit,
         variables: variables.transpose()?,
     })
 }

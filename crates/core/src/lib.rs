@@ -67,8 +67,8 @@ pub use builder::PromptBuilder;
 pub use builtin::{Builtin, FILES};
 pub use compose::{Composed, compose};
 pub use data::{
-    Codes, Notation as DataNotation, RecipeFile, agent as find_agent, contract as find_contract, read,
-    read_agent, read_contract, read_recipe, read_request,
+    Codes, Notation as DataNotation, RecipeFile, agent as find_agent, agent_name, contract as find_contract,
+    read, read_agent, read_contract, read_recipe, read_request,
 };
 pub use detail::{Detail, LeftOut, NoText, outline};
 pub use fact::{Ended, Facts};
@@ -78,7 +78,7 @@ pub use prompt::{Format, Prompt};
 pub use request::Request;
 pub use source::{BadPath, Entry, Limits, Listing, Recorder, Root, Snapshot, SourceError, SourceId, Sources};
 pub use step::Rung;
-pub use system::{Injected, inject_variables, load_system_template};
+pub use system::{Injected, SystemTemplate, inject_variables, load_system_template};
 pub use text::Text;
 pub use unified::{ContextItem, UnifiedPrompt};
 pub use values::Values;

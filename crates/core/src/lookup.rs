@@ -32,7 +32,15 @@ pub fn candidates(path: &str, layout: &Layout) -> Vec<SourceId> {
             places.extend(SourceId::new(Root::Project, &path).ok());
         };
         match path.strip_prefix("templates/") {
-            Some(rest) => layout.templates.iter().for_each(|dir| project(dir, rest)),
+            Some(rest) => {
+                // Who names a folder of their own may keep identities in it without a folder for them.
+                let flat = rest.strip_prefix("identity/");
+                let usual = Layout::default().templates;
+                for dir in &layout.templates {
+                    project(dir, rest);
+                    flat.filter(|_| !usual.contains(dir)).into_iter().for_each(|rest| project(dir, rest));
+                }
+            }
             None => project(".callsheet", path),
         }
         places.extend(shipped.as_ref().map(|shipped| shipped.under(Root::User)));
@@ -137,11 +145,12 @@ impl<'s> Library<'s> {
         Ok(winner)
     }
 
-    /// The body of the template at `path`, as it is written; `None` if no root holds it.
-    pub(crate) fn body(&self, path: &str, layout: &Layout) -> Result<Option<String>, Failure> {
+    /// The body of the template at `path`, as it is written, and where it is; `None` if no root holds it.
+    pub(crate) fn body(&self, path: &str, layout: &Layout) -> Result<Option<(SourceId, String)>, Failure> {
         let Some((id, text)) = self.file(path, layout)? else { return Ok(None) };
         let (_, body) = front::split(&id, &text)?;
-        Ok(Some(body.of(&text).to_string()))
+        let body = body.of(&text).to_string();
+        Ok(Some((id, body)))
     }
 
     /// The fragment `name`, parsed; `None` if no root holds it.

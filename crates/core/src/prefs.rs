@@ -16,6 +16,9 @@ use crate::request::Layout;
 /// The heading of the section, alone on its line.
 const HEADING: &str = "## Approved Preferences";
 
+/// What a bullet can begin with.
+const MARKS: [char; 3] = ['-', '*', '+'];
+
 /// The fields of a preference in a submission.
 pub(crate) const FIELDS: [&str; 2] = ["target_role", "bullet"];
 
@@ -75,7 +78,7 @@ pub fn list(text: &str) -> Vec<&str> {
 
 /// `text` with those of `bullets` that no bullet of it says yet, and these, as they are stored.
 pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
-    let mut known: Vec<String> = text.lines().filter_map(bullet).map(key).collect();
+    let mut known: Vec<String> = text.lines().filter(|line| is_marked(line)).map(key).collect();
     let mut new = Vec::new();
     for given in bullets.iter().filter(|given| !is_blank(given)) {
         let key = key(given);
@@ -117,7 +120,7 @@ pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
     let wanted = key(given);
     let mut at = section.body;
     for line in text[section.body..section.end].split_inclusive('\n') {
-        match bullet(line.trim_end()).filter(|said| key(said) == wanted) {
+        match Some(stored(line)).filter(|said| is_marked(line) && key(said) == wanted) {
             Some(said) => {
                 let (before, rest) = (&text[..at], &text[at + line.len()..]);
                 let left = [before, rest].concat();
@@ -125,7 +128,7 @@ pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
                     text[section.body..section.end].lines().filter(|line| !line.trim().is_empty()).count()
                         == 1;
                 let left = if is_last { without_section(text, &section) } else { left };
-                return Some((left, said.to_string()));
+                return Some((left, said));
             }
             None => at += line.len(),
         }
@@ -183,28 +186,36 @@ impl Section {
     }
 }
 
-/// What a line says, if it is a bullet: a mark and a blank.
+/// What a line says, if it is a bullet: a mark, and a blank unless the mark can be nothing else.
 fn bullet(line: &str) -> Option<&str> {
     let line = line.trim();
-    let rest = line.strip_prefix(['-', '*', '+'])?;
-    rest.starts_with([' ', '\t']).then(|| rest.trim())
+    let rest = line.strip_prefix(MARKS)?;
+    let is_bullet = rest.starts_with([' ', '\t']) || !line.starts_with('*') && !rest.starts_with(MARKS);
+    Some(rest.trim()).filter(|rest| is_bullet && !rest.is_empty())
 }
 
 fn is_blank(given: &str) -> bool {
-    stored(given).is_empty()
+    key(given).is_empty()
 }
 
 /// Without a mark in front, on one line.
 fn stored(given: &str) -> String {
     let given = given.trim();
-    let bare = match given.strip_prefix(['-', '*', '+']) {
+    let bare = match given.strip_prefix(MARKS) {
         Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => rest,
         _ => given,
     };
     bare.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What two preferences have in common that say the same: upper case first, since some letters fold only so.
+/// Whether a line begins as a bullet does, with a blank after the mark or without.
+fn is_marked(line: &str) -> bool {
+    line.trim_start().starts_with(MARKS)
+}
+
+/// What two preferences have in common that say the same: no mark, and upper case first, since some letters fold only so.
 fn key(given: &str) -> String {
-    stored(given).chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    let bare = stored(given);
+    let bare = bare.trim_start_matches(|c: char| MARKS.contains(&c) || c.is_whitespace());
+    bare.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

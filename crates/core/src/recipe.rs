@@ -205,6 +205,9 @@ pub struct Derive {
     /// There is a completion for each sub-plan, and this field has its number.
     #[serde(default)]
     pub per_plan: Option<String>,
+    /// Whose preferences a command or a phase has where the request names no role.
+    #[serde(default)]
+    pub roles: BTreeMap<String, String>,
     /// How deep a directory tree goes.
     #[serde(default)]
     pub depth: Option<usize>,
@@ -241,7 +244,7 @@ impl Derived {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Derived {
-    /// The file that describes the project.
+    /// The project's profile, and the file that describes it.
     ProjectContext,
     /// What is remembered of the project, or else its profile and documents.
     ProjectDocuments,
@@ -274,6 +277,8 @@ pub enum Derived {
     ContextData,
     /// The project's own text for this role or command.
     Extension,
+    /// What a person approved for this role.
+    Preferences,
     /// The session directory, relative to the project.
     FeatureDir,
     /// The project directory, relative to the worktree.
@@ -282,6 +287,8 @@ pub enum Derived {
     AskUserTool,
     /// What a reply must contain: the contracts that the value names, or else that of the phase.
     Contract,
+    /// Where the agent works.
+    Workspace,
     /// The task's id and title.
     Task,
     /// The task's completion criteria.

@@ -30,6 +30,9 @@ pub struct Request {
     /// The agent that will read the prompt; `base` is nobody in particular.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The version of the agent, where that is not the newest that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Identity (layers), agent role (staged) or profile (run).
@@ -43,6 +46,9 @@ pub struct Request {
     /// The project's directory, used where `--project` is not given. The core does not look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
+    /// The agent works in a folder that is no checkout of a git repository.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub no_git: bool,
     /// The task in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Text>,
@@ -120,6 +126,12 @@ pub struct Document {
     /// How much of it goes in [default: full].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
+    /// Its text goes in even where the recipe lists paths, if the agent can take that.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub embed: bool,
+    /// The first and the last line that go in, counted from 1 [default: all].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<[usize; 2]>,
     /// Set where there is no text to show: only the path goes in, and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
@@ -279,6 +291,9 @@ impl Request {
             } else if document.path.is_none() && document.name.is_none() {
                 let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
                 tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+            } else if document.lines.is_some_and(|[first, last]| first == 0 || last < first) {
+                let message = alloc::format!("documents[{at}].lines are no lines: they are counted from 1");
+                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
             } else if document.content.is_some() && document.left_out.is_some() {
                 let message = alloc::format!("documents[{at}] has both `content` and `left_out`");
                 tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
@@ -286,4 +301,38 @@ impl Request {
         }
         if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
     }
+}
+
+/// Every entry of `tools` that is no definition of a tool.
+pub fn check_tools(tools: &[Value]) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, no_tool(tool)?))) {
+        let message = alloc::format!("tools[{at}] is no definition of a tool: {why}");
+        let hint =
+            "a tool has a `name`, and its arguments as a JSON Schema in `input_schema` or `parameters`";
+        tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message).hint(hint));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+}
+
+/// Why a value is no definition of a tool; `None` where it is one. Those of the usual APIs are: the schema's name differs,
+/// and some put the definition below `function`.
+fn no_tool(tool: &Value) -> Option<String> {
+    let Value::Object(outer) = tool else { return Some("it is no object".into()) };
+    let of = match outer.get("function") {
+        Some(Value::Object(inner)) => inner,
+        Some(_) => return Some("`function` is no object".into()),
+        None => outer,
+    };
+    match of.get("name") {
+        Some(Value::String(name)) if !name.trim().is_empty() => {}
+        Some(_) => return Some("`name` is no text".into()),
+        None => return Some("it has no `name`".into()),
+    }
+    if of.get("description").is_some_and(|words| !words.is_string()) {
+        return Some("`description` is no text".into());
+    }
+    let schemas = ["input_schema", "inputSchema", "parameters", "parametersJsonSchema"];
+    let bad = schemas.into_iter().find(|name| of.get(*name).is_some_and(|schema| !schema.is_object()))?;
+    Some(alloc::format!("`{bad}` is no JSON Schema"))
 }

@@ -1,13 +1,13 @@
 //! Scope: what a run may write. Exclude wins over write, and everything may be read.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::profile_path;
 use crate::compose::Composer;
 use crate::fact::Reason;
 use crate::glob::Glob;
@@ -62,7 +62,7 @@ impl Composer<'_> {
     pub(crate) fn scope(&mut self) -> &Scope {
         if self.scope.is_none() {
             let mut scope = Scope::of(self.request);
-            let profile = self.field(Field::Role).map(|role| format!("profiles/{role}.md"));
+            let profile = self.field(Field::Role).map(profile_path);
             // One that cannot be used says so where the prompt holds it.
             let profile = profile.and_then(|path| {
                 self.library.template(&path, self.recipe.notation, &self.request.layout).ok()

@@ -19,30 +19,48 @@ use crate::template::{Node, Span, parse_braces};
 use crate::text::Text;
 use crate::values::Values;
 
-/// The body of `system/[AGENT]-[PHASE].md`, or else of `system/BASE-[PHASE].md`, as it is written.
+/// The text of a system template, where it is, and a note if it is not the agent's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemTemplate {
+    pub text: String,
+    pub source: SourceId,
+    pub fallback: Option<Diag>,
+}
+
+/// The body of `system/[AGENT]-[PHASE].md`, or else of `system/BASE-[PHASE].md`, as it is written. `layout` says where the
+/// project keeps its templates.
 ///
 /// ```
+/// use callsheet_core::request::Layout;
 /// use callsheet_core::{Builtin, load_system_template};
 ///
-/// let nobodys = load_system_template(&Builtin, "nobody", "plan")?;
-/// assert_eq!(nobodys, load_system_template(&Builtin, "base", "plan")?);
-/// assert!(load_system_template(&Builtin, "claude", "no-such-phase").is_err());
+/// let load = |agent, phase| load_system_template(&Builtin, &Layout::default(), agent, phase);
+/// let (nobodys, bases) = (load("nobody", "plan")?, load("base", "plan")?);
+/// assert_eq!(nobodys.text, bases.text);
+/// assert!(nobodys.fallback.is_some() && bases.fallback.is_none());
+/// assert!(load("claude", "no-such-phase").is_err());
 /// # Ok::<(), callsheet_core::diag::Failure>(())
 /// ```
-pub fn load_system_template(sources: &dyn Sources, agent: &str, phase: &str) -> Result<String, Failure> {
+pub fn load_system_template(
+    sources: &dyn Sources,
+    layout: &Layout,
+    agent: &str,
+    phase: &str,
+) -> Result<SystemTemplate, Failure> {
     Request { agent: Some(agent.into()), phase: Some(phase.into()), ..Request::default() }.validate()?;
-    let (library, layout) = (Library::new(sources), Layout::default());
+    let library = Library::new(sources);
     let mut looked = Vec::new();
-    for name in [agent.to_ascii_uppercase().as_str(), "BASE"] {
-        let path = format!("templates/system/{name}-{phase}.md");
-        if let Some(body) = library.body(&path, &layout)? {
-            return Ok(body);
+    let own = format!("templates/system/{}-{phase}.md", agent.to_ascii_uppercase());
+    for path in [own.clone(), format!("templates/system/BASE-{phase}.md")] {
+        if let Some((source, text)) = library.body(&path, layout)? {
+            let note = || Diag::note(Code::TemplateFallback, format!("no `{own}`; `{source}` is used"));
+            return Ok(SystemTemplate { fallback: (path != own).then(note), text, source });
         }
         let new: Vec<SourceId> =
-            candidates(&path, &layout).into_iter().filter(|place| !looked.contains(place)).collect();
+            candidates(&path, layout).into_iter().filter(|place| !looked.contains(place)).collect();
         looked.extend(new);
     }
-    let names = names_in(sources, "templates/system", &layout);
+    let names = names_in(sources, "templates/system", layout);
     let phases: Vec<&str> =
         names.iter().filter_map(|name| name.strip_prefix("BASE-")).filter(|phase| is_phase(phase)).collect();
     let message = format!("TemplateNotFound: no template for the phase `{phase}`");

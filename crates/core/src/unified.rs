@@ -3,16 +3,18 @@
 //! A thin front door for callers who gather the parts themselves. It has no XML writer of its own: it
 //! becomes a [`Prompt`], and that is rendered like every other.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use roxmltree::Node;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::compose::supplied_block;
 use crate::data::{self, Codes, Notation};
-use crate::diag::{Code, Failure};
+use crate::diag::{Code, Diag, Failure};
 use crate::prompt::{self, Block, Format, Origin, Origins, Part, Piece, Prompt, Section, Trust};
 use crate::recipe::Separator;
 use crate::render::render;
@@ -36,6 +38,7 @@ use crate::text::Text;
 ///      <instructions>Add login</instructions></prompt>"
 /// );
 /// assert_eq!(UnifiedPrompt::from_json(&prompt.to_json())?, prompt);
+/// assert_eq!(UnifiedPrompt::from_xml(&prompt.to_xml()?)?, prompt);
 /// # Ok::<(), callsheet_core::diag::Failure>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -84,9 +87,54 @@ impl UnifiedPrompt {
         serde_json::json!(self).to_string()
     }
 
+    /// Reads the XML that [`to_xml`](Self::to_xml) writes, or a composed prompt in XML. Tools are not in it.
+    pub fn from_xml(xml: &str) -> Result<Self, Failure> {
+        let bad = |message: String| Diag::error(Code::PromptBad, message);
+        let document =
+            roxmltree::Document::parse(xml).map_err(|error| bad(format!("it is no XML: {error}")))?;
+        let parts = document.root_element().children().filter(Node::is_element);
+        let mut unified = Self::default();
+        let mut instructions = None;
+        for part in parts {
+            match part.tag_name().name() {
+                "system_prompt" => {
+                    unified.system_prompt = Some(content(part)).filter(|text| !text.is_empty())
+                }
+                "instructions" => instructions = Some(content(part)),
+                "context" => {
+                    for item in part.children().filter(Node::is_element) {
+                        unified.context.push(ContextItem::from_xml(item).ok_or_else(|| {
+                            bad(format!("`<{}>` is no item of the context", item.tag_name().name()))
+                        })?);
+                    }
+                }
+                other => return Err(bad(format!("`<{other}>` is no part of a prompt")).into()),
+            }
+        }
+        unified.instructions = instructions.ok_or_else(|| bad("`<instructions>` is missing".into()))?;
+        Ok(unified)
+    }
+
     /// Writes XML. A character that XML cannot carry is an error that names the item.
     pub fn to_xml(&self) -> Result<String, Failure> {
         Ok(render(&Prompt::from(self), Format::Xml, None)?.text)
+    }
+}
+
+/// The text of an element, with the line ends that it had.
+fn content(node: Node<'_, '_>) -> Text {
+    let text: String = node.children().filter_map(|inside| inside.text()).collect();
+    match node.attribute("eol") {
+        Some("crlf") => text.replace('\n', "\r\n").into(),
+        _ => text.into(),
+    }
+}
+
+impl ContextItem {
+    fn from_xml(node: Node<'_, '_>) -> Option<Self> {
+        let kinds = [DocumentKind::File, DocumentKind::Artifact, DocumentKind::Thought];
+        let kind = kinds.into_iter().find(|kind| kind.name() == node.tag_name().name())?;
+        Some(Self { kind, name: node.attribute(kind.attribute())?.into(), content: content(node) })
     }
 }
 

@@ -544,6 +544,31 @@ doc_files: []
 review_strategy: {severity: high, focus: []}
 "#;
 
+const OVERVIEW: &str =
+    "## Phase 1\n\nNone.\n\n## Phase 2\n\nOne, Two.\n\n## Phase 3\n\nThree.\n\n## Conflict map\n\nNone.\n";
+
+/// A sub-plan that runs beside others.
+const LANE: &str = "## Scope\n\nIt.\n\n## Owned files\n\n- OWNED\n\n## Dependencies\n\nNone.\n\n## Isolation\n\nIt alone owns them.\n";
+
+/// The files of the plan, with what each sub-plan owns.
+fn planned(owned: [&str; 3]) -> Vec<(String, String)> {
+    let mut files = vec![
+        ("04_planning/execution_plan.yaml".to_owned(), PLAN.to_owned()),
+        ("04_planning/plan.md".to_owned(), OVERVIEW.to_owned()),
+    ];
+    for (number, owned) in (1..).zip(owned) {
+        let text = LANE.replace("OWNED", &owned.replace(' ', "\n- "));
+        files.push((format!("04_planning/plan_{number}.md"), text));
+        files.push((format!("04_planning/tasks_{number}.md"), "- [ ] It\n".to_owned()));
+    }
+    files
+}
+
+/// The same as borrowed texts.
+fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
+    files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect()
+}
+
 fn prepared(
     flow: &str,
     phase: &str,
@@ -584,22 +609,21 @@ fn m12_the_lanes_of_a_phase_are_what_its_documents_say() {
     let again = vec![group("tasks", false, vec![whole])];
     assert_eq!(prepared("sdd", "implement", false, &[tasks, ("REVIEW.md", "x")]), Ok((again, true)));
 
-    let plan = ("04_planning/execution_plan.yaml", PLAN);
-    let own = ("04_planning/plan_1.yaml", "index: 1\nowned_files: [src/a.rs, docs/**]\n");
-    let planned = ("04_planning/plan.yaml", "subplans: [{index: 3, owned_files: [src/c.rs]}, {index: 4}]\n");
+    let files = planned(["src/a.rs docs/**", "src/b.rs", "src/c.rs"]);
+    let files = borrowed(&files);
     let owning = |id, owned: &[&str]| Lane { owned: strings(owned), ..lane(id) };
-    let first = vec![owning("1", &["src/a.rs", "docs/**"]), owning("2", &["**"])];
+    let first = vec![owning("1", &["src/a.rs", "docs/**"]), owning("2", &["src/b.rs"])];
     let groups = vec![
         Group { worktrees: true, ..group("g1", true, first) },
         group("g2", true, vec![owning("3", &["src/c.rs"])]),
     ];
-    assert_eq!(prepared("staged", "implementing", false, &[plan, own, planned]), Ok((groups, false)));
+    assert_eq!(prepared("staged", "implementing", false, &files), Ok((groups, false)));
     let whole = Lane { of: strings(&["1", "2", "3"]), ..lane("all") };
     let single = vec![group("all", false, vec![whole])];
-    assert_eq!(prepared("staged", "implementing", true, &[plan]), Ok((single, false)));
+    assert_eq!(prepared("staged", "implementing", true, &files), Ok((single, false)));
 
-    let (groups, again) =
-        prepared("staged", "reviewing", false, &[plan, ("07_review/fix_request.md", "")]).unwrap();
+    let reviewed = [&files[..], &[("07_review/fix_request.md", "")]].concat();
+    let (groups, again) = prepared("staged", "reviewing", false, &reviewed).unwrap();
     let names: Vec<&str> = groups[0].lanes.iter().map(|lane| lane.id.as_str()).collect();
     assert_eq!((names, groups[0].parallel, again), (vec!["logic", "quality", "expert"], true, true));
 
@@ -626,13 +650,17 @@ fn m16_nothing_is_implemented_without_a_valid_plan() {
     assert_eq!(
         refused("staged", "implementing", &[]),
         "error[include/not-found]: `04_planning/execution_plan.yaml` is not there\n  \
-         = looked in session:04_planning/execution_plan.yaml\n  \
-         = hint: one sub-plan alone is named with `--set plan=N`"
+         = looked in session:04_planning/execution_plan.yaml"
     );
-    let twice = PLAN.replace("plan_3", "plan_1");
+    let files = planned(["src/**", "src/b.rs", "src/c.rs"]);
     assert_eq!(
-        refused("staged", "implementing", &[("04_planning/execution_plan.yaml", &twice)]),
-        "error[submission/bad]: 04_planning/execution_plan.yaml: `groups[2].plans[1].file` names sub-plan 1 a second time"
+        refused("staged", "implementing", &borrowed(&files)),
+        "error[submission/bad]: sub-plans 1 and 2 run at once in `g1`, and both may write the same file: \
+         `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_2.md:7` is `src/b.rs`\n  \
+         = hint: merge the two sub-plans, or move what both touch into a serial integration step\n\
+         error[submission/bad]: sub-plans 1 and 3 may write the same file, and the conflict map does not name it with both: \
+         `04_planning/plan_1.md:7` is `src/**`, `04_planning/plan_3.md:7` is `src/c.rs`\n  \
+         = hint: give it a row with both sub-plans and its one owner"
     );
     assert_eq!(
         refused("sdd", "implement", &[]),
@@ -652,7 +680,7 @@ fn m16_nothing_is_implemented_without_a_valid_plan() {
 
 #[test]
 fn t6_evidence_is_what_was_seen() {
-    let check = |name: &str, result| Check { name: name.into(), result };
+    let check = |name: &str, result| Check { name: name.into(), result, output: None };
     let violation = Violation { path: "x".into(), reason: Reason::Excluded, decision: Default::default() };
     let of =
         |phase: &str, outcome, facts: &Facts, handed_in: &[(&str, Option<&str>)], files: &[(&str, &str)]| {
@@ -726,7 +754,8 @@ fn t6_evidence_is_what_was_seen() {
     for decisions in [&[Rejected][..], &[Pending], &[Approved, Rejected], &[Pending, Approved]] {
         assert!(!decided(decisions), "{decisions:?}");
     }
-    let files = [("04_planning/execution_plan.yaml", PLAN), ("03_research/web-x/request.md", "")];
+    let plan = planned(["a", "b", "c"]);
+    let files = [&borrowed(&plan)[..], &[("03_research/web-x/request.md", "")]].concat();
     let planned = of("planning", Outcome::None, &Facts::default(), &[], &files);
     assert_eq!(
         planned,
@@ -775,6 +804,8 @@ fn documents() -> Held {
     let plan =
         PLAN.split("  - {file: plan_2").next().unwrap().to_owned() + PLAN.split("Three}").nth(1).unwrap();
     held.0.insert("04_planning/execution_plan.yaml".into(), plan);
+    held.0.insert("04_planning/plan.md".into(), OVERVIEW.into());
+    held.0.insert("04_planning/plan_1.md".into(), LANE.replace("OWNED", "a"));
     held
 }
 

@@ -643,12 +643,36 @@ fn u3_t1_the_agents_own_template_comes_before_the_base_one() {
         ("user:templates/system/CODEX-plan.md", "Codex."),
         ("project:.callsheet/templates/system/CODEX-plan.md", "Codex, of this project."),
     ]);
-    let load = |agent| load_system_template(&files, agent, "plan").unwrap();
-    assert_eq!(load("CLAUDE"), "Claude.");
-    assert_eq!(load("claude"), "Claude.");
-    assert_eq!(load("codex"), "Codex, of this project.");
-    assert_eq!(load("GEMINI"), "Base {{PROJECT_CONTEXT}}.");
-    assert_eq!(load("base"), "Base {{PROJECT_CONTEXT}}.");
+    let load = |agent| {
+        let loaded = load_system_template(&files, &Layout::default(), agent, "plan").unwrap();
+        (loaded.text, loaded.fallback.map(|note| note.to_string()).unwrap_or_default())
+    };
+    let own = |text: &str| (text.to_owned(), String::new());
+    assert_eq!(load("CLAUDE"), own("Claude."));
+    assert_eq!(load("claude"), own("Claude."));
+    assert_eq!(load("codex"), own("Codex, of this project."));
+    assert_eq!(load("base"), own("Base {{PROJECT_CONTEXT}}."));
+    let note = "note[template/fallback]: no `templates/system/GEMINI-plan.md`; \
+                `builtin:templates/system/BASE-plan.md` is used";
+    assert_eq!(load("GEMINI"), ("Base {{PROJECT_CONTEXT}}.".to_owned(), note.to_owned()));
+}
+
+/// A project that keeps its templates as agentd and agent-queue do.
+#[test]
+fn t1_b2_templates_lie_where_the_layout_says() {
+    let files = Files::of(&[
+        ("builtin:templates/system/BASE-plan.md", "Base."),
+        ("builtin:templates/identity/clerk.md", "Shipped."),
+        ("project:templates/system/CLAUDE-plan.md", "Ours."),
+        ("project:src/prompts/clerk.md", "Flat."),
+    ]);
+    let layout = Layout { templates: vec!["templates".into(), "src/prompts".into()], ..Layout::default() };
+    assert_eq!(load_system_template(&files, &layout, "claude", "plan").unwrap().text, "Ours.");
+    let mut builder = PromptBuilder::new(files);
+    builder.set_layout(layout);
+    assert_eq!(builder.get_template("clerk").as_deref(), Some("Flat."));
+    builder.set_layout(Layout::default());
+    assert_eq!(builder.get_template("clerk").as_deref(), Some("Shipped."));
 }
 
 #[test]
@@ -658,7 +682,9 @@ fn u6_a_missing_system_template_lists_every_place() {
         ("builtin:templates/system/BASE-review.md", "Base."),
         ("project:.callsheet/templates/system/CLAUDE-review.md", "unreadable"),
     ]);
-    let said = |agent, phase| load_system_template(&files, agent, phase).unwrap_err().to_string();
+    let said = |agent, phase| {
+        load_system_template(&files, &Layout::default(), agent, phase).unwrap_err().to_string()
+    };
     assert_eq!(
         said("claude", "paln"),
         "error[template/not-found]: TemplateNotFound: no template for the phase `paln`

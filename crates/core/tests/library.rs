@@ -7,6 +7,8 @@
 
 #[path = "support/folder.rs"]
 mod folder;
+#[path = "support/plan.rs"]
+mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -423,6 +425,8 @@ fn research(topics: &[(&str, &[&str])]) -> String {
     let session = dir.path().join("session");
     fs::create_dir_all(session.join("04_planning")).unwrap();
     fs::write(session.join("04_planning/plan_1.md"), "A plan\n").unwrap();
+    fs::write(session.join("04_planning/plan.md"), plan::OVERVIEW).unwrap();
+    fs::write(session.join("04_planning/execution_plan.yaml"), plan::ORDER).unwrap();
     fs::write(session.join("04_planning/tasks_1.md"), "- [ ] A task\n").unwrap();
     for (topic, files) in topics {
         fs::create_dir_all(session.join("03_research").join(topic)).unwrap();

@@ -54,8 +54,8 @@ fn m6_what_says_the_same_is_there_once() {
             "- ",
         ],
     );
-    assert_eq!(new, ["Straße", "- x", "x", "-x"]);
-    assert_eq!(same, format!("{text}- Straße\n- - x\n- x\n- -x\n"));
+    assert_eq!(new, ["Straße", "- x"]);
+    assert_eq!(same, format!("{text}- Straße\n- - x\n"));
     assert_eq!(add(&same, &["-x", "straße", "* X"]), (same.clone(), Vec::new()));
 }
 
@@ -79,6 +79,17 @@ fn the_list_is_what_the_section_says() {
     let text = "- no\n\n## Approved Preferences\n\n- A\n* **B**\nnot this\n- - C\n\n## Other\n\n- no\n";
     assert_eq!(list(text), ["A", "**B**", "- C"]);
     assert_eq!(list("nothing"), Vec::<&str>::new());
+}
+
+/// A mark is a mark with a blank after it or without; what is emphasised has none.
+#[test]
+fn m6_a_mark_needs_no_blank() {
+    let by_hand = "## Approved Preferences\n\n-foo\n+ bar\n*em* phasis\n---\n";
+    assert_eq!(list(by_hand), ["foo", "bar"]);
+    assert_eq!(add(by_hand, &["foo", "- FOO", "-bar", "*em* phasis", "---"]).1, Vec::<String>::new());
+    let without = by_hand.replace("-foo\n", "");
+    assert_eq!(remove(by_hand, "foo"), Some((without, "-foo".to_owned())));
+    assert_eq!(add("", &["**bold** words"]).0, "## Approved Preferences\n\n- **bold** words\n");
 }
 
 #[test]

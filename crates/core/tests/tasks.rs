@@ -60,6 +60,7 @@ fn run(words: &str) -> Account {
         sealed: None,
         launch: (!has("composed")).then_some(launch),
         made_by: None,
+        profile: None,
     })];
     if !has("composed") && !has("running") {
         let (ended, code) = match words {

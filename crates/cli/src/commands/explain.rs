@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use callsheet_core::agent::{Permit, Profile};
 use callsheet_core::diag::{Failure, visible};
 use callsheet_core::prompt::{From, Origin, Origins, Piece, Trust};
 use callsheet_core::record::sha256;
@@ -48,6 +49,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
             "text": text,
             "origins": rendered.spans.iter().map(|span| span_json(span, origins)).collect::<Vec<_>>(),
             "sources": sources(origins),
+            "profile": composed.profile,
             "absent": composed.absent,
             "steps": steps,
             "tokens": summary.json(),
@@ -71,9 +73,25 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     for step in &steps {
         page.push_str(&format!("  {}\n", step_line(step)));
     }
+    if let Some(profile) = &composed.profile {
+        page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Profile")));
+        page.push_str(&format!("  {}\n", visible(&profile_line(profile))));
+    }
     page.push_str(&format!("\n{}\n{}", app.print.paint(Paint::Bold, "Tokens"), summary.table()));
     app.print.data(page.as_bytes())?;
     Ok(0)
+}
+
+/// A profile in one line: its version, and what it binds.
+pub(crate) fn profile_line(profile: &Profile) -> String {
+    let bound = [
+        ("version", profile.version.as_deref()),
+        ("agent", profile.agent.as_deref()),
+        ("model", profile.model.as_deref()),
+        ("permit", profile.permit.map(Permit::name)),
+    ];
+    let bound = bound.into_iter().filter_map(|(name, value)| Some(format!(", {name} {}", value?)));
+    bound.fold(profile.name.clone(), |line, part| line + &part)
 }
 
 /// The files that the prompt is made of, each with its hash and the version that its header gives.

@@ -212,7 +212,8 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
         return Err(usage("--max-cost has to be above 0").into());
     }
-    let folder = app.project.join(".callsheet").join(definition.folder.name());
+    let home = app.config.home(definition.folder).trim_end_matches('/').to_owned();
+    let folder = app.project.join(&home);
     let is_taken = |name: &str| folder.join(name).exists() || folder.join("archive").join(name).exists();
     let name = match &args.id {
         Some(id) if !callsheet_core::is_name(id) || id == "archive" => {
@@ -229,6 +230,7 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     };
     let plan = Plan {
         flow: args.name.clone(),
+        home: Some(home).filter(|home| *home != format!(".callsheet/{}", definition.folder.name())),
         definition,
         name,
         agent: args

@@ -59,7 +59,15 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     };
     let rows = ledger.runs(&filter).map_err(failure)?;
     if app.print.json {
-        return app.print.value(&json!({ "runs": rows.iter().map(row_json).collect::<Vec<_>>() }));
+        let mut runs = Vec::new();
+        for row in &rows {
+            let mut object = row_json(row);
+            // What a run of an older version was composed from may be gone.
+            object["profile"] =
+                json!(ledger.composed(&row.run.id).ok().and_then(|composed| composed.profile));
+            runs.push(object);
+        }
+        return app.print.value(&json!({ "runs": runs }));
     }
     let head = ["RUN", "STARTED", "AGENT", "PHASE", "TASK", "RECIPE", "ENDED", "VERDICT"].map(str::to_owned);
     let mut table: Vec<[String; 8]> = vec![head];

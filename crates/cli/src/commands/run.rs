@@ -153,6 +153,12 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     how.session = ask.session.as_ref().map(|session| app.session_path(session));
     let file = if args.way.mcp { file.with_server() } else { file };
     let finished = finish(app, &ask, given, file, Then::Record)?;
+    if let Some(profile) = &finished.composed.profile {
+        how.model = how.model.or_else(|| profile.model.clone());
+        // Whoever wrote the profile may ask for less than was configured, not for more.
+        let bound = profile.permit.filter(|_| args.way.permit.is_none());
+        how.permit = bound.map_or(how.permit, |bound| bound.min(how.permit));
+    }
     if args.way.worktree {
         let task = finished.made.as_ref().and_then(|made| made.request.task.as_ref()?.id.as_ref());
         how.place = task.map_or(WorkIn::Fresh, |task| WorkIn::Own(task.to_string()));

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::commands::explain::profile_line;
 use crate::commands::log::row_json;
 use crate::drive::{result_json, result_page};
 use crate::failure::Outcome;
@@ -91,6 +92,7 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
         object["host"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.host));
         object["user"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.user));
         object["engine"] = composed.engine.into();
+        object["profile"] = json!(composed.profile);
         object["request"] = json!(request);
         object["sources"] = json!(sources);
         object["prompt"] = json!({
@@ -135,6 +137,9 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
         if let Some(value) = value {
             field(name, value);
         }
+    }
+    if let Some(profile) = &composed.profile {
+        field("profile", &profile_line(profile));
     }
     field("prompt", &format!("{} bytes, SHA-256 {}", composed.output.bytes, composed.output.sha256));
     field("engine", &composed.engine.to_string());

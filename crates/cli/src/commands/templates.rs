@@ -84,8 +84,19 @@ fn info(template: &TemplateInfo) -> Value {
 fn find(app: &App<'_>, name: &str) -> Result<TemplateInfo, Failure> {
     let mut all = templates(&app.disk(None), &app.config.layout());
     let wanted = plain(name);
-    if let Some(at) = all.iter().position(|template| template.path == wanted) {
-        return Ok(all.swap_remove(at));
+    let position = |path: &str| all.iter().position(|template| template.path == path);
+    // A plain name is looked for where the library looks, and a phase of an agent falls back to everybody's.
+    let folders = ["identity", "depth", "shared"].into_iter().filter(|_| !wanted.contains('/'));
+    let phase = wanted.strip_prefix("system/").and_then(|file| file.split_once('-'));
+    let base = phase.map(|(_, phase)| format!("system/BASE-{phase}"));
+    let others = folders.map(|folder| format!("{folder}/{wanted}")).chain(base);
+    let found = core::iter::once(wanted.to_owned()).chain(others).find_map(|path| position(&path));
+    if let Some(at) = found {
+        let found = all.swap_remove(at);
+        if found.path != wanted {
+            app.print.note(&format!("no `{wanted}`; `{}` is used", found.path));
+        }
+        return Ok(found);
     }
     Err(Diag::error(Code::TemplateNotFound, format!("TemplateNotFound: there is no template `{wanted}`"))
         .looked(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
@@ -122,8 +133,10 @@ fn show(app: &App<'_>, name: &str) -> Outcome {
 fn locate(app: &App<'_>, name: &str) -> Outcome {
     let layout = app.config.layout();
     let known = find(app, name);
-    let file =
-        known.as_ref().map_or_else(|_| format!("templates/{}.md", plain(name)), |known| known.file.clone());
+    // What falls back to another is told where its own place would be.
+    let is_own = |known: &&TemplateInfo| !plain(name).starts_with("system/") || known.path == plain(name);
+    let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
+    let file = file.unwrap_or_else(|| format!("templates/{}.md", plain(name)));
     let places = candidates(&file, &layout);
     if places.is_empty() {
         known?;

@@ -17,6 +17,9 @@ pub(crate) struct Plan {
     pub(crate) definition: Flow,
     /// What its folder is called.
     pub(crate) name: String,
+    /// The folder that holds it, where that is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) home: Option<String>,
     /// Who does every phase: `NAME` or `NAME:MODEL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<String>,
@@ -76,7 +79,10 @@ impl Plan {
 
     /// The flow's folder, relative to the project.
     pub(crate) fn folder(&self) -> String {
-        format!(".callsheet/{}/{}", self.definition.folder.name(), self.name)
+        match &self.home {
+            Some(home) => format!("{home}/{}", self.name),
+            None => format!(".callsheet/{}/{}", self.definition.folder.name(), self.name),
+        }
     }
 
     /// The same once the flow is done, where folders are moved then.

@@ -7,8 +7,10 @@ fn parts(xml: &str) -> (String, Vec<(String, String, String)>, String) {
     let document = roxmltree::Document::parse(xml).unwrap();
     let root = document.root_element();
     assert_eq!(root.tag_name().name(), "prompt");
-    let text =
-        |node: roxmltree::Node<'_, '_>| node.children().filter_map(|child| child.text()).collect::<String>();
+    let text = |node: roxmltree::Node<'_, '_>| {
+        let text = node.children().filter_map(|child| child.text()).collect::<String>();
+        if node.attribute("eol") == Some("crlf") { text.replace('\n', "\r\n") } else { text }
+    };
     let child = |name: &str| root.children().find(|node| node.has_tag_name(name));
     let context = child("context").into_iter().flat_map(|context| context.children().collect::<Vec<_>>());
     let context = context.map(|node| {

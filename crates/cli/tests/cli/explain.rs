@@ -116,7 +116,9 @@ fn a_person_sees_lines_with_their_numbers_and_what_is_absent() {
          ── engine (ours)\n      │ </file>\n      │ \n      │ ---\n      │ \n\
          ── request instructions (person)\n    1 │ Go\n\
          \nNot in this prompt\n  \
+         section preferences: nothing was given for it\n  \
          project:.callsheet/memory/profile.md: the optional file is not there\n  \
+         project:agentd/project.md: the optional file is not there\n  \
          project:CLAUDE.md: the agent loads it by itself (Claude Code)\n  \
          project:AGENTS.md: the optional file is not there\n  \
          section rules: nothing was given for it\n  \

@@ -48,7 +48,7 @@ fn log_lists_the_newest_first() {
         json!({
             "id": second, "seq": 2, "parent": null, "task": "T-2", "agent": "claude", "phase": "plan", "role": null,
             "recipe": "unified", "started": all["runs"][0]["started"], "ended": "exited", "verdict": "PASS",
-            "project": "project",
+            "project": "project", "profile": null,
         })
     );
     let ids = |args: &[&str]| -> Vec<Value> {

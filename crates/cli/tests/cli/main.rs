@@ -15,6 +15,7 @@ mod mcp_wire;
 mod old_ledgers;
 mod pack;
 mod prefs;
+mod profiles;
 mod prompts;
 mod read;
 mod request;

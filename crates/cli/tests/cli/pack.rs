@@ -341,6 +341,7 @@ fn explain_lists_what_was_left_out() {
     ]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     let expected = json!([
+        {"what": "section preferences", "why": "empty"},
         {"what": "project:tree/a.md", "why": "outlined", "detail": "1 of 2 lines are left out"},
         {"what": "project:tree/b.md", "why": "path_only"},
         {"what": "project:tree/c", "why": "path_only", "detail": "binary, 1 bytes"},
@@ -407,7 +408,9 @@ fn an_xml_parser_gives_back_every_packed_byte() {
     let found: Vec<(String, String)> = context
         .children()
         .map(|file| {
-            let text = file.children().filter_map(|child| child.text()).collect();
+            let text: String = file.children().filter_map(|child| child.text()).collect();
+            let is_crlf = file.attribute("eol") == Some("crlf");
+            let text = if is_crlf { text.replace('\n', "\r\n") } else { text };
             (file.attribute("path").unwrap().to_string(), text)
         })
         .collect();

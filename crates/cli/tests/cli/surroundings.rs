@@ -84,9 +84,12 @@ fn config_shows_where_each_setting_comes_from() {
          checks = {}  # default\n\
          env = []  # default\n\
          max_file_bytes = 16777216  # default\n\
+         digest_output = true  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\
          layout.prompts = \".callsheet/prompts\"  # default\n\
-         layout.project_context = \"agentd/project.md\"  # default\n"
+         layout.project_context = \"agentd/project.md\"  # default\n\
+         layout.changes = \".callsheet/changes\"  # default\n\
+         layout.sessions = \".callsheet/sessions\"  # default\n"
     );
 }
 

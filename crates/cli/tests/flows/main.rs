@@ -6,6 +6,7 @@ mod agents;
 mod broken;
 mod documents;
 mod kills;
+mod layout;
 mod people;
 mod rounds;
 mod several;

@@ -12,7 +12,7 @@ subplan() {
 plan() {
     cd_session 04_planning
     {
-        printf 'version: 2\nplan_overview: |\n  Phase 1: interfaces.\n  Phase 2: %s parts.\n  Phase 3: integration.\ngroups:\n' "$#"
+        printf 'version: 2\nplan_overview: In parts.\nphase_1: Interfaces.\nphase_2: %s parts.\nphase_3: Integration.\nconflict_map: []\ngroups:\n' "$#"
         printf '  - group_id: g1\n    mode: parallel\n    plans:\n'
         for number in "$@"; do printf '      - {index: %s, name: Part %s}\n' "$number" "$number"; done
         printf 'needs_design: false\nneeds_docs: false\ndoc_files: []\nreview_strategy: {severity: low, focus: []}\nsubplans:\n'

@@ -60,6 +60,10 @@ const subplan = (index, owned, more) => ({
 const alone = { isolation_rationale: "It alone writes these files." };
 const plan = (second, third) => ({
   plan_overview: "Contracts first, then two lanes.",
+  phase_1: "The interface.",
+  phase_2: "Export and page.",
+  phase_3: "Nothing: the lanes meet at the interface.",
+  conflict_map: [],
   groups: [
     { group_id: "contracts", mode: "serial", plans: [{ index: 1, name: "Contracts" }] },
     { group_id: "lanes", mode: "parallel", plans: [{ index: 2, name: "Export" }, { index: 3, name: "Page" }] },

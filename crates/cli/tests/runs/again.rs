@@ -231,3 +231,31 @@ fn u5_another_agent_goes_on_where_the_last_one_stopped() {
         )
     );
 }
+
+/// Why a check failed is in what it printed last; whoever does not want that in prompts says so.
+#[test]
+fn c5_the_digest_has_the_end_of_what_a_failed_check_printed() {
+    let world = World::new();
+    let flags = ["--task-id", "T-1", "--write", "src/**", "--check", "bad=sh -c 'seq 30; exit 1'"];
+    let first = world.go(&flags, &["exit", "0"]).expect(1).run();
+    let retry = |run: &str| {
+        world.run(&["--json", "-q", "retry", "--force", run, "--", fake_agent(), "exit", "0"]).expect(1).run()
+    };
+    let checks = |run: &str| {
+        let digest = section(&world.prompt(run), "Retry/Continue Digest");
+        digest.split_once("\n\nChecks:\n\n").unwrap().1.to_owned()
+    };
+    let second = retry(&first);
+    let lines: Vec<String> = (11..=30).map(|line| line.to_string()).collect();
+    assert_eq!(
+        checks(&second),
+        format!(
+            "- `bad`: failed. The last lines that it printed:\n\n<output>\n{}\n</output>",
+            lines.join("\n")
+        )
+    );
+    // The same facts again: what is printed does not make them others.
+    world.run(&["-q", "retry", &second, "--", fake_agent(), "exit", "0"]).expect(9);
+    world.write(".callsheet/config.toml", "digest_output = false\n");
+    assert_eq!(checks(&retry(&second)), "- `bad`: failed");
+}

@@ -4,6 +4,7 @@
 
 mod check;
 mod events;
+mod profile;
 mod start;
 mod terminal;
 
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use check::problems;
 pub use events::{Events, Pattern, Transcript};
+pub use profile::Profile;
+pub(crate) use profile::path as profile_path;
 pub use start::{Arg, ArgSpec, By, Hole, Permit, Start, Taking};
 pub use terminal::{Dialog, Terminal};
 
@@ -33,6 +36,9 @@ pub struct Agent {
     /// Instruction files that it loads by itself; of several in one entry, the first that is there.
     #[serde(default)]
     pub loads: Vec<OneOf>,
+    /// Parts of files that a person picks go into its prompts; without it, only their paths do.
+    #[serde(default)]
+    pub supports_prompt_file_inclusion: bool,
     /// What it calls the tools that prompts speak of.
     #[serde(default)]
     pub tools: AgentTools,
@@ -196,15 +202,42 @@ pub enum OutputFormat {
 pub enum OneOf {
     File(String),
     FirstOf(Vec<String>),
+    Rule(LoadRule),
+}
+
+/// A file that is loaded only by some versions, or only where others are not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadRule {
+    pub file: String,
+    /// Where one of these is there, it is not loaded.
+    #[serde(default)]
+    pub unless: Vec<String>,
+    /// The first version that loads it.
+    #[serde(default)]
+    pub since: Option<String>,
 }
 
 impl OneOf {
-    pub fn files(&self) -> &[String] {
+    /// Whether the agent loads `path`, given which files are there. Without a version, the newest is meant.
+    pub fn loads(&self, path: &str, is_there: &dyn Fn(&str) -> bool, version: Option<&str>) -> bool {
         match self {
-            Self::File(file) => core::slice::from_ref(file),
-            Self::FirstOf(files) => files,
+            Self::File(file) => file == path,
+            Self::FirstOf(files) => files.iter().find(|file| is_there(file)).is_some_and(|file| file == path),
+            Self::Rule(LoadRule { file, unless, since }) => {
+                let is_since =
+                    |since: &String| version.is_none_or(|version| numbers(version) >= numbers(since));
+                file == path
+                    && since.as_ref().is_none_or(is_since)
+                    && !unless.iter().any(|file| is_there(file))
+            }
         }
     }
+}
+
+/// The numbers of a version, to be compared one by one.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -60,6 +60,7 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
         ],
         Derived::ContextData => &[("entry", &["key", "value"])],
         Derived::Extension => &[],
+        Derived::Preferences => &[("preference", &["text"])],
         Derived::FeatureDir | Derived::ProjectDir => &[("path", &["path"])],
         Derived::AskUserTool => &[("tool", &["name"])],
         Derived::Contract => &[
@@ -75,6 +76,7 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
             ("submission", &["tool", "description", "file", "example"]),
             ("submission_as", &["tool", "description", "file", "example", "author"]),
         ],
+        Derived::Workspace => &[("git", &[]), ("folder", &[])],
         Derived::Task => &[("both", &["id", "title"]), ("id", &["id"]), ("title", &["title"])],
         Derived::Criteria => &[("criterion", &["text"])],
         Derived::ReadFirst => &[("path", &["path"]), ("dir", &["path", "count"]), ("rest", &["count"])],
@@ -93,7 +95,7 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
             ("exit_code", &["exit_code"]),
             ("attempts", &["attempts"]),
         ],
-        Derived::Checks => &[("check", &["name", "result"])],
+        Derived::Checks => &[("check", &["name", "result"]), ("output", &["name", "result", "output"])],
         Derived::Violations => &[
             ("count", &["count"]),
             ("outside_write", &["path", "decision"]),

@@ -5,11 +5,11 @@
 //! empty has no rows.
 
 mod plans;
+mod project;
 mod read_first;
 mod session;
 mod tasks;
 
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -18,10 +18,11 @@ pub(crate) use tasks::task_ids;
 
 use crate::compose::Composer;
 use crate::diag::{Code, Diag};
+use crate::fact::Check;
 use crate::fill::Row;
 use crate::lookup;
-use crate::prompt::{Absent, Block, From, Origin, Trust, Why};
-use crate::recipe::{Derive, Derived, Field};
+use crate::prompt::{Absent, Block, From, Trust, Why};
+use crate::recipe::{Derive, Derived, Each, Field};
 use crate::request::{Document, DocumentKind, Task};
 use crate::source::{Limits, Root, SourceId};
 use crate::step::Rung;
@@ -59,10 +60,8 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
     let previous = request.previous.as_ref();
     let mut make = Maker { name: name.into(), trust: Trust::Person, lines: true };
     Some(match spec.from {
-        Derived::ProjectContext => {
-            let file = SourceId::new(Root::Project, &request.layout.project_context).ok()?;
-            alloc::vec![file_row(c, name, &file)?]
-        }
+        Derived::ProjectContext => project::context(c, name)?,
+        Derived::Preferences => project::preferences(c, name, spec),
         Derived::Tasks => tasks::rows(c, name)?,
         Derived::Research => session::research(c, name),
         Derived::Plans => plans::rows(c, name)?,
@@ -70,7 +69,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
         Derived::Completion => plans::completion(c, name, spec)?,
         Derived::Findings => session::findings(c, name),
         Derived::ReviewRound => session::review_round(c, name)?,
-        Derived::ProjectDocuments => project_documents(c, name),
+        Derived::ProjectDocuments => project::documents(c, name),
         Derived::ProjectStructure => tree(c, name, spec)?,
         Derived::Skeleton => skeletons(c)?,
         Derived::Rules => {
@@ -110,6 +109,9 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
             alloc::vec![make.row(c, "tool", [("name", tool.into())])]
         }
         Derived::Contract => crate::instruct::rows(c, name, spec)?,
+        Derived::Workspace => {
+            alloc::vec![make.row(c, if request.no_git { "folder" } else { "git" }, [])]
+        }
         Derived::Task => task_line(c, &mut make)?,
         Derived::Criteria => {
             let criteria = request.task.iter().flat_map(|task| &task.criteria);
@@ -146,13 +148,7 @@ fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
         Derived::Checks => {
             make.trust = Trust::Project;
             let checks = previous.iter().flat_map(|facts| &facts.checks);
-            checks
-                .map(|check| {
-                    let fields =
-                        [("name", check.name.as_str().into()), ("result", Text::fixed(check.result.name()))];
-                    make.row(c, "check", fields)
-                })
-                .collect()
+            checks.map(|check| check_row(c, &mut make, spec, check)).collect()
         }
         Derived::Violations => {
             make.trust = Trust::Agent;
@@ -237,11 +233,6 @@ fn limited(c: &mut Composer<'_>, make: &mut Maker, mut rows: Vec<Row>, limit: us
     rows
 }
 
-fn distinct<'t>(items: impl Iterator<Item = &'t String>) -> Vec<&'t String> {
-    let mut seen = BTreeSet::new();
-    items.filter(|item| seen.insert(*item)).collect()
-}
-
 /// A row that is the whole text of a file; `None` where there is none, or nothing in it.
 fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
     match lookup::read(c.library.sources, id) {
@@ -258,46 +249,6 @@ fn file_row(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
             None
         }
     }
-}
-
-/// Memory first; where the request brings none, the project's profile and documents, without those that
-/// the agent loads by itself.
-fn project_documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
-    let request = c.request;
-    if !request.memories.is_empty() {
-        let mut make = Maker { name: name.into(), trust: Trust::Project, lines: false };
-        let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
-        return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
-    }
-    let mut rows = Vec::new();
-    for path in [".callsheet/memory/profile.md", "CLAUDE.md", "AGENTS.md", "README.md"] {
-        let Ok(id) = SourceId::new(Root::Project, path) else { continue };
-        if loaded_by_agent(c, path) {
-            let agent = c.agent.name.clone();
-            c.absent.push(Absent { what: id.to_string(), why: Why::LoadedByAgent, detail: agent });
-            continue;
-        }
-        let Some(mut row) = file_row(c, name, &id) else { continue };
-        let from = From::derived(Text::from(name), Text::fixed("path"));
-        let origin = c.origin(Origin { from, trust: Trust::Project, text: Text::fixed(path) });
-        for supplied in row.fields.iter_mut().flat_map(|(_, block)| &mut block.supplied) {
-            supplied.name = Some(Text::fixed(DocumentKind::File.name()));
-            supplied.path = Some(c.whole(origin));
-        }
-        rows.push(row);
-    }
-    rows
-}
-
-/// Whether the agent reads `path` without our help: of alternatives only the first that is there.
-fn loaded_by_agent(c: &Composer<'_>, path: &str) -> bool {
-    let there = |file: &String| {
-        SourceId::new(Root::Project, file).is_ok_and(|id| !matches!(c.library.sources.text(&id), Ok(None)))
-    };
-    c.agent
-        .loads
-        .iter()
-        .any(|entry| entry.files().iter().find(|file| there(file)).is_some_and(|file| file == path))
 }
 
 fn tree(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
@@ -419,6 +370,22 @@ fn extension(c: &mut Composer<'_>, name: &str) -> Block {
         }
     }
     all
+}
+
+/// A check, with what it printed where that is known.
+fn check_row(c: &mut Composer<'_>, make: &mut Maker, spec: &Derive, check: &Check) -> Row {
+    let fields = [("name", check.name.as_str().into()), ("result", Text::fixed(check.result.name()))];
+    // A recipe that has no words for it does not show it.
+    let is_worded = matches!(&spec.each, Some(Each::Kinds(kinds)) if kinds.contains_key("output"));
+    let Some(output) = check.output.as_ref().filter(|_| is_worded) else {
+        return make.row(c, "check", fields);
+    };
+    let mut row = make.row(c, "output", fields);
+    let from = From::derived(make.name.clone(), Text::fixed("output"));
+    let mut output = c.text_block("output", from, Trust::Agent, output.as_str().into());
+    output.supplied.iter_mut().for_each(|supplied| supplied.tagged = true);
+    row.fields.push(("output", output));
+    row
 }
 
 fn task_line(c: &mut Composer<'_>, make: &mut Maker) -> Option<Vec<Row>> {

@@ -16,7 +16,7 @@ use crate::fill::Row;
 use crate::instruct;
 use crate::prompt::{Absent, Trust, Why};
 use crate::recipe::Derive;
-use crate::submission::{self, OrderGroup, OrderPlan};
+use crate::submission::{self, Order, OrderGroup, OrderPlan};
 
 /// What is wrong is told already: no slot has to complain that nothing fills it.
 const NOTHING: Option<Vec<Row>> = Some(Vec::new());
@@ -49,17 +49,20 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
     let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
     let asked = one(c);
     let Some(one) = told(c, asked) else { return NOTHING };
-    if let Some(number) = one {
-        return Some(plan_row(c, &mut make, "one", number, "").into_iter().collect());
-    }
+    // A part of a plan is carried out only where the whole of it is good.
     let order = submission::order(c.library, &c.request.layout);
     let Some(order) = told(c, order) else { return NOTHING };
+    if let Some(number) = one {
+        let is_planned = planned(&order, number);
+        let row = told(c, is_planned).and_then(|()| plan_row(c, &mut make, "one", number, ""));
+        return Some(row.into_iter().collect());
+    }
     let count = order.plans().count();
     let mut rows = alloc::vec![make.row(c, "all", [("count", count.to_string().into())])];
     for OrderGroup { id, parallel, plans } in order.groups {
         let kind = if parallel { "parallel" } else { "serial" };
         rows.push(make.row(c, kind, [("group", id.into())]));
-        for OrderPlan { number, name } in plans {
+        for OrderPlan { number, name, .. } in plans {
             rows.extend(plan_row(c, &mut make, "plan", number, &name));
         }
     }
@@ -87,6 +90,17 @@ pub(super) fn all(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
         }
     };
     order.plans().filter_map(|plan| plan_row(c, &mut make, "plan", plan.number, &plan.name)).collect()
+}
+
+fn planned(order: &Order, number: u64) -> Result<(), Failure> {
+    let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
+    if numbers.contains(&number) {
+        return Ok(());
+    }
+    numbers.sort_unstable();
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    let error = Diag::error(Code::RequestBad, format!("the execution plan has no sub-plan {number}"));
+    Err(error.hint(format!("its sub-plans: {}", numbers.join(", "))).into())
 }
 
 fn plan_row(

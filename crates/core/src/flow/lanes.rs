@@ -14,7 +14,7 @@ use crate::lookup::{Library, read};
 use crate::name::is_name;
 use crate::request::Layout;
 use crate::source::{Limits, Root, SourceId};
-use crate::submission::{self, Order, OwnedGlob, SharedName};
+use crate::submission::{self, Order, SharedName};
 
 const TASKS: &str = "tasks.md";
 const RESEARCH: &str = "03_research";
@@ -136,20 +136,16 @@ fn plans(
         let numbers = numbers.iter().map(ToString::to_string).collect();
         return Ok(alloc::vec![group(ALL, alloc::vec![whole_of(numbers)])]);
     }
-    let owned = submission::owned_files(library, layout)?;
-    for glob in owned.values().flatten() {
-        if let Some(why) = OwnedGlob::new(glob).unownable() {
-            let message = format!("`{glob}` is in `owned_files`, and no sub-plan can own it: {why}");
-            return Err(Diag::error(Code::FlowRefused, message).into());
-        }
-    }
     let at_once = order.groups.iter().any(|group| group.parallel && group.plans.len() > 1);
     let shared_names = if at_once { shared_names() } else { Vec::new() };
     let shared_names = shared_names.as_slice();
     let groups = order.groups.iter().map(|group| {
         let lanes = group.plans.iter().map(|plan| {
             // Who does not say what is theirs may write anything, and so runs alone.
-            let owned = owned.get(&plan.number).cloned().unwrap_or_else(|| alloc::vec!["**".to_string()]);
+            let owned = match plan.owned.is_empty() {
+                true => alloc::vec!["**".to_string()],
+                false => plan.owned.clone(),
+            };
             let also = submission::other_names(&owned, shared_names);
             Lane { owned, also, ..one(&plan.number.to_string()) }
         });

@@ -332,8 +332,13 @@ fn xml_text(text: &str) -> Option<String> {
     let document = roxmltree::Document::parse(text).ok()?;
     let mut all = String::new();
     for node in document.descendants() {
-        node.attributes().for_each(|attribute| all.push_str(attribute.value()));
-        all.push_str(node.text().filter(|_| node.is_text()).unwrap_or_default());
+        let named = node.attributes().filter(|attribute| attribute.name() != "eol");
+        named.for_each(|attribute| all.push_str(attribute.value()));
+        let text = node.text().filter(|_| node.is_text()).unwrap_or_default();
+        match node.parent().and_then(|parent| parent.attribute("eol")) {
+            Some("crlf") => all.push_str(&text.replace('\n', "\r\n")),
+            _ => all.push_str(text),
+        }
     }
     Some(all)
 }

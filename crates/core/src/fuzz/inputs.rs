@@ -75,7 +75,8 @@ pub(super) const FIELDS: [(&str, Put); 24] = [
     ("thought", |request, text| request.documents[2].content = Some(text)),
     ("previous.run", |request, text| previous(request).run = Some(text.to_string())),
     ("previous.checks", |request, text| {
-        previous(request).checks = alloc::vec![Check { name: text.to_string(), result: CheckResult::Failed }];
+        previous(request).checks =
+            alloc::vec![Check { name: text.to_string(), result: CheckResult::Failed, output: None }];
     }),
     ("previous.changed", |request, text| previous(request).changed = alloc::vec![text.to_string()]),
     ("previous.violations", |request, text| {
@@ -131,10 +132,22 @@ pub(super) struct Outside<'s> {
     documents: Vec<SourceId>,
     session: Text,
     project: Text,
+    /// Whether a coder is asked, who gets nothing without a plan.
+    has_plan: bool,
 }
 
+/// A plan of one sub-plan, whose own files say what is tried.
+const PLAN: [(&str, &str); 2] = [
+    (
+        "04_planning/execution_plan.yaml",
+        "groups: [{group_id: all, mode: serial, plans: [{file: plan_1.md, name: All}]}]\nneeds_design: false\n\
+         needs_docs: false\ndoc_files: []\nreview_strategy: {severity: low, focus: []}\n",
+    ),
+    ("04_planning/plan.md", "## Phase 1\n-\n## Phase 2\n-\n## Phase 3\n-\n## Conflict map\n-\n"),
+];
+
 impl<'s> Outside<'s> {
-    pub(super) fn new(inner: &'s dyn Sources, layout: &Layout) -> Self {
+    pub(super) fn new(inner: &'s dyn Sources, layout: &Layout, request: &Request) -> Self {
         let usual = [".callsheet/memory/profile.md", "CLAUDE.md", "AGENTS.md", "README.md"];
         let paths = usual.into_iter().chain([layout.project_context.as_str()]);
         Self {
@@ -142,6 +155,7 @@ impl<'s> Outside<'s> {
             documents: paths.filter_map(|path| SourceId::new(Root::Project, path).ok()).collect(),
             session: Input::Session.plain().into(),
             project: Input::Project.plain().into(),
+            has_plan: request.role.as_deref() == Some("coder"),
         }
     }
 
@@ -165,7 +179,8 @@ impl<'s> Outside<'s> {
 impl Sources for Outside<'_> {
     fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
         if id.root() == Root::Session {
-            return Ok(Some(self.session.clone()));
+            let planned = PLAN.iter().find(|(path, _)| self.has_plan && *path == id.path());
+            return Ok(Some(planned.map_or_else(|| self.session.clone(), |(_, text)| Text::fixed(text))));
         }
         if self.documents.contains(id) {
             return Ok(Some(self.project.clone()));

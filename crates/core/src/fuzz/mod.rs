@@ -132,7 +132,7 @@ struct Run<'r> {
 
 impl Run<'_> {
     fn made(&self, choice: &Choice, input: Option<&Input>, request: &Request) -> Result<Made, Failure> {
-        let mut outside = Outside::new(self.sources, self.layout);
+        let mut outside = Outside::new(self.sources, self.layout, request);
         let mut request = request.clone();
         if let Some(input) = input {
             outside.put(input, &input.plain().into(), &mut request);
@@ -185,7 +185,7 @@ impl Run<'_> {
 
     fn attempt(&mut self, trial: &Trial<'_>, value: &Text) {
         self.report.tried += 1;
-        let mut outside = Outside::new(self.sources, self.layout);
+        let mut outside = Outside::new(self.sources, self.layout, &trial.request);
         let mut request = trial.request.clone();
         outside.put(&trial.input, value, &mut request);
         // A path is written in its normal form.

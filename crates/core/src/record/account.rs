@@ -175,7 +175,7 @@ impl Account {
             ended: self.exit.as_ref().map(|exit| exit.ended),
             exit_code: self.exit.as_ref().and_then(|exit| exit.code),
             attempts: u32::try_from(attempts).ok(),
-            checks: checks.map(|check| Check { name: check.name.clone(), result: check.result }).collect(),
+            checks: checks.map(Check::of).collect(),
             changed: seen
                 .map(|seen| seen.changed.iter().map(|file| file.path.clone()).collect())
                 .unwrap_or_default(),

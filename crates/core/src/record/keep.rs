@@ -59,8 +59,10 @@ pub fn keep(
     let told = talk.iter().filter(|diag| diag.severity > Severity::Note);
     let warnings =
         told.map(|diag| Warning { code: diag.code.to_string(), message: diag.message.clone() }).collect();
+    let profile = composed.profile.clone();
     let composed = Composed {
         run,
+        profile,
         engine: ENGINE_VERSION,
         request,
         snapshot: manifest,

@@ -34,6 +34,7 @@ pub use replay::{
 };
 pub use told::told;
 
+use crate::agent::Profile;
 use crate::fact::{self, CheckRun, Ended};
 use crate::origin::Trust;
 use crate::prompt::Format;
@@ -179,6 +180,9 @@ pub struct Composed {
     /// Who composed it; prompts of older versions do not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<MadeBy>,
+    /// The profile that it was composed for, with its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
 }
 
 /// The machine and the user that composed a prompt.

@@ -14,6 +14,8 @@ pub enum Encoding {
     Plain,
     /// Inside a CDATA section.
     Cdata,
+    /// The same, with line feeds in the place of CR LF; the element says so.
+    Crlf,
     /// Inside an attribute, or as XML text: special characters are references.
     Attr,
     /// Inside a JSON string.
@@ -31,6 +33,7 @@ impl Encoding {
         match self {
             Self::Plain => out.push_str(text),
             Self::Cdata => cdata(text, &mut 0, &mut out),
+            Self::Crlf => crlf(text, &mut 0, &mut out),
             Self::Attr => attribute(text, &mut out),
             Self::Json => json(text, &mut out),
         }
@@ -42,6 +45,7 @@ impl Encoding {
         match self {
             Self::Plain => Some(Cow::Borrowed(text)),
             Self::Cdata => undo_cdata(text),
+            Self::Crlf => undo_cdata(text).map(|text| Cow::Owned(text.replace('\n', "\r\n"))),
             Self::Attr => undo_references(text),
             Self::Json => {
                 let quoted = alloc::format!("\"{text}\"");
@@ -154,6 +158,28 @@ pub(super) fn cdata(text: &str, brackets: &mut usize, out: &mut String) {
             out.push_str(block);
             *brackets = trailing_brackets(block, *brackets);
         }
+    }
+}
+
+/// Whether every line end of a text is CR LF, and there is one.
+pub(super) fn is_crlf(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends = |byte: u8| memchr_iter(byte, bytes).count();
+    // Most texts have no carriage return at all.
+    memchr(b'\r', bytes).is_some() && {
+        let both = memmem::find_iter(bytes, "\r\n").count();
+        both == ends(b'\r') && both == ends(b'\n')
+    }
+}
+
+/// The same as [`cdata`] of a text whose line ends are all CR LF, with line feeds instead.
+pub(super) fn crlf(text: &str, brackets: &mut usize, out: &mut String) {
+    for (at, line) in text.split("\r\n").enumerate() {
+        if at > 0 {
+            out.push('\n');
+            *brackets = 0;
+        }
+        cdata(line, brackets, out);
     }
 }
 

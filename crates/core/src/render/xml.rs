@@ -9,7 +9,7 @@ use memchr::memchr;
 
 use super::{Item, Writer, encode, fenced, run};
 use crate::diag::{Code, Diag, Failure, tell};
-use crate::prompt::{Block, Part, Piece, Prompt};
+use crate::prompt::{Block, Origins, Part, Piece, Prompt};
 use crate::render::Encoding;
 
 pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) -> Result<(), Failure> {
@@ -73,20 +73,47 @@ fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
                 Some((kind, name)) => {
                     writer.engine(&format!("<{} {}=\"", kind.name(), kind.attribute()));
                     writer.attribute(name);
-                    writer.engine("\">");
+                    writer.engine("\"");
                     kind.name()
                 }
                 None => {
-                    writer.engine(&format!("<artifact name=\"{}\">", escaped(&block.name)));
+                    writer.engine(&format!("<artifact name=\"{}\"", escaped(&block.name)));
                     "artifact"
                 }
             };
-            body(writer, &[Item::Block(block)]);
+            if is_crlf(block, writer.origins) {
+                writer.engine(" eol=\"crlf\">");
+                crlf_body(writer, block);
+            } else {
+                writer.engine(">");
+                body(writer, &[Item::Block(block)]);
+            }
             writer.engine(&format!("</{tag}>"));
             writer.edge();
             writer.hand_on();
         }
     }
+}
+
+/// Whether the text has CR LF at the end of every line, in each of its pieces.
+fn is_crlf(block: &Block, origins: &Origins) -> bool {
+    let mut pieces = block.pieces.iter().map(|piece| piece.text(origins)).filter(|text| !text.is_empty());
+    let is_calm = |text: &str| !text.contains(['\r', '\n']) || encode::is_crlf(text);
+    pieces.clone().any(encode::is_crlf) && pieces.all(is_calm)
+}
+
+/// The inside of an element whose line ends are told by an attribute: line feeds that a parser leaves alone.
+fn crlf_body(writer: &mut Writer<'_>, block: &Block) {
+    let origins = writer.origins;
+    let mut brackets = 0;
+    let needs_cdata =
+        block.pieces.iter().any(|piece| encode::needs_cdata(piece.text(origins), &mut brackets));
+    let mut brackets = 0;
+    writer.engine(if needs_cdata { "<![CDATA[" } else { "" });
+    for piece in &block.pieces {
+        writer.encoded(*piece, Encoding::Crlf, |text, out| encode::crlf(text, &mut brackets, out));
+    }
+    writer.engine(if needs_cdata { "]]>" } else { "" });
 }
 
 fn escaped(name: &str) -> String {

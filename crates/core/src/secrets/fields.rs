@@ -54,6 +54,8 @@ impl Walk<'_> {
         let Request {
             recipe,
             agent,
+            agent_version,
+            no_git: _,
             phase,
             role,
             command,
@@ -80,6 +82,7 @@ impl Walk<'_> {
         let names = [
             ("recipe", recipe),
             ("agent", agent),
+            ("agent_version", agent_version),
             ("phase", phase),
             ("role", role),
             ("command", command),
@@ -139,7 +142,7 @@ impl Walk<'_> {
     }
 
     fn document(&mut self, at: usize, document: &mut Document) {
-        let Document { kind: _, name, path, content, detail: _, left_out: _ } = document;
+        let Document { kind: _, name, path, content, detail: _, left_out: _, embed: _, lines: _ } = document;
         name.iter_mut().for_each(|name| self.string(&|| format!("documents[{at}].name"), name));
         path.iter().for_each(|path| self.fixed(&|| format!("documents[{at}].path"), path));
         content.iter_mut().for_each(|text| self.text(&|| format!("documents[{at}].content"), text));
@@ -166,8 +169,13 @@ impl Walk<'_> {
             facts;
         reply.iter_mut().for_each(|reply| self.value(&|| "previous.reply".into(), None, reply));
         run.iter().for_each(|run| self.fixed(&|| "previous.run".into(), run));
-        for (at, Check { name, result: _ }) in checks.iter().enumerate() {
+        for (at, Check { name, result: _, output }) in checks.iter_mut().enumerate() {
             self.fixed(&|| format!("previous.checks[{at}].name"), name);
+            if let Some(output) = output
+                && let Some(other) = self.show(&|| format!("previous.checks[{at}].output"), None, output)
+            {
+                *output = other;
+            }
         }
         for (at, path) in changed.iter().enumerate() {
             self.fixed(&|| format!("previous.changed[{at}]"), path);

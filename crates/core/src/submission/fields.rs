@@ -14,14 +14,16 @@ use crate::name::{NAME_HINT, is_name};
 use crate::prefs;
 use crate::source::{Root, SourceId};
 
-pub(super) fn judge(fields: &[Field], given: &Value, roles: &[String]) -> Result<Data, Failure> {
+/// The data, and everything that is wrong with it. What was given and is wrong is null in the data, so that other rules
+/// can look at the rest, and places stay what they are.
+pub(super) fn judge(fields: &[Field], given: &Value, roles: &[String]) -> Result<(Data, Vec<Diag>), Failure> {
     let mut judge = Judge { roles, wrong: Vec::new() };
     let Value::Object(map) = given else {
         let message = format!("the submission is {}; fields are wanted", a_type(given));
         return Err(Diag::error(Code::SubmissionBad, message).into());
     };
     let data = judge.map(fields, map, "");
-    if judge.wrong.is_empty() { Ok(data) } else { Err(Failure(judge.wrong)) }
+    Ok((data, judge.wrong))
 }
 
 struct Judge<'r> {
@@ -45,12 +47,13 @@ impl Judge<'_> {
             let at = below(at, &field.name);
             match given.get(&field.name).filter(|value| is_given(field, value)) {
                 Some(value) => {
-                    let value = self.value(field, value, &at);
-                    data.extend(value.map(|value| (field.name.clone(), value)));
+                    let value = self.value(field, value, &at).unwrap_or(Value::Null);
+                    data.insert(field.name.clone(), value);
                 }
                 None => {
-                    data.extend(field.fixed.map(|fixed| (field.name.clone(), fixed.into())));
-                    self.absent(field, given, &at);
+                    let is_missing = self.is_missing(field, given, &at);
+                    let value = field.fixed.map(Value::from).or(is_missing.then_some(Value::Null));
+                    data.extend(value.map(|value| (field.name.clone(), value)));
                 }
             }
         }
@@ -63,22 +66,25 @@ impl Judge<'_> {
         data
     }
 
-    fn absent(&mut self, field: &Field, given: &Map<String, Value>, at: &str) {
+    /// Whether a field that is not given should be.
+    fn is_missing(&mut self, field: &Field, given: &Map<String, Value>, at: &str) -> bool {
         match &field.required {
-            Required::Always(false) => {}
+            Required::Always(false) => return false,
             Required::Always(true) if given.contains_key(&field.name) => self.bad(format!("`{at}` is blank")),
             Required::Always(true) => self.bad(format!("`{at}` is missing")),
             Required::Where(conditions) => {
                 let holds = |(name, value): (&String, &String)| {
                     given.get(name).and_then(Value::as_str) == Some(value.as_str())
                 };
-                if conditions.iter().all(holds) {
-                    let why: Vec<String> =
-                        conditions.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
-                    self.bad(format!("`{at}` is missing: it is required where {}", why.join(" and ")));
+                if !conditions.iter().all(holds) {
+                    return false;
                 }
+                let why: Vec<String> =
+                    conditions.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
+                self.bad(format!("`{at}` is missing: it is required where {}", why.join(" and ")));
             }
         }
+        true
     }
 
     fn value(&mut self, field: &Field, value: &Value, at: &str) -> Option<Value> {
@@ -98,7 +104,9 @@ impl Judge<'_> {
             Kind::Texts => {
                 self.list(field, value, at, |judge, entry, at| judge.text(entry, at).map(Value::String))
             }
+            Kind::Glob => self.glob(value, at),
             Kind::Globs => self.list(field, value, at, Self::glob),
+            Kind::Integers => self.list(field, value, at, Self::whole),
             Kind::Map => match value {
                 Value::Object(map) => Some(self.map(&field.field, map, at).into()),
                 _ => {
@@ -158,11 +166,7 @@ impl Judge<'_> {
     }
 
     fn integer(&mut self, field: &Field, value: &Value, at: &str) -> Option<Value> {
-        let Some(number) = whole(value) else {
-            let what = if value.is_number() { value.to_string() } else { a_type(value).to_string() };
-            self.bad(format!("`{at}` is {what}; a whole number is wanted"));
-            return None;
-        };
+        let number = self.whole(value, at)?.as_u64()?;
         if let Some(fixed) = field.fixed.filter(|fixed| *fixed != number) {
             self.bad(format!("`{at}` is {number}; it can only be {fixed}"));
         }
@@ -170,6 +174,15 @@ impl Judge<'_> {
             self.bad(format!("`{at}` is {number}, which is less than {least}"));
         }
         Some(number.into())
+    }
+
+    fn whole(&mut self, value: &Value, at: &str) -> Option<Value> {
+        if let Some(number) = whole(value) {
+            return Some(number.into());
+        }
+        let what = if value.is_number() { value.to_string() } else { a_type(value).to_string() };
+        self.bad(format!("`{at}` is {what}; a whole number is wanted"));
+        None
     }
 
     fn list(
@@ -187,27 +200,20 @@ impl Judge<'_> {
             self.bad(format!("`{at}` has {} entries, at least {least} is wanted", entries.len()));
         }
         let numbered = entries.iter().enumerate();
-        let read = numbered.filter_map(|(nth, value)| entry(self, value, &format!("{at}[{}]", nth + 1)));
-        Some(Value::Array(read.collect()))
+        let read = numbered.map(|(nth, value)| entry(self, value, &format!("{at}[{}]", nth + 1)));
+        Some(Value::Array(read.map(Option::unwrap_or_default).collect()))
     }
 
     /// A path or glob inside the project, in normal form.
     fn glob(&mut self, value: &Value, at: &str) -> Option<Value> {
         let text = self.text(value, at)?;
-        let text = text.trim();
-        let why = if text.chars().count() > MAX_GLOB {
-            format!("it has more than {MAX_GLOB} characters")
-        } else if text.contains(|c: char| is_invisible(c) || c == '\n') {
-            "it contains an invisible character".into()
-        } else {
-            match SourceId::new(Root::Project, text) {
-                Ok(id) => return Some(id.path().into()),
-                Err(why) => why.to_string(),
+        match project_glob(&text) {
+            Ok(glob) => Some(glob.into()),
+            Err(why) => {
+                self.bad(format!("`{at}` is {why}"));
+                None
             }
-        };
-        let message = format!("`{at}` is `{}`, which is no path inside the project: {why}", short(text));
-        self.bad(message);
-        None
+        }
     }
 
     fn preference(&mut self, value: &Value, at: &str) -> Option<Value> {
@@ -241,6 +247,22 @@ impl Judge<'_> {
 
 /// Longer than any path that a system takes.
 const MAX_GLOB: usize = 1000;
+
+/// A path or glob inside the project, in normal form; else what it is instead.
+pub(super) fn project_glob(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let why = if text.chars().count() > MAX_GLOB {
+        format!("it has more than {MAX_GLOB} characters")
+    } else if text.contains(|c: char| is_invisible(c) || c == '\n') {
+        "it contains an invisible character".into()
+    } else {
+        match SourceId::new(Root::Project, text) {
+            Ok(id) => return Ok(id.path().into()),
+            Err(why) => why.to_string(),
+        }
+    };
+    Err(format!("`{}`, which is no path inside the project: {why}", short(text)))
+}
 
 fn below(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_string() } else { format!("{at}.{name}") }

@@ -5,9 +5,11 @@
 
 mod conflicts;
 mod fields;
+mod markdown;
 mod order;
 mod overlap;
 mod plan;
+mod rules;
 mod schema;
 mod shared;
 mod stale;
@@ -21,7 +23,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::order::{Order, OrderGroup, OrderPlan, order, owned_files};
+pub(crate) use self::order::{Order, OrderGroup, OrderPlan, order};
 pub(crate) use self::overlap::{Glob as OwnedGlob, literal};
 pub use self::schema::schema;
 pub use self::shared::{SharedName, other_names};
@@ -110,17 +112,21 @@ pub fn submit_in(
     let roles = roles(sources, layout);
     let desk = Desk { library: Library::new(sources), layout, roles, shared_names };
     let submission = desk.submission(name)?;
-    let data = desk.judge(&submission, given)?;
-    let conflicts = conflicts::conflicts(&submission.field, &data);
-    if !conflicts.is_empty() {
-        return Err(Failure(conflicts));
-    }
+    let (data, mut wrong) = desk.judge(&submission, given)?;
+    wrong.extend(conflicts::conflicts(&submission.field, &data));
     let mut changes = Changes::default();
     match &submission.plan {
-        Some(plan) => desk.plan(&submission, plan, &data, &mut changes)?,
-        None => desk.write(&submission, &data, &mut changes)?,
+        Some(plan) => desk.plan(&submission, plan, &data, &mut changes, &mut wrong)?,
+        None if wrong.is_empty() => {
+            desk.write_data(&submission, &data, &mut changes)?;
+            desk.write_companions(&submission, &data, &mut changes)?;
+        }
+        None => {}
     }
-    desk.check_needs(&submission, &data)?;
+    desk.check_needs(&submission, &data, &mut wrong)?;
+    if !wrong.is_empty() {
+        return Err(Failure(wrong));
+    }
     for pattern in &submission.stale {
         let path = path(pattern, &data);
         if desk.is_there(&path)? {
@@ -157,19 +163,18 @@ impl Desk<'_> {
         })
     }
 
-    fn judge(&self, submission: &Submission, given: &Value) -> Result<Data, Failure> {
+    fn judge(&self, submission: &Submission, given: &Value) -> Result<(Data, Vec<Diag>), Failure> {
         fields::judge(&submission.field, given, &self.roles)
     }
 
-    /// The data as YAML, and what is made from it.
-    fn write(&self, submission: &Submission, data: &Data, changes: &mut Changes) -> Result<(), Failure> {
-        if let Some(file) = &submission.file {
-            let kept = kept(&submission.field, data);
-            self.add(submission, file, data, yaml::write(&kept), changes)?;
-        }
-        self.write_companions(submission, data, changes)
+    /// The data as YAML.
+    fn write_data(&self, submission: &Submission, data: &Data, changes: &mut Changes) -> Result<(), Failure> {
+        let Some(file) = &submission.file else { return Ok(()) };
+        let kept = kept(&submission.field, data);
+        self.add(submission, file, data, yaml::write(&kept), changes)
     }
 
+    /// What is made from the data.
     fn write_companions(
         &self,
         submission: &Submission,
@@ -202,16 +207,24 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn check_needs(&self, submission: &Submission, data: &Data) -> Result<(), Failure> {
-        let mut wrong = Vec::new();
-        for pattern in &submission.needs {
+    fn check_needs(
+        &self,
+        submission: &Submission,
+        data: &Data,
+        wrong: &mut Vec<Diag>,
+    ) -> Result<(), Failure> {
+        let is_known = |pattern: &&String| {
+            let names = pattern.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+            names.into_iter().all(|(name, _)| data.get(name).is_some_and(|value| !value.is_null()))
+        };
+        for pattern in submission.needs.iter().filter(is_known) {
             let path = path(pattern, data);
             if !self.is_there(&path)? {
                 let message = format!("`{path}` is not in the session, and has to be there before");
                 wrong.push(Diag::error(Code::SubmissionBad, message));
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+        Ok(())
     }
 
     fn is_there(&self, path: &str) -> Result<bool, Failure> {

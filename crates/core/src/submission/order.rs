@@ -1,26 +1,25 @@
-//! The execution plan of a session as it was handed in: which sub-plan runs after which.
+//! The plan of a session, judged as it lies there before anything is implemented: which sub-plan runs after which.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::plan::{self, Group};
+use super::plan::{self, numbered};
+use super::rules::{Group, Plan};
 use super::stale::found;
-use super::{Desk, fields, roles, yaml};
-use crate::contract::Field;
+use super::{Data, Desk, markdown, path, roles, yaml};
+use crate::contract::Submission;
 use crate::diag::{Code, Diag, Failure};
-use crate::lookup::{Library, read};
+use crate::lookup::Library;
 use crate::request::Layout;
 use crate::source::{Root, SourceId};
+use crate::text::Text;
 
 /// The contract by which the order of sub-plans is handed in.
 const CONTRACT: &str = "submit_execution_plan";
-
-/// The contract by which a whole plan is handed in.
-const PLAN: &str = "submit_plan";
 
 /// Sub-plans that run one after the other, or at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +33,8 @@ pub(crate) struct OrderGroup {
 pub(crate) struct OrderPlan {
     pub(crate) number: u64,
     pub(crate) name: String,
+    /// What it may write; nothing where it does not say it.
+    pub(crate) owned: Vec<String>,
 }
 
 /// The session's execution plan.
@@ -52,79 +53,93 @@ impl Order {
     }
 }
 
-/// The session's execution plan. One that is not there or not valid is an error: nothing is implemented without it.
+/// The session's execution plan, once the whole plan was judged as it lies in the session, whoever wrote it and however:
+/// the order, the overview, every sub-plan and its checklist. Nothing is implemented without it.
 pub(crate) fn order(library: &Library<'_>, layout: &Layout) -> Result<Order, Failure> {
     let roles = roles(library.sources, layout);
     let desk = Desk { library: Library::new(library.sources), layout, roles, shared_names: &Vec::new };
     let contract = desk.submission(CONTRACT)?;
-    let file = contract.file.as_deref().unwrap_or_default();
-    let id = SourceId::new(Root::Session, file)
-        .map_err(|why| Diag::error(Code::ContractBad, format!("`{file}` is no path: {why}")))?;
-    let Some(text) = read(library.sources, &id)? else {
-        let error = Diag::error(Code::IncludeNotFound, format!("`{file}` is not there")).looked([&id]);
-        return Err(error.hint("one sub-plan alone is named with `--set plan=N`").into());
-    };
-    let value = yaml::read_yaml(file, &text)?;
-    let in_file = |mut diag: Diag| {
-        diag.message = format!("{file}: {}", diag.message);
-        diag
-    };
-    let told = |Failure(diags): Failure| Failure(diags.into_iter().map(in_file).collect());
-    let kept: Vec<Field> = contract.field.iter().filter(|field| field.kept).cloned().collect();
-    let data = fields::judge(&kept, &value, &desk.roles).map_err(told)?;
-    let mut wrong = Vec::new();
     let subplan = desk.submission(contract.plan.as_ref().map_or("", |plan| plan.subplan.as_str()))?;
-    let groups = plan::groups(&data, Some(&subplan), &mut wrong);
-    let mut seen = BTreeSet::new();
-    for (at, number) in groups.iter().flat_map(|group| &group.plans) {
-        if !seen.insert(*number) {
-            let message = format!("`{at}` names sub-plan {number} a second time");
-            wrong.push(Diag::error(Code::SubmissionBad, message));
+    let file = contract.file.as_deref().unwrap_or_default();
+    let mut wrong = Vec::new();
+    let Some(text) = desk.needed(file, &mut wrong)? else { return Err(Failure(wrong)) };
+    let (data, mut in_order) = desk.judge(&contract, &yaml::read_yaml(file, &text)?)?;
+    let groups = plan::groups(&data, Some(&subplan), &mut in_order);
+    let is_order_known = plan::is_order_known(&data, &groups);
+    let docs = plan::docs(&data);
+    let mut judged = Plan { groups, is_order_known, docs, are_lanes_known: true, ..Plan::default() };
+    let before = wrong.len();
+    for number in desk.numbers(&judged.groups, &subplan) {
+        let named = numbered(number.into());
+        let mut files = subplan.write.iter().map(|companion| path(&companion.path, &named));
+        let Some(plan_file) = files.next() else { continue };
+        let Some(text) = desk.needed(&plan_file, &mut wrong)? else { continue };
+        judged.lanes.insert(number, markdown::lane(&plan_file, &text, &mut wrong));
+        for file in files {
+            desk.needed(&file, &mut wrong)?;
         }
     }
-    if !wrong.is_empty() {
-        return Err(told(Failure(wrong)));
+    // What is not there or cannot be read was told; nothing follows from its absence.
+    judged.are_lanes_known = wrong.len() == before;
+    judged.is_owned_known = judged.are_lanes_known;
+    if let Some(overview) = contract.write.first()
+        && let Some(text) = desk.needed(&overview.path, &mut wrong)?
+    {
+        judged.conflicts = markdown::overview(&overview.path, &text, &mut wrong);
     }
-    let named = |(nth, group): (usize, Group)| {
-        let plans = group.plans.iter().enumerate().map(|(at, (_, number))| {
-            let name = data["groups"][nth]["plans"][at]["name"].as_str().unwrap_or_default();
-            OrderPlan { number: *number, name: name.to_string() }
-        });
-        OrderGroup { plans: plans.collect(), id: group.id, parallel: group.parallel }
-    };
-    Ok(Order {
-        groups: groups.into_iter().enumerate().map(named).collect(),
-        needs_design: data.get("needs_design").and_then(Value::as_bool).unwrap_or_default(),
-        severity: data["review_strategy"]["severity"].as_str().unwrap_or_default().to_string(),
-    })
+    judged.check(&Vec::new, &mut wrong);
+    if !in_order.is_empty() || !wrong.is_empty() {
+        let folder = file.rsplit_once('/').map_or(file, |(folder, _)| folder);
+        let in_file = |mut diag: Diag| {
+            diag.message = format!("{file}: {}", diag.message);
+            diag
+        };
+        // What names no file of the plan is about the order.
+        let (elsewhere, here): (Vec<Diag>, Vec<Diag>) =
+            wrong.into_iter().partition(|diag| diag.place.is_some() || diag.message.contains(folder));
+        let all = in_order.into_iter().chain(here).map(in_file).chain(elsewhere);
+        return Err(Failure(all.collect()));
+    }
+    Ok(as_order(&data, &judged))
 }
 
-/// What each sub-plan of the session owns, by its number. One that cannot be read owns nothing that is known.
-pub(crate) fn owned_files(
-    library: &Library<'_>,
-    layout: &Layout,
-) -> Result<BTreeMap<u64, Vec<String>>, Failure> {
-    let (library_here, roles) = (Library::new(library.sources), Vec::new());
-    let desk = Desk { library: library_here, layout, roles, shared_names: &Vec::new };
-    let mut owned = BTreeMap::new();
-    let mut add = |subplan: &Value| {
-        let files = subplan["owned_files"].as_array().into_iter().flatten();
-        let files: Vec<String> = files.filter_map(Value::as_str).map(String::from).collect();
-        if let Some(number) = subplan["index"].as_u64().filter(|_| !files.is_empty()) {
-            owned.insert(number, files);
+fn as_order(data: &Data, judged: &Plan) -> Order {
+    let owned = |number: &u64| {
+        let owned = judged.lanes.get(number).into_iter().flat_map(|lane| &lane.owned);
+        owned.map(|owned| owned.glob.clone()).collect()
+    };
+    let named = |(nth, group): (usize, &Group)| {
+        let plans = group.plans.iter().enumerate().map(|(at, (_, number))| {
+            let name = data["groups"][nth]["plans"][at]["name"].as_str().unwrap_or_default();
+            OrderPlan { number: *number, name: name.to_string(), owned: owned(number) }
+        });
+        OrderGroup { plans: plans.collect(), id: group.id.clone(), parallel: group.parallel }
+    };
+    Order {
+        groups: judged.groups.iter().enumerate().map(named).collect(),
+        needs_design: data.get("needs_design").and_then(Value::as_bool).unwrap_or_default(),
+        severity: data["review_strategy"]["severity"].as_str().unwrap_or_default().to_string(),
+    }
+}
+
+impl Desk<'_> {
+    /// The numbers of the sub-plans that are named, and of those that are there.
+    fn numbers(&self, groups: &[Group], subplan: &Submission) -> BTreeSet<u64> {
+        let pattern = subplan.write.first().map(|companion| companion.path.as_str()).unwrap_or_default();
+        let there = found(self.library.sources, pattern, None).into_iter();
+        let there = there.filter_map(|(_, data)| data.values().next()?.as_u64());
+        groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).chain(there).collect()
+    }
+
+    /// A file of the session that has to be there, with something in it.
+    fn needed(&self, file: &str, wrong: &mut Vec<Diag>) -> Result<Option<Text>, Failure> {
+        let text = self.session_text(file)?;
+        if text.as_ref().is_none_or(|text| text.trim().is_empty()) {
+            let what = if text.is_some() { "is empty" } else { "is not there" };
+            let looked = SourceId::new(Root::Session, file).ok();
+            wrong.push(Diag::error(Code::IncludeNotFound, format!("`{file}` {what}")).looked(looked));
+            return Ok(None);
         }
-    };
-    let read_at = |path: &str| -> Result<Option<Value>, Failure> {
-        let Ok(id) = SourceId::new(Root::Session, path) else { return Ok(None) };
-        Ok(read(library.sources, &id)?.and_then(|text| yaml::read_yaml(path, &text).ok()))
-    };
-    let whole = desk.submission(PLAN)?;
-    if let Some(plan) = whole.file.as_deref().map(read_at).transpose()?.flatten() {
-        plan["subplans"].as_array().into_iter().flatten().for_each(&mut add);
+        Ok(text)
     }
-    let each = desk.submission(whole.plan.as_ref().map_or("", |plan| plan.subplan.as_str()))?;
-    for (path, _) in found(library.sources, each.file.as_deref().unwrap_or_default(), None) {
-        read_at(&path)?.iter().for_each(&mut add);
-    }
-    Ok(owned)
 }

@@ -1,4 +1,4 @@
-//! Plans: which sub-plans there are, which runs after which, and who owns what.
+//! Plans as data: a whole one, or its order with the sub-plans that are in the session, and the files that they become.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -7,99 +7,110 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
-use super::overlap::Glob;
+use super::rules::{self, Conflict, Docs, Group, Lane, Owned, bad};
 use super::stale::{fits, found, numbered_beyond};
-use super::{Changes, Data, Desk, SharedName, other_names, path, yaml};
-use crate::contract::{Plan, Submission};
-use crate::diag::{Code, Diag, Failure, tell};
+use super::{Changes, Data, Desk, markdown, path, yaml};
+use crate::contract::{Companion, Plan, Submission};
+use crate::diag::{Code, Diag, Failure};
 use crate::lookup::read;
 use crate::source::{Root, SourceId};
+use crate::text::Text;
 
-/// More owned entries in one parallel group are not compared with each other.
-const MOST_OWNED: usize = 2000;
-
-/// A sub-plan as far as the rules look at it.
-struct Lane {
-    /// Where it is written, in front of the names of its fields.
-    at: String,
-    owned: Vec<String>,
-    has_rationale: bool,
-}
-
-pub(super) struct Group {
-    at: String,
-    pub(super) id: String,
-    pub(super) parallel: bool,
-    /// Where each reference is, and the number it gives.
-    pub(super) plans: Vec<(String, u64)>,
-}
+/// The fields that the overview is made from: all of them are given, or none.
+const OVERVIEW: [&str; 4] = ["plan_overview", "phase_1", "phase_2", "phase_3"];
 
 impl Desk<'_> {
-    /// What a plan, or the order of one, becomes.
+    /// What a plan, or the order of one, becomes. Nothing is written where something is wrong.
     pub(super) fn plan(
         &self,
         submission: &Submission,
         plan: &Plan,
         data: &Data,
         changes: &mut Changes,
+        wrong: &mut Vec<Diag>,
     ) -> Result<(), Failure> {
         let subplan = self.submission(&plan.subplan)?;
-        let mut wrong = Vec::new();
-        let groups = groups(data, plan.order.is_none().then_some(&subplan), &mut wrong);
-        let named: BTreeSet<u64> = groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).collect();
-        let order = match &plan.order {
-            Some(order) => {
-                let lanes = lanes_here(data, &mut wrong);
-                self.check(&groups, &lanes, data, &mut wrong);
-                for item in list(data, "subplans").iter().filter_map(Value::as_object) {
-                    self.write_companions(&subplan, item, changes)?;
-                }
-                self.write(submission, data, changes)?;
-                // The numbers of all sub-plans are here, so what was handed in one by one before is worth nothing.
-                let data_file = Submission { write: Vec::new(), ..subplan.clone() };
-                changes.remove = numbered_beyond(self.library.sources, &data_file, true, &|_| false);
-                let order = self.submission(order)?;
-                (order.clone(), as_order(data, &subplan, &order))
+        let files_of = plan.order.is_none().then_some(&subplan);
+        let mut judged = rules::Plan { docs: docs(data), ..rules::Plan::default() };
+        judged.groups = groups(data, files_of, wrong);
+        judged.is_order_known = is_order_known(data, &judged.groups);
+        let named: BTreeSet<u64> =
+            judged.groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).collect();
+        let subplans: Vec<(String, Data)> = match &plan.order {
+            Some(_) => {
+                judged.are_lanes_known = are_lanes_known(data);
+                judged.lanes = lanes_here(data, wrong);
+                let items = list(data, "subplans").iter().enumerate();
+                items
+                    .filter_map(|(nth, item)| {
+                        Some((format!("subplans[{}]", nth + 1), item.as_object()?.clone()))
+                    })
+                    .collect()
             }
             None => {
+                judged.are_lanes_known = true;
                 let earlier = self.earlier(submission, &subplan)?;
-                let lanes = self.lanes_in_session(&subplan, &named, &earlier, &mut wrong)?;
-                self.check(&groups, &lanes, data, &mut wrong);
-                (submission.clone(), data.clone())
+                self.lanes_in_session(&subplan, &named, &earlier, &mut judged.lanes, wrong)?
             }
         };
-        if !wrong.is_empty() {
-            return Err(Failure(wrong));
+        let is_owned =
+            |data: &Data| list_of(data, "owned_files").is_some_and(|owned| !owned.contains(&Value::Null));
+        judged.is_owned_known = subplans.iter().all(|(_, data)| is_owned(data));
+        let order = plan.order.as_deref().map(|order| self.submission(order)).transpose()?;
+        let (order, order_data) = match order {
+            Some(order) => {
+                let data = as_order(data, &subplan, &order);
+                (order, data)
+            }
+            None => (submission.clone(), data.clone()),
+        };
+        let overview = order.write.first();
+        let is_given = OVERVIEW.iter().any(|field| data.contains_key(*field));
+        judged.conflicts = match overview {
+            Some(overview) if !is_given => self.overview_in_session(overview, wrong)?,
+            _ => conflicts(data),
+        };
+        if is_given {
+            for field in OVERVIEW.iter().filter(|field| !data.contains_key(**field)) {
+                bad(wrong, format!("`{field}` is missing: it is part of the overview"));
+            }
         }
-        let (order, order_data) = order;
-        self.write(&order, &order_data, changes)?;
+        judged.check(self.shared_names, wrong);
+        if !wrong.is_empty() {
+            return Ok(());
+        }
+        for (at, data) in &subplans {
+            self.write_companions(&subplan, data, changes)?;
+            check_lane(at, &judged.lanes, &subplan, data, changes, wrong);
+        }
+        if let Some(overview) = overview.filter(|_| is_given) {
+            self.write_companions(&order, &order_data, changes)?;
+            check_overview(overview, judged.conflicts.as_deref().unwrap_or_default(), changes, wrong);
+        }
+        self.write_data(&order, &order_data, changes)?;
+        if plan.order.is_some() {
+            self.write_data(submission, data, changes)?;
+            // The numbers of all sub-plans are here, so what was handed in one by one before is worth nothing.
+            let data_file = Submission { write: Vec::new(), ..subplan.clone() };
+            changes.remove = numbered_beyond(self.library.sources, &data_file, true, &|_| false);
+        }
         let is_kept = |number| named.contains(&number);
-        changes.remove.extend(numbered_beyond(
-            self.library.sources,
-            &subplan,
-            plan.order.is_none(),
-            &is_kept,
-        ));
+        let beyond = numbered_beyond(self.library.sources, &subplan, plan.order.is_none(), &is_kept);
+        changes.remove.extend(beyond);
         Ok(())
     }
 
-    fn check(&self, groups: &[Group], lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut Vec<Diag>) {
-        check_numbers(groups, lanes, wrong);
-        let parallel: Vec<&Group> = groups.iter().filter(|group| group.parallel).collect();
-        let shared_names = if parallel.is_empty() { Vec::new() } else { (self.shared_names)() };
-        parallel.into_iter().for_each(|group| check_isolation(group, lanes, &shared_names, wrong));
-        check_owned(lanes, data, wrong);
-    }
-
-    /// The sub-plans that were handed in one by one.
+    /// The sub-plans that the session holds: as data where they were handed in one by one, else as somebody wrote them.
+    /// Gives those that are data, each with its file.
     fn lanes_in_session(
         &self,
         subplan: &Submission,
         named: &BTreeSet<u64>,
         earlier: &BTreeSet<u64>,
+        lanes: &mut BTreeMap<u64, Lane>,
         wrong: &mut Vec<Diag>,
-    ) -> Result<BTreeMap<u64, Lane>, Failure> {
-        let mut lanes = BTreeMap::new();
+    ) -> Result<Vec<(String, Data)>, Failure> {
+        let mut all = Vec::new();
         let pattern = subplan.file.as_deref().unwrap_or_default();
         let there: BTreeSet<u64> = found(self.library.sources, pattern, None)
             .into_iter()
@@ -107,8 +118,11 @@ impl Desk<'_> {
             .collect();
         for number in named.union(&there) {
             let file = path(pattern, &numbered((*number).into()));
-            let Ok(id) = SourceId::new(Root::Session, &file) else { continue };
-            let Some(text) = read(self.library.sources, &id)? else { continue };
+            let Some(text) = self.session_text(&file)? else {
+                let by_hand = self.lane_by_hand(subplan, *number, wrong)?;
+                lanes.extend(by_hand.map(|lane| (*number, lane)));
+                continue;
+            };
             if !named.contains(number) {
                 // A sub-plan of the plan before this one; its files go.
                 if !earlier.contains(number) {
@@ -118,39 +132,80 @@ impl Desk<'_> {
                 }
                 continue;
             }
-            let judged = super::yaml::read_yaml(&file, &text)
+            let judged = yaml::read_yaml(&file, &text)
                 .map_err(Failure::from)
                 .and_then(|value| self.judge(subplan, &value));
-            let data = judged.unwrap_or_else(|Failure(diags)| {
-                wrong.extend(diags.into_iter().map(|mut diag| {
-                    diag.message = format!("{file}: {}", diag.message);
-                    diag
-                }));
+            let (data, mistakes) = match judged {
+                Ok(judged) => judged,
                 // It is there; what else can be said of it waits until it can be read.
-                Data::from_iter([("isolation_rationale".to_string(), Value::Null)])
-            });
-            if let Some(index) = data.get("index").filter(|index| index.as_u64() != Some(*number)) {
+                Err(Failure(mistakes)) => (Data::from_iter([(ISOLATION.to_string(), Value::Null)]), mistakes),
+            };
+            wrong.extend(mistakes.into_iter().map(|mut diag| {
+                diag.message = format!("{file}: {}", diag.message);
+                diag
+            }));
+            if let Some(index) = data.get("index").and_then(Value::as_u64).filter(|index| index != number) {
                 bad(wrong, format!("{file}: `index` is {index}, and the name of the file says {number}"));
             }
-            lanes.insert(*number, lane(&data, format!("{file}: ")));
+            lanes.insert(*number, lane(&data, &file, ": "));
+            all.push((file, data));
         }
-        Ok(lanes)
+        Ok(all)
+    }
+
+    /// The sub-plan that somebody wrote as Markdown.
+    pub(super) fn lane_by_hand(
+        &self,
+        subplan: &Submission,
+        number: u64,
+        wrong: &mut Vec<Diag>,
+    ) -> Result<Option<Lane>, Failure> {
+        let Some(companion) = subplan.write.first() else { return Ok(None) };
+        let file = path(&companion.path, &numbered(number.into()));
+        let text = self.session_text(&file)?;
+        Ok(text.map(|text| markdown::lane(&file, &text, wrong)))
+    }
+
+    /// The overview that is in the session.
+    pub(super) fn overview_in_session(
+        &self,
+        overview: &Companion,
+        wrong: &mut Vec<Diag>,
+    ) -> Result<Option<Vec<Conflict>>, Failure> {
+        let file = &overview.path;
+        if let Some(text) = self.session_text(file)? {
+            return Ok(markdown::overview(file, &text, wrong));
+        }
+        let message = format!("there is no overview: `{file}` is not in the session");
+        let hint = format!("write it, or hand it in as {}", OVERVIEW.map(|it| format!("`{it}`")).join(", "));
+        wrong.push(Diag::error(Code::SubmissionBad, message).hint(hint));
+        Ok(None)
     }
 
     /// The numbers that the order of the plan before this one names; none where that order was overwritten.
     fn earlier(&self, order: &Submission, subplan: &Submission) -> Result<BTreeSet<u64>, Failure> {
         let file = order.file.as_deref().unwrap_or_default();
-        let Ok(id) = SourceId::new(Root::Session, file) else { return Ok(BTreeSet::new()) };
-        let text = read(self.library.sources, &id)?;
+        let text = self.session_text(file)?;
         let value = text.and_then(|text| yaml::read_yaml(file, &text).ok());
         let groups = value.as_ref().and_then(|value| value["groups"].as_array()).into_iter().flatten();
         let plans = groups.filter_map(|group| group["plans"].as_array()).flatten();
         Ok(plans.filter_map(|plan| number_of(plan["file"].as_str()?, subplan)).collect())
     }
+
+    pub(super) fn session_text(&self, file: &str) -> Result<Option<Text>, Failure> {
+        let Ok(id) = SourceId::new(Root::Session, file) else { return Ok(None) };
+        Ok(read(self.library.sources, &id)?)
+    }
+}
+
+const ISOLATION: &str = "isolation_rationale";
+
+fn list_of<'d>(data: &'d Data, name: &str) -> Option<&'d [Value]> {
+    data.get(name).and_then(Value::as_array).map(Vec::as_slice)
 }
 
 fn list<'d>(data: &'d Data, name: &str) -> &'d [Value] {
-    data.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    list_of(data, name).unwrap_or_default()
 }
 
 fn text(value: &Value, name: &str) -> String {
@@ -158,12 +213,8 @@ fn text(value: &Value, name: &str) -> String {
 }
 
 /// The data that the name of a numbered file holds.
-fn numbered(index: Value) -> Data {
+pub(super) fn numbered(index: Value) -> Data {
     Data::from_iter([("index".to_string(), index)])
-}
-
-fn bad(wrong: &mut Vec<Diag>, message: String) {
-    tell(wrong, Code::SubmissionBad, || Diag::error(Code::SubmissionBad, message));
 }
 
 /// What the files of sub-plans are called: `plan_{index}.md`.
@@ -183,7 +234,7 @@ pub(super) fn groups(data: &Data, files_of: Option<&Submission>, wrong: &mut Vec
     for (nth, group) in list(data, "groups").iter().enumerate() {
         let at = format!("groups[{}]", nth + 1);
         let id = text(group, "group_id");
-        if let Some(first) = groups.iter().find(|known| known.id == id) {
+        if let Some(first) = groups.iter().find(|known| !id.is_empty() && known.id == id) {
             bad(wrong, format!("`{at}.group_id` is `{id}`, which `{}` has already", first.at));
         }
         let mut plans = Vec::new();
@@ -193,8 +244,8 @@ pub(super) fn groups(data: &Data, files_of: Option<&Submission>, wrong: &mut Vec
                 plans.extend(plan["index"].as_u64().map(|number| (format!("{at}.index"), number)));
                 continue;
             };
-            let file = text(plan, "file");
-            match number_of(&file, subplan) {
+            let Some(file) = plan["file"].as_str() else { continue };
+            match number_of(file, subplan) {
                 Some(number) => plans.push((format!("{at}.file"), number)),
                 None => {
                     let first = path(file_name(subplan), &numbered(1.into()));
@@ -207,140 +258,113 @@ pub(super) fn groups(data: &Data, files_of: Option<&Submission>, wrong: &mut Vec
     groups
 }
 
+/// Whether every reference to a sub-plan was read.
+pub(super) fn is_order_known(data: &Data, groups: &[Group]) -> bool {
+    let given = list(data, "groups").iter().map(|group| group["plans"].as_array().map(Vec::len));
+    let read = groups.iter().map(|group| Some(group.plans.len()));
+    list_of(data, "groups").is_some() && given.eq(read)
+}
+
+fn are_lanes_known(data: &Data) -> bool {
+    list_of(data, "subplans").is_some_and(|all| all.iter().all(|subplan| subplan["index"].is_u64()))
+}
+
 fn lanes_here(data: &Data, wrong: &mut Vec<Diag>) -> BTreeMap<u64, Lane> {
     let mut lanes: BTreeMap<u64, Lane> = BTreeMap::new();
     for (nth, subplan) in list(data, "subplans").iter().enumerate() {
         let at = format!("subplans[{}]", nth + 1);
         let (Some(index), Some(data)) = (subplan["index"].as_u64(), subplan.as_object()) else { continue };
         if let Some(first) = lanes.get(&index) {
-            let first = first.at.trim_end_matches('.');
-            bad(wrong, format!("`{at}.index` is {index}, which `{first}` has already"));
+            bad(wrong, format!("`{at}.index` is {index}, which `{}` has already", first.at));
             continue;
         }
-        lanes.insert(index, lane(data, format!("{at}.")));
+        lanes.insert(index, lane(data, &at, "."));
     }
     lanes
 }
 
-fn lane(data: &Data, at: String) -> Lane {
-    let owned = list(data, "owned_files").iter().filter_map(Value::as_str).map(String::from).collect();
-    Lane { at, owned, has_rationale: data.contains_key("isolation_rationale") }
+/// `between` stands between the place of the sub-plan and the name of a field.
+fn lane(data: &Data, at: &str, between: &str) -> Lane {
+    let owned = globs(data, "owned_files", &format!("{at}{between}"));
+    let mut lacks = Vec::new();
+    if !data.contains_key(ISOLATION) {
+        let message = format!("`{at}{between}{ISOLATION}` is missing");
+        lacks.push(Diag::error(Code::SubmissionBad, message));
+    }
+    Lane { at: at.to_string(), owned, lacks }
 }
 
-fn check_numbers(groups: &[Group], lanes: &BTreeMap<u64, Lane>, wrong: &mut Vec<Diag>) {
-    let mut first: BTreeMap<u64, &str> = BTreeMap::new();
-    for (at, number) in groups.iter().flat_map(|group| &group.plans) {
-        if !lanes.contains_key(number) {
-            bad(wrong, format!("`{at}` names sub-plan {number}, which was not handed in"));
-        }
-        match first.get(number) {
-            Some(first) => {
-                bad(wrong, format!("`{at}` names sub-plan {number}, which `{first}` names already"));
-            }
-            None => drop(first.insert(*number, at)),
-        }
-    }
-    for (number, lane) in lanes.iter().filter(|(number, _)| !first.contains_key(number)) {
-        bad(wrong, format!("`{}` (sub-plan {number}) is in no group", lane.at.trim_end_matches('.')));
-    }
-    let last = lanes.keys().max().copied().unwrap_or_default();
-    let gaps = (1..=last).filter(|number| !lanes.contains_key(number)).take(20);
-    let gaps: Vec<String> = gaps.map(|number| number.to_string()).collect();
-    if !gaps.is_empty() {
-        bad(wrong, format!("sub-plans are numbered from 1 without a gap: there is no {}", gaps.join(", ")));
-    }
+/// The paths and globs of a field, each with its place.
+fn globs(data: &Data, field: &str, before: &str) -> Vec<Owned> {
+    let entries = list(data, field).iter().enumerate();
+    let read = entries.filter_map(|(nth, glob)| {
+        Some(Owned { at: format!("{before}{field}[{}]", nth + 1), glob: glob.as_str()?.to_string() })
+    });
+    read.collect()
 }
 
-/// What is owned can be owned, and what has to be documented is.
-fn check_owned(lanes: &BTreeMap<u64, Lane>, data: &Data, wrong: &mut Vec<Diag>) {
-    let mut owned: Vec<Glob> = Vec::new();
-    for lane in lanes.values() {
-        for (nth, text) in lane.owned.iter().enumerate() {
-            let glob = Glob::new(text);
-            if let Some(why) = glob.unownable() {
-                let at = format!("`{}owned_files[{}]`", lane.at, nth + 1);
-                bad(wrong, format!("{at} is `{text}`, which no sub-plan can own: {why}"));
-            }
-            owned.push(glob);
-        }
-    }
-    for (nth, file) in list(data, "doc_files").iter().filter_map(Value::as_str).enumerate() {
-        if !owned.iter().any(|owned| owned.owns(file)) {
-            let diag = Diag::error(
-                Code::SubmissionBad,
-                format!("`doc_files[{}]` is `{file}`, which no sub-plan owns", nth + 1),
-            );
-            let hint = "add it to the `owned_files` of the sub-plan that writes it";
-            tell(wrong, Code::SubmissionBad, || diag.hint(hint));
-        }
+pub(super) fn docs(data: &Data) -> Docs {
+    let files = list_of(data, "doc_files").filter(|files| !files.contains(&Value::Null));
+    Docs {
+        needed: data.get("needs_docs").and_then(Value::as_bool),
+        files: files.map(|_| globs(data, "doc_files", "")),
     }
 }
 
-/// Lanes that run at once say why they can, and own nothing in common.
-fn check_isolation(
-    group: &Group,
+/// The conflict map, unless some of it could not be read. Where none is given no file has two authors.
+fn conflicts(data: &Data) -> Option<Vec<Conflict>> {
+    if !data.contains_key("conflict_map") {
+        return Some(Vec::new());
+    }
+    let rows = list_of(data, "conflict_map")?.iter().enumerate().map(|(nth, row)| {
+        let lanes = row["lanes"].as_array()?.iter().map(Value::as_u64);
+        Some(Conflict {
+            at: format!("conflict_map[{}]", nth + 1),
+            file: row["file"].as_str()?.to_string(),
+            lanes: lanes.collect::<Option<Vec<u64>>>()?,
+            owner: row["owner"].as_u64()?,
+        })
+    });
+    rows.collect()
+}
+
+/// The Markdown of a sub-plan says what its data says: it is what the coder reads, and what is judged before.
+fn check_lane(
+    at: &str,
     lanes: &BTreeMap<u64, Lane>,
-    shared_names: &[SharedName],
+    subplan: &Submission,
+    data: &Data,
+    changes: &Changes,
     wrong: &mut Vec<Diag>,
 ) {
-    let id = &group.id;
-    let mut numbers: Vec<u64> = group.plans.iter().map(|plan| plan.1).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let group: Vec<(u64, &Lane)> =
-        numbers.into_iter().filter_map(|number| Some((number, lanes.get(&number)?))).collect();
-    for (number, lane) in group.iter().filter(|(_, lane)| !lane.has_rationale) {
-        bad(
-            wrong,
-            format!(
-                "`{}isolation_rationale` is missing: sub-plan {number} runs in the parallel group `{id}`",
-                lane.at
-            ),
-        );
-    }
-    if group.iter().map(|(_, lane)| lane.owned.len()).sum::<usize>() > MOST_OWNED {
-        bad(wrong, format!("the sub-plans of `{id}` own more than {MOST_OWNED} entries together"));
-        return;
-    }
-    let globs: Vec<Vec<Glob>> =
-        group.iter().map(|(_, lane)| lane.owned.iter().map(|glob| Glob::new(glob)).collect()).collect();
-    let also: Vec<Vec<String>> =
-        group.iter().map(|(_, lane)| other_names(&lane.owned, shared_names)).collect();
-    for (left, (number, lane)) in group.iter().enumerate() {
-        for (right, (other_number, other)) in group.iter().enumerate().skip(left + 1) {
-            for (i, glob) in globs[left].iter().enumerate() {
-                for (j, _) in globs[right].iter().enumerate().filter(|(_, other)| glob.overlaps(other)) {
-                    let message = format!(
-                        "sub-plans {number} and {other_number} run at once in `{id}`, and both may write the same \
-                         file: `{}owned_files[{}]` is `{}`, `{}owned_files[{}]` is `{}`",
-                        lane.at,
-                        i + 1,
-                        lane.owned[i],
-                        other.at,
-                        j + 1,
-                        other.owned[j],
-                    );
-                    let hint =
-                        "merge the two sub-plans, or move what both touch into a serial integration step";
-                    tell(wrong, Code::SubmissionBad, || Diag::error(Code::SubmissionBad, message).hint(hint));
-                }
-            }
-            let others: Vec<Glob> = also[left].iter().map(|glob| Glob::new(glob)).collect();
-            let shared = also[left].iter().zip(&others).find_map(|(name, glob)| {
-                let at = globs[right].iter().position(|other| glob.overlaps(other))?;
-                Some((name, at))
-            });
-            if let Some((name, at)) = shared {
-                let message = format!(
-                    "sub-plans {number} and {other_number} run at once in `{id}`, and both may write the same \
-                     file: by a link sub-plan {number} owns `{name}` too, and `{}owned_files[{}]` is `{}`",
-                    other.at,
-                    at + 1,
-                    other.owned[at],
-                );
-                bad(wrong, message);
-            }
-        }
+    let Some(companion) = subplan.write.first() else { return };
+    let file = path(&companion.path, data);
+    let own = data.get("index").and_then(Value::as_u64).and_then(|number| lanes.get(&number));
+    let (Some(own), Some(written)) = (own, changes.write.get(&file)) else { return };
+    let mut mistakes = Vec::new();
+    let read = markdown::lane(&file, &written.as_str().into(), &mut mistakes);
+    let globs = |lane: &Lane| lane.owned.iter().map(|owned| owned.glob.clone()).collect::<Vec<_>>();
+    let hides = !mistakes.is_empty() || read.lacks.len() > own.lacks.len() || globs(&read) != globs(own);
+    tell_hidden(hides, at, &file, wrong);
+}
+
+fn check_overview(overview: &Companion, own: &[Conflict], changes: &Changes, wrong: &mut Vec<Diag>) {
+    let Some(written) = changes.write.get(&overview.path) else { return };
+    let mut mistakes = Vec::new();
+    let read = markdown::overview(&overview.path, &written.as_str().into(), &mut mistakes);
+    let rows = |all: &[Conflict]| {
+        all.iter().map(|row| (row.file.clone(), row.lanes.clone(), row.owner)).collect::<Vec<_>>()
+    };
+    let hides = read.is_none_or(|read| rows(&read) != rows(own)) || !mistakes.is_empty();
+    tell_hidden(hides, "plan_overview", &overview.path, wrong);
+}
+
+fn tell_hidden(hides: bool, at: &str, file: &str, wrong: &mut Vec<Diag>) {
+    if hides {
+        let message = format!("`{at}`: in `{file}` a text hides the sections below it, or passes for one");
+        let diag = Diag::error(Code::SubmissionBad, message);
+        let hint = "close code fences and comments, and leave headings of the first two levels to the fields";
+        wrong.push(diag.hint(hint));
     }
 }
 

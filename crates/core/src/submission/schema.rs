@@ -33,13 +33,14 @@ fn property(field: &Field, roles: &[String]) -> Value {
     let text = json!({ "type": "string" });
     let list = |items: Value| json!({ "type": "array", "items": items });
     let mut schema = match field.kind {
-        Kind::Text => text,
+        Kind::Text | Kind::Glob => text,
         Kind::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$" }),
         Kind::Slug => json!({ "type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$" }),
         Kind::Integer => json!({ "type": "integer" }),
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Choice => json!({ "type": "string", "enum": field.choices }),
         Kind::Texts | Kind::Globs => list(text),
+        Kind::Integers => list(json!({ "type": "integer" })),
         Kind::Map => object(&field.field, roles),
         Kind::Items => list(object(&field.field, roles)),
         Kind::Preferences => {
@@ -56,8 +57,10 @@ fn property(field: &Field, roles: &[String]) -> Value {
     match (field.kind, field.at_least) {
         (Kind::Integer, Some(least)) => schema["minimum"] = least.into(),
         // An empty list is as good as none where none is asked for.
-        (Kind::Texts | Kind::Globs | Kind::Items, Some(least)) if always => schema["minItems"] = least.into(),
-        (Kind::Text, _) if always => schema["minLength"] = 1.into(),
+        (Kind::Texts | Kind::Globs | Kind::Integers | Kind::Items, Some(least)) if always => {
+            schema["minItems"] = least.into();
+        }
+        (Kind::Text | Kind::Glob, _) if always => schema["minLength"] = 1.into(),
         _ => {}
     }
     if let Some(fixed) = field.fixed {

@@ -85,7 +85,7 @@ fn row(field: &Field, number: usize, entry: &Value) -> String {
     let mut slots = match entry {
         Value::Object(data) => texts(&field.field, data),
         Value::String(text) => Texts::from([("text", text.clone())]),
-        _ => Texts::new(),
+        value => Texts::from([("text", value.to_string())]),
     };
     slots.insert("number", number.to_string());
     fill(field.each.as_deref().unwrap_or("- {{text}}"), &slots).trim_end().to_string()

@@ -4,6 +4,8 @@
 
 use std::io::Write as _;
 
+#[path = "../support/plan.rs"]
+mod plan;
 mod questions;
 mod secrets;
 mod streams;

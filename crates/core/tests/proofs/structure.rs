@@ -17,7 +17,7 @@ use callsheet_core::{
 use markdown::mdast::Node;
 use serde_json::{Value, json};
 
-use crate::{figure, long};
+use crate::{figure, long, plan};
 
 /// Sources in memory above the shipped ones.
 #[derive(Clone, Default)]
@@ -54,6 +54,8 @@ fn full(recipe: &str) -> Request {
     Request {
         recipe: Some(recipe.into()),
         agent: None,
+        agent_version: None,
+        no_git: false,
         phase: None,
         role: None,
         command: None,
@@ -83,6 +85,8 @@ fn full(recipe: &str) -> Request {
                 content: Some(text()),
                 detail: None,
                 left_out: None,
+                embed: false,
+                lines: None,
             })
             .collect(),
         read_first: vec![TAME.into()],
@@ -108,7 +112,8 @@ fn full(recipe: &str) -> Request {
             ended: None,
             exit_code: None,
             attempts: None,
-            checks: serde_json::from_value(json!([{ "name": TAME, "result": "failed" }])).unwrap(),
+            checks: serde_json::from_value(json!([{ "name": TAME, "result": "failed", "output": TAME }]))
+                .unwrap(),
             changed: vec![TAME.into()],
             unseen: vec![TAME.into()],
             violations: serde_json::from_value(json!([{ "path": TAME, "reason": "excluded" }])).unwrap(),
@@ -237,6 +242,12 @@ fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
     let mut request = request.clone();
     let mut world = world();
     let file = |root: Root, path: &str| SourceId::new(root, path).ok();
+    if request["role"] == "coder" {
+        // Nothing is implemented without a plan. Its overview is not shown to a coder.
+        for (path, text) in [("plan.md", plan::OVERVIEW), ("execution_plan.yaml", plan::ORDER)] {
+            world.0.insert(file(Root::Session, &format!("04_planning/{path}"))?, text.into());
+        }
+    }
     for (place, text) in texts {
         match place {
             Place::Field(pointer) => *request.pointer_mut(pointer)? = json!(text),

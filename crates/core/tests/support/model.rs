@@ -95,7 +95,10 @@ pub(crate) fn element(node: roxmltree::Node<'_, '_>) -> Element {
     let attribute = node.attributes().next().map(|a| (a.name().to_owned(), a.value().to_owned()));
     let text =
         node.children().map(|inside| if inside.is_text() { inside.text().unwrap_or_default() } else { "?" });
-    (node.tag_name().name().to_owned(), attribute, text.collect())
+    let text: String = text.collect();
+    let is_crlf = node.attribute("eol") == Some("crlf");
+    let text = if is_crlf { text.replace('\n', "\r\n") } else { text };
+    (node.tag_name().name().to_owned(), attribute, text)
 }
 
 /// Reads Markdown and compares what it finds with `sections` of the model.

@@ -39,6 +39,9 @@ pub(crate) fn undo(encoding: Encoding, text: &str) -> Option<String> {
         // What is not touched by an XML parser need not be given to one.
         Encoding::Cdata if !text.contains("]]>") && !text.contains('\r') => Some(text.to_owned()),
         Encoding::Cdata => xml_text(&format!("<x><![CDATA[{text}]]></x>")),
+        Encoding::Crlf => {
+            xml_text(&format!("<x><![CDATA[{text}]]></x>")).map(|text| text.replace('\n', "\r\n"))
+        }
         Encoding::Attr => references(text),
         Encoding::Json => json_text(text),
     }

@@ -1,0 +1,25 @@
+//! Flows whose folders lie where the project wants them.
+
+use std::fs;
+
+use crate::world::World;
+
+#[test]
+fn changes_and_sessions_lie_where_the_layout_says() {
+    for (flow, agent, folder) in
+        [("sdd", "sdd.sh", "agentd/changes"), ("staged", "staged.sh", "work/sessions")]
+    {
+        let (usual, world) = (World::new(agent), World::new(agent));
+        let config = "[layout]\nchanges = \"agentd/changes\"\nsessions = \"work/sessions\"\n";
+        fs::create_dir_all(world.project().join(".callsheet")).unwrap();
+        fs::write(world.project().join(".callsheet/config.toml"), config).unwrap();
+        world.git(&["add", "-A"]);
+        world.git(&["commit", "-q", "-m", "layout"]);
+        let ended = [&usual, &world].map(|world| world.run(&world.start(flow, &[])).code);
+        assert_eq!(ended[0], ended[1], "{flow}");
+        assert!(world.project().join(folder).is_dir(), "{flow}");
+        let shipped = if flow == "sdd" { "changes" } else { "sessions" };
+        assert!(!world.project().join(".callsheet").join(shipped).exists(), "{flow}");
+        assert!(usual.project().join(".callsheet").join(shipped).is_dir(), "{flow}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What is remembered of the project: its profile, the file that describes it, and its documents.
+//!
+//! Each is shown once and by its name. One that the agent loads by itself is left out, and so is one that cannot be read:
+//! a prompt without it is better than none.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::Maker;
+use crate::compose::Composer;
+use crate::diag::{Code, Diag};
+use crate::fill::Row;
+use crate::lookup;
+use crate::prefs;
+use crate::prompt::{Absent, From, Origin, Trust, Why};
+use crate::recipe::{Derive, Field};
+use crate::request::{DocumentKind, Layout};
+use crate::source::{Root, SourceId};
+use crate::text::Text;
+
+const PROFILE: &str = ".callsheet/memory/profile.md";
+
+/// The documents at the root of a project.
+const DOCUMENTS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "README.md"];
+
+/// The profile and the file that describes the project; `None` where there is neither.
+pub(super) fn context(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
+    let paths = [PROFILE.to_string(), context_file(c)];
+    let (mut rows, left_out) = files(c, name, &paths);
+    if let [only] = rows.as_mut_slice() {
+        // What it is, the recipe says; only of two it matters which is which.
+        for supplied in only.fields.iter_mut().flat_map(|(_, block)| &mut block.supplied) {
+            (supplied.name, supplied.path) = (Some(name.into()), None);
+        }
+    }
+    (left_out || !rows.is_empty()).then_some(rows)
+}
+
+/// Memory first; where the request brings none, the project's profile and documents.
+pub(super) fn documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
+    let request = c.request;
+    if !request.memories.is_empty() {
+        let mut make = Maker { name: name.into(), trust: Trust::Project, lines: false };
+        let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
+        return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
+    }
+    let mut paths = alloc::vec![PROFILE.to_string(), context_file(c)];
+    paths.extend(DOCUMENTS.map(String::from));
+    files(c, name, &paths).0
+}
+
+/// The file that is configured, or the usual one where that is not there.
+fn context_file(c: &Composer<'_>) -> String {
+    let configured = &c.request.layout.project_context;
+    let usual = Layout::default().project_context;
+    if is_there(c, configured) || !is_there(c, &usual) { configured.clone() } else { usual }
+}
+
+/// A row for each file that there is, and whether one was left out because the agent loads it.
+fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<Row>, bool) {
+    let mut rows = Vec::new();
+    let mut left_out = false;
+    let mut seen = BTreeSet::new();
+    for path in paths.iter().filter(|path| seen.insert(path.as_str())) {
+        let Ok(id) = SourceId::new(Root::Project, path) else { continue };
+        if loaded_by_agent(c, id.path()) {
+            let agent = c.agent.name.clone();
+            c.absent.push(Absent { what: id.to_string(), why: Why::LoadedByAgent, detail: agent });
+            left_out = true;
+            continue;
+        }
+        rows.extend(file(c, name, &id));
+    }
+    (rows, left_out)
+}
+
+fn file(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
+    let (why, detail) = match lookup::read(c.library.sources, id) {
+        Ok(Some(text)) if !text.trim().is_empty() => {
+            let mut content = c.file_block(name, id, &text);
+            let from = From::derived(Text::from(name), Text::fixed("path"));
+            let origin = c.origin(Origin { from, trust: Trust::Project, text: id.path().into() });
+            for supplied in &mut content.supplied {
+                supplied.name = Some(Text::fixed(DocumentKind::File.name()));
+                supplied.path = Some(c.whole(origin));
+            }
+            return Some(Row { kind: "file", fields: alloc::vec![("content", content)] });
+        }
+        Ok(Some(_)) => (Why::Empty, String::new()),
+        Ok(None) => (Why::NotThere, String::new()),
+        Err(error) => {
+            let warning = Diag::warning(Code::SourceUnreadable, error.message.clone());
+            c.talk.push(warning.hint("the prompt is composed without it"));
+            (Why::Empty, error.message)
+        }
+    };
+    c.absent.push(Absent { what: id.to_string(), why, detail });
+    None
+}
+
+/// Whether the agent reads `path`, which is there, without our help.
+fn loaded_by_agent(c: &Composer<'_>, path: &str) -> bool {
+    let is_there = |path: &str| is_there(c, path);
+    let version = c.request.agent_version.as_deref();
+    is_there(path) && c.agent.loads.iter().any(|entry| entry.loads(path, &is_there, version))
+}
+
+fn is_there(c: &Composer<'_>, path: &str) -> bool {
+    SourceId::new(Root::Project, path).is_ok_and(|id| !matches!(c.library.sources.text(&id), Ok(None)))
+}
+
+/// What a person approved for the role, or else for the one that the recipe names for the command or the phase.
+pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Vec<Row> {
+    let of = |field| c.field(field).and_then(|name| spec.roles.get(name)).map(String::as_str);
+    let role = c.field(Field::Role).or_else(|| of(Field::Command)).or_else(|| of(Field::Phase));
+    let Some(role) = role.map(String::from) else { return Vec::new() };
+    let Ok(id) = SourceId::new(Root::Project, &prefs::file(&c.request.layout, &role)) else {
+        return Vec::new();
+    };
+    let text = match lookup::read(c.library.sources, &id) {
+        Ok(text) => text,
+        Err(error) => {
+            c.errors.push(error);
+            None
+        }
+    };
+    let Some(text) = text else { return Vec::new() };
+    let mut make = Maker { name: name.into(), trust: Trust::Project, lines: true };
+    prefs::list(&text)
+        .into_iter()
+        .map(|bullet| make.row(c, "preference", [("text", bullet.into())]))
+        .collect()
+}

@@ -1,0 +1,329 @@
+//! Plans in Markdown: what the sections of `plan.md` and `plan_<N>.md` say, whoever wrote them.
+//!
+//! Coders and people read these files, so that it is they that are judged before anything is implemented.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::fields::project_glob;
+use super::rules::{Conflict, Lane, Owned};
+use crate::diag::{Code, Diag};
+use crate::text::Text;
+
+/// The sections of a sub-plan, as they are written and as they may be written too.
+const SCOPE: Wanted = Wanted("Scope", &["scope"]);
+const OWNED: Wanted =
+    Wanted("Owned files", &["owned files", "owned files/modules", "owned files and modules"]);
+const DEPENDENCIES: Wanted = Wanted("Dependencies", &["dependencies"]);
+const ISOLATION: Wanted = Wanted("Isolation", &["isolation", "isolation rationale"]);
+
+/// The sections of the overview; more words may follow.
+const PHASES: [Wanted; 3] =
+    [Wanted("Phase 1", &["phase 1"]), Wanted("Phase 2", &["phase 2"]), Wanted("Phase 3", &["phase 3"])];
+const CONFLICTS: Wanted = Wanted("Conflict map", &["conflict map"]);
+const DEFERRED: Wanted = Wanted("Deferred refactors", &["deferred refactors"]);
+
+/// The columns of the conflict map.
+const COLUMNS: [&str; 3] = ["file", "lanes", "owner"];
+
+/// A section that is looked for: its title, and its titles in lower case.
+#[derive(Clone, Copy)]
+struct Wanted(&'static str, &'static [&'static str]);
+
+/// A sub-plan as its file says.
+pub(super) fn lane(file: &str, text: &Text, wrong: &mut Vec<Diag>) -> Lane {
+    let page = Page::new(file, text);
+    let mut lane = Lane { at: file.to_string(), owned: Vec::new(), lacks: Vec::new() };
+    for wanted in [SCOPE, DEPENDENCIES, ISOLATION] {
+        lane.lacks.extend(page.section(wanted).err());
+    }
+    match page.section(OWNED) {
+        Ok(section) => page.owned(section, &mut lane.owned, wrong),
+        Err(lack) => lane.lacks.insert(lane.lacks.len().min(1), lack),
+    }
+    lane
+}
+
+/// What the overview says of files that more than one sub-plan touches; `None` where it does not say it as it should.
+pub(super) fn overview(file: &str, text: &Text, wrong: &mut Vec<Diag>) -> Option<Vec<Conflict>> {
+    let page = Page::new(file, text);
+    wrong.extend(PHASES.into_iter().filter_map(|phase| page.section(phase).err()));
+    if let Some(section) = page.all(DEFERRED).next() {
+        page.deferred(section, wrong);
+    }
+    match page.section(CONFLICTS) {
+        Ok(section) => page.conflicts(section, wrong),
+        Err(lack) => {
+            wrong.push(lack);
+            None
+        }
+    }
+}
+
+struct Page<'p> {
+    file: &'p str,
+    text: &'p Text,
+    sections: Vec<Section>,
+}
+
+struct Section {
+    level: usize,
+    title: String,
+    heading: Range<usize>,
+    body: Range<usize>,
+}
+
+impl<'p> Page<'p> {
+    fn new(file: &'p str, text: &'p Text) -> Self {
+        let mut sections: Vec<Section> = Vec::new();
+        for line in lines(text, 0..text.len()).filter(|line| !line.is_hidden) {
+            let Some((level, title)) = heading(line.text) else { continue };
+            let open = sections.iter_mut().filter(|section| section.body.end == text.len());
+            open.filter(|section| section.level >= level).for_each(|section| section.body.end = line.start);
+            let end = line.start + line.text.len();
+            sections.push(Section {
+                level,
+                title: title.to_ascii_lowercase(),
+                heading: line.start..end,
+                body: end..text.len(),
+            });
+        }
+        Self { file, text, sections }
+    }
+
+    /// The sections of the right level that are called so.
+    fn all(&self, wanted: Wanted) -> impl Iterator<Item = &Section> {
+        self.sections.iter().filter(move |section| section.level == 2 && wanted.is(section))
+    }
+
+    /// The one section that is called so, with something in it.
+    fn section(&self, wanted: Wanted) -> Result<&Section, Diag> {
+        let title = wanted.0;
+        let mut all = self.all(wanted);
+        let Some(section) = all.next() else {
+            return Err(match self.sections.iter().find(|section| wanted.is(section)) {
+                Some(other) => {
+                    let message = format!("the heading has {} signs; `## {title}` is wanted", other.level);
+                    self.bad(message, other.heading.clone())
+                }
+                None => {
+                    let message = format!("`{}` has no section `## {title}`", self.file);
+                    Diag::error(Code::SubmissionBad, message)
+                }
+            });
+        };
+        if let Some(second) = all.next() {
+            let message = format!("`## {title}` is there a second time");
+            return Err(self.bad(message, second.heading.clone()));
+        }
+        if self.text[section.body.clone()].trim().is_empty() {
+            return Err(self.bad(format!("`## {title}` says nothing"), section.heading.clone()));
+        }
+        Ok(section)
+    }
+
+    fn bad(&self, message: String, range: Range<usize>) -> Diag {
+        Diag::error(Code::SubmissionBad, message).at(self.file, self.text, range)
+    }
+
+    fn bad_line(&self, message: String, line: &Line<'_>) -> Diag {
+        let lead = line.text.len() - line.text.trim_start().len();
+        self.bad(message, line.start + lead..line.start + line.text.trim_end().len())
+    }
+
+    /// Where a line is, in the middle of a message.
+    fn place(&self, line: &Line<'_>) -> String {
+        format!("{}:{}", self.file, self.text[..line.start].matches('\n').count() + 1)
+    }
+
+    fn lines(&self, section: &Section) -> impl Iterator<Item = Line<'p>> {
+        lines(self.text, section.body.clone()).filter(|line| !line.text.trim().is_empty())
+    }
+
+    /// One path or glob for each bullet, and nothing else.
+    fn owned(&self, section: &Section, owned: &mut Vec<Owned>, wrong: &mut Vec<Diag>) {
+        for line in self.lines(section) {
+            let read = match bullet(line.text).filter(|_| !line.is_hidden) {
+                Some(entry) => path(entry),
+                None => Err("the line is no bullet; one path or glob per bullet is wanted".to_string()),
+            };
+            match read {
+                Ok(glob) => owned.push(Owned { at: self.place(&line), glob }),
+                Err(why) => wrong.push(self.bad_line(why, &line)),
+            }
+        }
+    }
+
+    /// Each refactor that waits has its reason.
+    fn deferred(&self, section: &Section, wrong: &mut Vec<Diag>) {
+        for line in self.lines(section).filter(|line| !line.is_hidden) {
+            let Some(entry) = bullet(line.text) else { continue };
+            if entry.split_once(": ").is_none_or(|(_, why)| why.trim().is_empty()) {
+                let message = "the deferred refactor has no rationale; `- REFACTOR: RATIONALE` is wanted";
+                wrong.push(self.bad_line(message.to_string(), &line));
+            }
+        }
+    }
+
+    /// The rows of the table; other lines are words about it.
+    fn conflicts(&self, section: &Section, wrong: &mut Vec<Diag>) -> Option<Vec<Conflict>> {
+        let before = wrong.len();
+        let mut conflicts = Vec::new();
+        let rows = self.lines(section).filter(|line| !line.is_hidden && line.text.contains('|'));
+        for (nth, line) in rows.enumerate() {
+            let cells = cells(line.text);
+            let message = match nth {
+                0 if cells.iter().map(|cell| cell.to_ascii_lowercase()).eq(COLUMNS) => continue,
+                0 => format!("the columns of the conflict map are `{}`", COLUMNS.join(" | ")),
+                1 if cells
+                    .iter()
+                    .all(|cell| !cell.is_empty() && cell.trim_matches([':', '-']).is_empty()) =>
+                {
+                    continue;
+                }
+                1 => "below the columns stands `|---|---|---|`".to_string(),
+                _ => match self.conflict(&line, &cells) {
+                    Ok(conflict) => {
+                        conflicts.push(conflict);
+                        continue;
+                    }
+                    Err(why) => why,
+                },
+            };
+            wrong.push(self.bad_line(message, &line));
+        }
+        (wrong.len() == before).then_some(conflicts)
+    }
+
+    fn conflict(&self, line: &Line<'_>, cells: &[String]) -> Result<Conflict, String> {
+        let [file, lanes, owner] = cells else {
+            return Err(format!("the row has {} cells; {} are wanted", cells.len(), COLUMNS.len()));
+        };
+        let number = |word: &str| {
+            let bare = word.trim_matches('`');
+            let bare = bare.strip_prefix("plan_").and_then(|bare| bare.strip_suffix(".md")).unwrap_or(bare);
+            bare.parse().map_err(|_| format!("`{word}` is no number of a sub-plan"))
+        };
+        let words = lanes.split([',', ' ', ';']).filter(|word| !word.is_empty() && *word != "and");
+        let lanes = words.map(number).collect::<Result<Vec<u64>, String>>()?;
+        if lanes.is_empty() {
+            return Err("the row names no sub-plan that touches the file".to_string());
+        }
+        Ok(Conflict { at: self.place(line), file: path(file)?, lanes, owner: number(owner)? })
+    }
+}
+
+impl Wanted {
+    /// Whether a section is called so, perhaps with more words behind a colon or the like.
+    fn is(self, section: &Section) -> bool {
+        self.1.iter().any(|title| {
+            let rest = section.title.strip_prefix(title);
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.trim_start().starts_with([':', '(', '-', '–', '—', ','])
+            })
+        })
+    }
+}
+
+/// A line without its end. Hidden is what stands in a code fence or in a comment.
+struct Line<'t> {
+    start: usize,
+    text: &'t str,
+    is_hidden: bool,
+}
+
+fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = Line<'_>> {
+    let mut at = range.start;
+    let mut fence: Option<&str> = None;
+    let mut is_comment = false;
+    text[range].split_inclusive('\n').map(move |line| {
+        let start = at;
+        at += line.len();
+        let line = line.trim_end_matches(['\n', '\r']);
+        let bare = line.trim_start_matches(' ');
+        let is_block = line.len() - bare.len() < 4;
+        let mut is_hidden = fence.is_some() || is_comment;
+        match fence {
+            Some(open) => {
+                let length = bare.len() - bare.trim_start_matches(&open[..1]).len();
+                if is_block && length >= open.len() && bare[length..].trim().is_empty() {
+                    fence = None;
+                }
+            }
+            None if is_comment => is_comment = !line.contains("-->"),
+            None if is_block && bare.starts_with("<!--") => {
+                is_hidden = true;
+                is_comment = !bare.contains("-->");
+            }
+            None => {
+                fence = opened(bare).filter(|_| is_block);
+                is_hidden = fence.is_some();
+            }
+        }
+        Line { start, text: line, is_hidden }
+    })
+}
+
+/// The fence that a line opens. A run of backticks that is closed on its line is no fence.
+fn opened(bare: &str) -> Option<&str> {
+    let mark = bare.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let length = bare.len() - bare.trim_start_matches(mark).len();
+    let is_fence = length >= 3 && (mark == '~' || !bare[length..].contains('`'));
+    is_fence.then(|| &bare[..length])
+}
+
+/// The level and the words of a heading.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let bare = line.trim_start_matches(' ');
+    let level = bare.len() - bare.trim_start_matches('#').len();
+    let rest = &bare[level..];
+    let is_heading = line.len() - bare.len() < 4
+        && (1..=6).contains(&level)
+        && (rest.is_empty() || rest.starts_with([' ', '\t']));
+    is_heading.then(|| (level, rest.trim().trim_end_matches('#').trim()))
+}
+
+fn bullet(line: &str) -> Option<&str> {
+    let rest = line.trim().strip_prefix(['-', '*', '+'])?;
+    rest.starts_with([' ', '\t']).then(|| rest.trim())
+}
+
+/// A path or glob, bare or in backticks.
+fn path(entry: &str) -> Result<String, String> {
+    let quoted = entry.strip_prefix('`').and_then(|entry| entry.strip_suffix('`'));
+    match quoted {
+        Some(path) if !path.contains('`') => project_glob(path).map_err(|why| format!("this is {why}")),
+        None if !entry.contains(|c: char| c == '`' || c.is_whitespace()) && !entry.is_empty() => {
+            project_glob(entry).map_err(|why| format!("this is {why}"))
+        }
+        _ => {
+            Err("one path or glob is wanted, and nothing besides; one with blanks stands in backticks".into())
+        }
+    }
+}
+
+/// The cells of a row of a table.
+fn cells(line: &str) -> Vec<String> {
+    let row = line.trim();
+    let row = row.strip_prefix('|').unwrap_or(row);
+    let row = row.strip_suffix('|').filter(|row| !row.ends_with('\\')).unwrap_or(row);
+    let mut cells = alloc::vec![String::new()];
+    let mut escaped = false;
+    for c in row.chars() {
+        match c {
+            '|' if !escaped => cells.push(String::new()),
+            c => {
+                if let Some(cell) = cells.last_mut() {
+                    if c == '|' {
+                        cell.pop();
+                    }
+                    cell.push(c);
+                }
+            }
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    cells.iter().map(|cell| cell.trim().to_string()).collect()
+}
