@@ -30,7 +30,7 @@ pub use self::shared::{SharedName, other_names};
 pub use self::stale::waiting;
 pub(crate) use self::words::unknown_slots;
 pub use self::yaml::read_yaml;
-pub(crate) use self::yaml::write_lines as yaml_lines;
+pub(crate) use self::yaml::{write as as_yaml, write_lines as yaml_lines};
 use crate::contract::{Contract, Field, Kind, Submission};
 use crate::data;
 use crate::diag::{Code, Diag, Failure};
