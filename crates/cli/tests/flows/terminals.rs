@@ -25,7 +25,7 @@ fn pretend(world: &World, name: &str, version: &str, ready: &str, composer: &str
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\nprintf '{ready}\\n'\n\
          while printf '{composer} '; IFS= read -r line; do\n\
-         printf '%s\\n' \"$line\" >> \"$MEET_AT/lines.$CALLSHEET_PHASE\"\nprintf '\\033[2J\\033[H'\n\
+         printf '%s\\n' \"$line\" >> \"$MEET_AT/lines.$CALLSHEET_PHASE\"\nprintf '\\033[2J\\033[H\\n'\n\
          case \"$line\" in Read*) ;; *) printf '{ready}\\n'; continue ;; esac\n\
          '{}' < \"${{line#Read and follow the instructions in }}\" || exit 3\n\
          [ \"$CALLSHEET_PHASE\" = architecting ] || {{ sleep 1; exit 0; }}\nprintf '\\n{ready}\\n'\ndone\n",
@@ -130,6 +130,8 @@ fn m8_an_agent_in_a_terminal_works_on_when_callsheet_is_killed() {
     while !world.meet().join("here").exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    // Until the line is seen to be sent, nobody knows of the pane.
+    std::thread::sleep(std::time::Duration::from_secs(2));
     World::kill(begun, false);
     fs::remove_file(world.meet().join("wait")).unwrap();
     let done = said(world.command(&["--json", "-q", "flow", "resume"]).env("PATH", &path));
