@@ -104,7 +104,10 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                 .on_marker("You plan", plan("PLAN-ONE\n\n<review>NEEDS_REVISION</review>"))
                 .on_marker("You challenge", [Step::text("CHALLENGE-ONE\n\n<review>NEEDS_REVISION</review>")])
                 .on_marker("You review", [Step::text("REVIEW-ONE\n\n<review>NEEDS_CHANGES</review>")])
-                .on_marker("You close", [Step::text("Archived.")])
+                .on_marker(
+                    "You close",
+                    [Step::text("Archived.\n\n<task_status id=\"archive\">COMPLETED</task_status>")],
+                )
         })
         .unwrap();
         let start = [
@@ -136,7 +139,7 @@ fn t6_u5_a_change_by_gemini_codex_and_claude() {
                 "7 all reply.NEEDS_CHANGES",
                 "8 all reply.complete",
                 "9 all reply.PASS",
-                "10 all ",
+                "10 all reply.complete",
             ]
         );
         assert_eq!(fs::read_to_string(room.project().join("src/login.txt")).unwrap(), "form\n");
