@@ -208,7 +208,7 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
             let mut script = Script::new()
                 .on_marker("You design the technical solution", call(claude("submit_architecture"), architecture))
                 .on_marker("You turn the architecture below", call(codex("submit_plan"), plan))
-                .on_marker("# Review, another round", call(claude("submit_review"), pass))
+                .on_marker("# Review, round 2", call(claude("submit_review"), pass))
                 .on_marker("# Fix\n", [shell("echo fixed > src/fixed.txt"), Step::text("Fixed.")])
                 .on_marker("# Summary\n", [summary, Step::text("Written.")])
                 .on_marker("# Review\n", call(claude("submit_review"), fail));

@@ -126,7 +126,7 @@ fn m1_every_session_has_its_context_and_only_the_flow_writes_it() {
         ("# Coder", true),
         ("# Review", true),
         ("# Fix", false),
-        ("# Review, another round", false),
+        ("# Review, round 2", false),
         ("# Summary", false),
     ];
     assert_eq!(seen, wanted);
