@@ -14,6 +14,7 @@ use crate::fill::Row;
 use crate::name::is_name;
 use crate::prompt::{Block, From, Piece, Trust};
 use crate::recipe::{self, Derive};
+use crate::reply::ONE_TASK;
 use crate::source::SourceId;
 use crate::submission::{self, yaml_lines};
 use crate::template::written;
@@ -64,7 +65,8 @@ impl Wording<'_, '_> {
         ] {
             if !choices.is_empty() {
                 rows.push(match contract.tasks.as_slice() {
-                    [task] if all == "tasks" => {
+                    // The words for tasks name this one themselves.
+                    [task] if all == "tasks" && task != ONE_TASK => {
                         Row { kind: "task", fields: alloc::vec![("task", self.said(task))] }
                     }
                     _ => Row { kind: all, fields: Vec::new() },

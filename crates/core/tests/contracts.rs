@@ -1,6 +1,6 @@
 //! Every contract, whatever it says: what the prompt asks for is what the tool takes and what the reader reads.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use callsheet_core::agent::OutputFormat;
 use callsheet_core::contract::{Contract, Required};

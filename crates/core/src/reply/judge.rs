@@ -134,7 +134,7 @@ impl<'t> Said<'t> {
 const MOST_QUESTIONS: usize = 20;
 
 /// What is asked for where there is no list of tasks: the request is the one task.
-const ONE_TASK: &str = "1";
+pub(crate) const ONE_TASK: &str = "1";
 
 const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
 

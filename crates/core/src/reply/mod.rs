@@ -30,6 +30,7 @@ pub use stream::{MOST_TEXT, StreamDoubts, StreamReader, StreamText, TextSink};
 use crate::agent::OutputFormat;
 use crate::contract::Contract;
 use echo::Echo;
+pub(crate) use judge::ONE_TASK;
 use judge::{Doubt, Judged, Said, judge};
 use problem::Problems;
 use scan::{Found, Scan, scan};
