@@ -208,7 +208,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
         Format::Xml => concat!(
             "\n|`|---|## |Context not provided|<prompt>|</prompt>|<system_prompt>|</system_prompt>|<context>|",
             "</context>|<instructions>|</instructions>|<file path=\"|</file>|<artifact name=\"|</artifact>|",
-            "<thought name=\"|</thought>|\">|<![CDATA[|]]>",
+            "<thought name=\"|</thought>|\">|\" eol=\"crlf\">|<![CDATA[|]]>",
         ),
         Format::Json => concat!(
             "\\n|`|---|## |Context not provided|{\"system_prompt\":\"|\",\"context\":[|{\"type\":\"file\",\"name\":\"|",
