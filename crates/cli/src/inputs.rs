@@ -101,13 +101,18 @@ impl Order {
             request.agent = Some(name.into());
         }
         request.agent = request.agent.map(|name| agent_name(&library, name, &request.layout));
-        request.no_git |= !app.project.ancestors().any(|dir| dir.join(".git").exists());
+        request.no_git |= !is_in_git(&app.project);
         let Gathered { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
         check_tools(&request.tools)?;
         inputs.warn_of_missing(&request.read_first);
         Ok(Self { request, session, texts, listings, replay: None, talk: inputs.talk })
     }
+}
+
+/// Whether a folder belongs to a checkout, as far as that is seen without git.
+pub(crate) fn is_in_git(dir: &Path) -> bool {
+    dir.ancestors().any(|dir| dir.join(".git").exists())
 }
 
 /// What the request says differently from the usual beats the configuration.

@@ -15,7 +15,7 @@ mod spans;
 #[path = "support/world.rs"]
 mod world;
 
-use callsheet_core::prompt::{From, Part, Section};
+use callsheet_core::prompt::{Block, From, Part, Section};
 use callsheet_core::render::{Api, Rendered, render, render_parts};
 use callsheet_core::request::{Layout, MissingPolicy};
 use callsheet_core::template::{Node, Notation, Template};
@@ -227,7 +227,10 @@ proptest! {
             // Where a document shares an element with other text, its name is spelled as a part of its tag.
             let shares = |section: &&Section| section.heading.is_some() || section.part != Part::Context;
             let mut sharing = prompt.sections.iter().filter(shares).flat_map(|section| &section.blocks);
-            if api.is_some() || (format != Format::Markdown && sharing.any(|block| block.document.is_some())) {
+            let is_named = |block: &Block| {
+                block.document.is_some() || block.supplied.iter().any(|supplied| supplied.path.is_some())
+            };
+            if api.is_some() || (format != Format::Markdown && sharing.any(is_named)) {
                 continue;
             }
             for span in rendered.spans.iter().filter(|span| span.piece.is_none()) {

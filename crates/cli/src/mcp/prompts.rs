@@ -13,7 +13,7 @@ use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
 
 use super::server::Server;
-use crate::inputs::from_to;
+use crate::inputs::{from_to, is_in_git};
 
 /// The task in words, an argument of every prompt.
 const INSTRUCTIONS: &str = "instructions";
@@ -108,6 +108,7 @@ pub(super) fn get(
     asked.agent = asked.agent.or_else(|| server.agent.clone());
     asked.layout = session.layout.clone();
     asked.mcp = true;
+    asked.no_git = !is_in_git(&session.project);
     asked.session = Some(from_to(&session.project, &session.dir)).filter(|way| way != ".");
     let rules = Rules::load(&session.disk, &session.layout)?;
     let gate = Gate::new(&rules, server.secrets);

@@ -31,6 +31,7 @@ fn undo(encoding: &str, text: &str) -> String {
     match encoding {
         "plain" => text.to_string(),
         "cdata" => text.replace("]]>&#13;<![CDATA[", "\r").replace("]]><![CDATA[", ""),
+        "crlf" => text.replace("]]><![CDATA[", "").replace('\n', "\r\n"),
         "attr" => [
             ("&lt;", "<"),
             ("&gt;", ">"),

@@ -126,7 +126,8 @@ pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Ve
         }
     };
     let Some(text) = text else { return Vec::new() };
-    let mut make = Maker { name: name.into(), trust: Trust::Project, lines: true };
+    // Each is one line already, and may well hold code.
+    let mut make = Maker { name: name.into(), trust: Trust::Project, lines: false };
     prefs::list(&text)
         .into_iter()
         .map(|bullet| make.row(c, "preference", [("text", bullet.into())]))

@@ -149,6 +149,8 @@ fn can_refuse(code: Code) -> bool {
         Code::PromptTooLarge,
         Code::SourceUnreadable,
         Code::DepthBad,
+        // A sub-plan that says what it must not say.
+        Code::SubmissionBad,
     ]
     .contains(&code)
 }

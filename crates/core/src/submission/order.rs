@@ -131,14 +131,12 @@ impl Desk<'_> {
         groups.iter().flat_map(|group| &group.plans).map(|plan| plan.1).chain(there).collect()
     }
 
-    /// A file of the session that has to be there, with something in it.
+    /// A file of the session that has to be there.
     fn needed(&self, file: &str, wrong: &mut Vec<Diag>) -> Result<Option<Text>, Failure> {
         let text = self.session_text(file)?;
-        if text.as_ref().is_none_or(|text| text.trim().is_empty()) {
-            let what = if text.is_some() { "is empty" } else { "is not there" };
+        if text.is_none() {
             let looked = SourceId::new(Root::Session, file).ok();
-            wrong.push(Diag::error(Code::IncludeNotFound, format!("`{file}` {what}")).looked(looked));
-            return Ok(None);
+            wrong.push(Diag::error(Code::IncludeNotFound, format!("`{file}` is not there")).looked(looked));
         }
         Ok(text)
     }

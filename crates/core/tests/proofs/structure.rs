@@ -518,6 +518,7 @@ fn every_field_is_tried() {
         /context/0/text /context/1/text /context/2/data/branch /documents/0/content /documents/0/name /documents/0/path
         /documents/1/content /documents/1/name /documents/1/path /documents/2/content /documents/2/name
         /human_input /instructions /memories/0/content /memories/0/type /previous/changed/0 /previous/checks/0/name
+        /previous/checks/0/output
         /previous/run /previous/violations/0/path /read_first/0 /rules/0 /session /task/criteria/0 /task/description
         /task/exclude/0 /task/id /task/title /task/write/0 /values/project_name /values/review_role /values/topic";
     assert_eq!(fields, wanted.split_whitespace().collect::<Vec<_>>());

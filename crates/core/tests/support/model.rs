@@ -101,6 +101,35 @@ pub(crate) fn element(node: roxmltree::Node<'_, '_>) -> Element {
     (node.tag_name().name().to_owned(), attribute, text)
 }
 
+/// What of a block stands in an element of its own: all of it, or files of the project; each with its name and its text.
+fn elements<'p>(prompt: &'p Prompt, block: &'p Block) -> Vec<(&'static str, &'p str, String)> {
+    let origins = &prompt.origins;
+    if let Some((kind, name)) = block.document {
+        return vec![(kind.name(), name.text(origins), block.text(origins))];
+    }
+    let files = block.supplied.iter().filter_map(|supplied| {
+        let pieces = &block.pieces[supplied.pieces.clone()];
+        let text = pieces.iter().map(|piece| piece.text(origins)).collect();
+        Some(("file", supplied.path?.text(origins), text))
+    });
+    files.collect()
+}
+
+/// A block with a mark in the place of each file that stands in an element of its own.
+fn with_opaque_files(prompt: &Prompt, block: &Block) -> String {
+    let text = |range: std::ops::Range<usize>| -> String {
+        block.pieces[range].iter().map(|piece| piece.text(&prompt.origins)).collect()
+    };
+    let mut shown = String::new();
+    let mut next = 0;
+    for supplied in block.supplied.iter().filter(|supplied| supplied.path.is_some()) {
+        shown += &text(next..supplied.pieces.start);
+        shown.push(OPAQUE);
+        next = supplied.pieces.end;
+    }
+    shown + &text(next..block.pieces.len())
+}
+
 /// Reads Markdown and compares what it finds with `sections` of the model.
 pub(crate) fn read_as_model(
     scenario: &Scenario,
@@ -122,19 +151,17 @@ pub(crate) fn read_as_model(
         Read::Document { kind, name, content } => Some((kind, name, content)),
         _ => None,
     });
-    for block in blocks() {
-        let Some((kind, name)) = block.document else { continue };
-        let wanted = block.text(&prompt.origins);
+    for (kind, name, wanted) in blocks().flat_map(|block| elements(prompt, block)) {
         let Some((read_kind, read_name, content)) = documents.next() else {
             return Err(TestCaseError::fail(format!("a document is not found in {text:?}")));
         };
-        prop_assert_eq!((read_kind.as_str(), read_name.as_str()), (kind.name(), name.text(&prompt.origins)));
+        prop_assert_eq!((read_kind.as_str(), read_name.as_str()), (kind, name));
         prop_assert!(*content == wanted || content.strip_suffix('\n') == Some(&wanted), "{:?}", content);
     }
     prop_assert!(documents.next().is_none(), "more documents than there are in {text:?}");
     let shown = |block: &Block| match block.document {
         Some(_) => OPAQUE.to_string(),
-        None => block.text(&prompt.origins),
+        None => with_opaque_files(prompt, block),
     };
     match scenario.kind {
         Kind::Rules => {
@@ -181,7 +208,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
         Format::Xml => concat!(
             "\n|`|---|## |Context not provided|<prompt>|</prompt>|<system_prompt>|</system_prompt>|<context>|",
             "</context>|<instructions>|</instructions>|<file path=\"|</file>|<artifact name=\"|</artifact>|",
-            "<thought name=\"|</thought>|\">|<![CDATA[|]]>",
+            "<thought name=\"|</thought>|\">|\" eol=\"crlf\">|<![CDATA[|]]>",
         ),
         Format::Json => concat!(
             "\\n|`|---|## |Context not provided|{\"system_prompt\":\"|\",\"context\":[|{\"type\":\"file\",\"name\":\"|",
