@@ -41,8 +41,6 @@ const WRITTEN: &[&str] = &[
     "ARCHIVE.md",
     "CHANGELOG.md",
     // What the example of a plan names.
-    "web/export.html",
-    "docs/export.md",
     "07_review/fixes.yaml",
     "changes.md",
     "03_research/code-history/done",
@@ -288,7 +286,8 @@ fn m3_what_a_session_does_not_hold_leaves_nothing_in_a_prompt() {
     for (path, text) in [
         ("requirements.md", "Add a login.\n"),
         ("02_architecting/architecture.md", "One component.\n"),
-        ("04_planning/plan.md", "One step.\n"),
+        ("04_planning/execution_plan.yaml", plan::ORDER),
+        ("04_planning/plan.md", plan::OVERVIEW),
         ("04_planning/plan_1.md", "# Login\n"),
         ("04_planning/tasks_1.md", "- [ ] Add it\n"),
         ("07_review/review.md", "verdict: fail\n\nNo test.\n"),
