@@ -79,7 +79,7 @@ fn c9_lines_of_a_file_go_in_for_an_agent_that_takes_them() {
     );
     assert_eq!(
         task(&ok(ask("codex", "src/a.rs:2-3")).out),
-        format!("Go{workspace}\n\n## Read First\n\n- `src/a.rs`")
+        format!("Go{workspace}\n\n## Read First\n\nRead these before you start:\n\n- `src/a.rs`")
     );
     let wrong = |embed: &str| {
         let said = ask("claude", embed);
