@@ -303,7 +303,7 @@ fn conformance_names_its_tests() {
         let &[_, verdict, tests] = cells.as_slice() else { panic!("{row}") };
         assert!(verdict == "works" || verdict.starts_with("differs: "), "{row}");
         let mut names = tests.split(", ").map(|name| name.trim_matches('`'));
-        if !names.all(|name| texts.contains(&format!("#[test]\nfn {name}()")) || texts.contains(&format!("    #[test]\n    fn {name}()"))) {
+        if !names.all(|name| texts.contains(&format!("fn {name}("))) {
             wrong.push(row);
         }
         count += 1;
