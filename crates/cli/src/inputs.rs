@@ -342,7 +342,7 @@ impl Inputs<'_> {
             None => (item, None),
         };
         if !is_there(path) {
-            return Err(not_found(path, &self.app.here.join(path)).into());
+            return Err(not_found(path, &self.app.here.join(path)));
         }
         let path = Some(self.in_project(path)?);
         request.documents.push(Document { path, embed: true, lines, ..Document::default() });

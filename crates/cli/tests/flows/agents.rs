@@ -191,7 +191,11 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
                 architecture[text] = "About it.".into();
             }
             let plan = json!({
-                "plan_overview": "Phase 1: interfaces. Phase 2: three parts. Phase 3: integration.",
+                "plan_overview": "Three parts.",
+                "phase_1": "Interfaces.",
+                "phase_2": "Three parts.",
+                "phase_3": "Integration.",
+                "conflict_map": [],
                 "groups": [{
                     "group_id": "g1", "mode": "parallel",
                     "plans": [{ "index": 1, "name": "One" }, { "index": 2, "name": "Two" }, { "index": 3, "name": "Three" }],
