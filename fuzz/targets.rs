@@ -178,7 +178,11 @@ fn xml(data: &[u8]) {
 pub(crate) fn reads_back(xml: &str, [task, name, content, block]: [&str; 4]) {
     let document = roxmltree::Document::parse(xml).unwrap();
     let find = |tag: &str| document.descendants().find(|node| node.has_tag_name(tag)).unwrap();
-    let text = |tag: &str| find(tag).children().map(|child| child.text().unwrap()).collect::<String>();
+    let text = |tag: &str| {
+        let text = find(tag).children().map(|child| child.text().unwrap()).collect::<String>();
+        // An element whose lines all end in CR LF says so, and has plain line ends.
+        if find(tag).attribute("eol") == Some("crlf") { text.replace('\n', "\r\n") } else { text }
+    };
     assert_eq!(text("instructions"), task);
     assert_eq!(find("file").attribute("path"), Some(name));
     assert_eq!(text("file"), content);

@@ -105,7 +105,7 @@ impl Order {
         let Gathered { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
         check_tools(&request.tools)?;
-        inputs.warn_of_missing(&request.read_first);
+        inputs.talk.extend(missing_files(&request.read_first, &app.project));
         Ok(Self { request, session, texts, listings, replay: None, talk: inputs.talk })
     }
 }
@@ -349,14 +349,6 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// A path that is to be read first and is not there is most often a slip.
-    fn warn_of_missing(&mut self, read_first: &[String]) {
-        for path in read_first.iter().filter(|path| self.app.project.join(path).symlink_metadata().is_err()) {
-            let message = format!("`{path}` is to be read first, and is not there");
-            self.talk.push(Diag::warning(Code::InputNotFound, message));
-        }
-    }
-
     /// A path as the worktree sees it.
     fn in_project(&self, path: &str) -> Result<String, Failure> {
         let folder = if path.ends_with('/') { "/" } else { "" };
@@ -459,6 +451,28 @@ fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, 
     }
     items.sort_unstable();
     items.into_iter().map(|(_, flag, value)| (flag, value)).collect()
+}
+
+/// So many missing files are named.
+const MOST_MISSING: usize = 10;
+
+pub(crate) const GLOB_MARKS: [char; 4] = ['*', '?', '[', '{'];
+
+/// Warns about files that are to be read first and are not there: most often that is a slip.
+pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diag> {
+    let is_missing =
+        |path: &&String| !path.contains(GLOB_MARKS) && place.join(path).symlink_metadata().is_err();
+    let missing: Vec<&String> = read_first.iter().filter(is_missing).collect();
+    let warning = |path: &&String| {
+        let message = format!("the agent is to read `{path}` first, and there is no such file");
+        Diag::warning(Code::InputNotFound, message).looked([place.join(path).display()])
+    };
+    let mut warnings: Vec<Diag> = missing.iter().take(MOST_MISSING).map(warning).collect();
+    if let Some(more) = missing.len().checked_sub(MOST_MISSING).filter(|more| *more > 0) {
+        let message = format!("the agent is to read {more} more files first that are not there");
+        warnings.push(Diag::warning(Code::InputNotFound, message));
+    }
+    warnings
 }
 
 /// `L1-L2`, or one line.

@@ -212,7 +212,8 @@ impl Ready {
         let looked_at = if dir.is_dir() { &dir } else { &app.project };
         need_programs(&delivery.acts, &how.checks, looked_at)?;
         if how.scope.is_none() {
-            delivery.talk.extend(warn_of_paths(&handover.scope, &request.read_first, looked_at));
+            let warnings = warn_of_paths(&handover.scope, &request.read_first, looked_at).into_iter();
+            delivery.talk.extend(warnings.filter(|warning| !finished.talk.contains(warning)));
         }
         let claim = if how.dry {
             None

@@ -10,6 +10,8 @@ use callsheet_core::fact::CheckSpec;
 use callsheet_core::scope::Scope;
 use callsheet_run::{MissingProgram, find_program};
 
+use crate::inputs::{GLOB_MARKS, missing_files};
+
 /// Checks that every program can be started which these acts and checks name; all that are missing are reported.
 pub(super) fn need_programs(acts: &[Act], checks: &[CheckSpec], place: &Path) -> Result<(), Failure> {
     let mut missing = Vec::new();
@@ -76,22 +78,15 @@ pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) 
                 .push(Diag::warning(Code::ScopeNowhere, message).hint("globs are relative to the project"));
         }
     }
-    for path in read_first.iter().filter(|path| !path.contains(GLOB)) {
-        if place.join(path).symlink_metadata().is_err() {
-            let message = format!("the agent is to read `{path}` first, and there is no such file");
-            warnings.push(Diag::warning(Code::InputNotFound, message).looked([place.join(path).display()]));
-        }
-    }
+    warnings.extend(missing_files(read_first, place));
     warnings
 }
-
-const GLOB: [char; 4] = ['*', '?', '[', '{'];
 
 fn leads_nowhere(glob: &str, place: &Path) -> Option<String> {
     if glob.starts_with('/') {
         return Some("is absolute, so it matches nothing in the project".into());
     }
-    let fixed = glob.split(GLOB).next().unwrap_or_default();
+    let fixed = glob.split(GLOB_MARKS).next().unwrap_or_default();
     // A name at the end can be a file that the agent makes.
     let dir = fixed.rsplit_once('/').map_or("", |(dir, _)| dir);
     let is_there = dir.is_empty() || place.join(dir).is_dir();

@@ -175,7 +175,14 @@ fn c3_a_path_that_is_not_there_is_told() {
         "@src/b.rs",
         "Go",
     ]));
-    assert_eq!(said.err, "warning[input/not-found]: `@src/b.rs` is to be read first, and is not there\n");
+    let looked = world.project.join("@src/b.rs");
+    assert_eq!(
+        said.err,
+        format!(
+            "warning[input/not-found]: the agent is to read `@src/b.rs` first, and there is no such file\n  = looked in {}\n",
+            looked.display()
+        )
+    );
 }
 
 #[test]

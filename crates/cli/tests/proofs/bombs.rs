@@ -181,7 +181,7 @@ fn bombs_in_requests() {
         (
             "paths.json",
             format!("{{\"read_first\":[{}]}}", pairs(number, ",", |at| format!("\"p{}/f{at}\"", at % 1000))),
-            (0, "warning[scope/open]"),
+            (0, "warning[input/not-found]"),
             HUGE,
         ),
         (

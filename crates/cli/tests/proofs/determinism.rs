@@ -44,6 +44,8 @@ fn files() -> Vec<(String, Vec<u8>)> {
     add(".callsheet/config.toml", "[layout]\nproject_context = \"docs/project.md\"\n");
     add(".callsheet/prompts/agents/mine.md", "Mind {{braces}} and [[placeholder:feature]].\nAlways.\n");
     add(".callsheet/prompts/agents/coder.md", "- be brief\n");
+    // A prompt says whether it is for a repository.
+    add(".git/HEAD", "ref: refs/heads/main\n");
     add(".gitignore", "*.log\n/target/\n!keep.log\n");
     add("docs/.gitignore", "secret.md\n");
     add("README.md", "# Shop\n\nA shop.\n");

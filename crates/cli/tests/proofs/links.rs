@@ -294,7 +294,7 @@ const WRITERS: [&str; 16] = [
     "symlink(",
 ];
 
-const ALLOWED: [(&str, &str); 19] = [
+const ALLOWED: [(&str, &str); 20] = [
     ("cli/src/commands/export.rs", "a file that a person names"),
     ("cli/src/known.rs", "the user's state directory"),
     ("cli/src/ledger.rs", "the ledger's own folder"),
@@ -306,8 +306,9 @@ const ALLOWED: [(&str, &str); 19] = [
     ("run/src/documents.rs", "options to read with"),
     ("run/src/folder.rs", "the capability itself"),
     ("run/src/git.rs", "a temporary folder of our own"),
+    ("run/src/guard.rs", "the folder of a run in the user's state directory"),
     ("run/src/lanes.rs", "the user's state directory"),
-    ("run/src/lock.rs", "the user's state directory, and a device that a person names"),
+    ("run/src/lock.rs", "the user's state directory"),
     ("run/src/observe/checkout.rs", "a temporary folder of our own"),
     ("run/src/observe/print.rs", "the user's state directory"),
     ("run/src/read.rs", "options to read with"),

@@ -39,9 +39,9 @@ fn c8_retry_and_continue_tell_exactly_what_was_observed() {
     assert_eq!(
         section(&prompt, "Retry/Continue Digest"),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended by itself.\n- Exit code: 3\n- Runs of this task so \
+            "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended on its own.\n- Exit code: 3\n- Runs of this task so \
              far: 1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: \
-             outside the write scope, approval approved\n\nFiles changed by that run:\n\n- `out.txt`\n- `src/in.txt`"
+             outside the write scope, approval approved\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `out.txt`\n- `src/in.txt`"
         )
     );
     // Everything else is as it was.
@@ -55,7 +55,7 @@ fn c8_retry_and_continue_tell_exactly_what_was_observed() {
     assert_eq!(
         section(&prompt, "Retry/Continue Digest"),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so \
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so \
              far: 2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
             retry.run()
         )
@@ -78,7 +78,7 @@ fn c8_nothing_new_is_refused() {
     assert_eq!(
         digest(&forced.run()),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {second}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task \
+            "## Retry/Continue Digest\n\n- Previous run: {second}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task \
              so far: 2\n\nChecks:\n\n- `c`: failed"
         )
     );
@@ -92,8 +92,8 @@ fn c8_nothing_new_is_refused() {
     assert_eq!(
         digest(&last.run()),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so \
-             far: 4\n\nChecks:\n\n- `c`: failed\n\nFiles changed by that run:\n\n- `x`",
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so \
+             far: 4\n\nChecks:\n\n- `c`: failed\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `x`",
             changed.run()
         )
     );
@@ -226,8 +226,8 @@ fn u5_another_agent_goes_on_where_the_last_one_stopped() {
     assert_eq!(
         section(&world.prompt(&next.run()), "Retry/Continue Digest"),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended by itself.\n- Exit code: 1\n- Runs of this task \
-             so far: 1\n\nFiles changed by that run:\n\n- `src/in.txt`"
+            "## Retry/Continue Digest\n\n- Previous run: {first}\n- It ended on its own.\n- Exit code: 1\n- Runs of this task \
+             so far: 1\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `src/in.txt`"
         )
     );
 }

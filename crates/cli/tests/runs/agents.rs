@@ -201,9 +201,9 @@ fn works_and_is_told_the_facts(cli: Cli) {
     assert_eq!(
         digest(&prompt),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so far: \
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so far: \
              1\n\nChecks:\n\n- `good`: passed\n- `bad`: failed\n\nChanges outside the scope:\n\n- 1 in all\n- `out.txt`: outside \
-             the write scope, approval pending\n\nFiles changed by that run:\n\n- `out.txt`\n- `src/in.txt`",
+             the write scope, approval pending\n\nFiles changed by that run. What nobody has reverted since is still in the worktree:\n\n- `out.txt`\n- `src/in.txt`",
             ran.run()
         )
     );
@@ -215,7 +215,7 @@ fn works_and_is_told_the_facts(cli: Cli) {
     assert_eq!(
         digest(&prompt),
         format!(
-            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended by itself.\n- Exit code: 0\n- Runs of this task so far: \
+            "## Retry/Continue Digest\n\n- Previous run: {}\n- It ended on its own.\n- Exit code: 0\n- Runs of this task so far: \
              2\n\nChecks:\n\n- `good`: passed\n- `bad`: failed",
             retry.run()
         )

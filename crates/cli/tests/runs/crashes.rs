@@ -84,7 +84,7 @@ fn killed_while_the_agent_prints_and_writes() {
     let next =
         world.run(&["--json", "-q", "retry", "last", "--dry-run"]).expect(0).json()["prompt"].to_string();
     assert!(
-        next.contains("How it ended was not seen.") && next.contains("`out.txt`: outside the write scope"),
+        next.contains("Nobody saw how it ended.") && next.contains("`out.txt`: outside the write scope"),
         "{next}"
     );
 }

@@ -138,12 +138,15 @@ fn paths_that_lead_nowhere_are_warnings() {
     let flags = ["--write", "/abs/**", "--write", "srx/**", "--write", "src/**", "--write", "new.txt"];
     let read = ["--read-first", "README.md", "--read-first", "docs/none.md"];
     let warned = |said: &Said| -> Vec<String> {
-        said.err.lines().filter(|line| line.starts_with("warning[")).map(str::to_owned).collect()
+        let mut lines: Vec<String> =
+            said.err.lines().filter(|line| line.starts_with("warning[")).map(str::to_owned).collect();
+        lines.sort();
+        lines
     };
     let expected = [
+        "warning[input/not-found]: the agent is to read `docs/none.md` first, and there is no such file",
         "warning[scope/nowhere]: the write glob `/abs/**` is absolute, so it matches nothing in the project",
         "warning[scope/nowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",
-        "warning[input/not-found]: the agent is to read `docs/none.md` first, and there is no such file",
     ];
     let run = [&["run"], &flags[..], &read, &["Do it.", "--", "true"]].concat();
     let dry = world.run(&[&["run", "--dry-run"], &run[1..]].concat()).expect(0);

@@ -38,7 +38,7 @@ fn c2_a_scope_is_merged_once_and_kept() {
     // The prompt tells the same, and what counts afterwards is what was told.
     let run = world.go(&["--role", "careful"], &["write", "out.txt"]).expect(5);
     let prompt = world.prompt(&run.run());
-    let told = "You may write only what matches:\n\n- `lib/**`\n\nNever touch what matches, even where it may be written:\n\n\
+    let told = "You may write only files that match:\n\n- `lib/**`\n\nNever touch files that match these, even if the list above allows them:\n\n\
                 - `lib/gen/**`\n- `docs/secret/**`\n";
     assert!(prompt.contains(told), "{prompt}");
     world.write(".callsheet/config.toml", "");

@@ -1,10 +1,7 @@
 //! Phrases: words that no agent should have to guess the meaning of.
 
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
-
-use memchr::memmem;
 
 use crate::check::Problems;
 use crate::diag::{Code, Diag};
@@ -14,29 +11,31 @@ use crate::text::Text;
 const LIST: &str = include_str!("../../../../builtin/words/phrases.txt");
 
 pub(super) fn check(id: &SourceId, text: &Text, problems: &mut Problems) {
-    let (plain, places) = plain(text);
-    for phrase in LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        for at in memmem::find_iter(plain.as_bytes(), phrase.as_bytes()) {
-            let place = places[at]..places[at + phrase.len()];
+    let phrases: Vec<&str> = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    for (at, first) in text.bytes().enumerate() {
+        let first = first.to_ascii_lowercase();
+        // Phrases are ASCII, so that each begins where a character does.
+        for phrase in phrases.iter().filter(|phrase| phrase.as_bytes().first() == Some(&first)) {
+            let Some(length) = matched(&text[at..], phrase) else { continue };
             let message = format!("`{phrase}` is a phrase that agents misread");
-            let warning = Diag::warning(Code::TextPhrase, message).at(id, text, place);
+            let warning = Diag::warning(Code::TextPhrase, message).at(id, text, at..at + length);
             problems.add(id, warning.hint("say plainly what is to be done"));
         }
     }
 }
 
-/// The text in lower case with one blank for each gap, as the list is written; and where each of its bytes was.
-fn plain(text: &str) -> (String, Vec<usize>) {
-    let mut plain = String::with_capacity(text.len());
-    let mut places = Vec::with_capacity(text.len() + 1);
-    for (at, c) in text.char_indices() {
-        let c = if c.is_whitespace() { ' ' } else { c.to_ascii_lowercase() };
-        if c == ' ' && plain.ends_with(' ') {
-            continue;
+/// How much of `text` is the phrase: in letters of either case, with any gap for a blank.
+fn matched(text: &str, phrase: &str) -> Option<usize> {
+    let mut rest = text;
+    for wanted in phrase.chars() {
+        let after = match wanted {
+            ' ' => rest.trim_start(),
+            wanted => rest.strip_prefix(|found: char| found.to_ascii_lowercase() == wanted)?,
+        };
+        if after.len() == rest.len() {
+            return None;
         }
-        plain.push(c);
-        places.resize(plain.len(), at);
+        rest = after;
     }
-    places.push(text.len());
-    (plain, places)
+    Some(text.len() - rest.len())
 }
