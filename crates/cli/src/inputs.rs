@@ -465,7 +465,7 @@ pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diag> {
     let missing: Vec<&String> = read_first.iter().filter(is_missing).collect();
     let warning = |path: &&String| {
         let message = format!("the agent is to read `{path}` first, and there is no such file");
-        Diag::warning(Code::InputNotFound, message).looked([place.join(path).display()])
+        Diag::warning(Code::InputNotFound, message).looked([format!("project:{path}")])
     };
     let mut warnings: Vec<Diag> = missing.iter().take(MOST_MISSING).map(warning).collect();
     if let Some(more) = missing.len().checked_sub(MOST_MISSING).filter(|more| *more > 0) {
