@@ -224,7 +224,7 @@ fn killed_guard_still_counts() {
     let agent = "printf '[checks]\\nbuild = \"true\"\\n' > $P/.callsheet/config.toml\n\
                  (env -i HOME=\"$HOME\" PATH=\"$PATH\" T=\"$T\" BIN=\"$BIN\" RUN=\"$RUN\" P=\"$P\" \
                  setsid sh -c 'sleep 1; sh $T/all.sh killed' > /dev/null 2>&1 &)\n\
-                 read -r _ _ _ ours _ < /proc/$PPID/stat; kill -9 $ours $PPID; sleep 60\n";
+                 read -r _ _ _ ours _ < /proc/$PPID/stat; kill -STOP $ours; kill -9 $PPID $ours; sleep 60\n";
     fs::write(world.at("t/agent.sh"), agent).unwrap();
     let script = world.at("t/agent.sh").display().to_string();
     // callsheet too: otherwise it ends what the guard leaves behind.
