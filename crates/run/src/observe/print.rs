@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -87,7 +88,24 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// Digests that were taken before, by device and number: a file that nobody touched since is not read again.
 #[derive(Debug, Default)]
-pub struct Prints(Mutex<HashMap<(u64, u64), Known>>, AtomicBool);
+pub struct Prints(Mutex<HashMap<(u64, u64), Known, BuildHasherDefault<FileHasher>>>, AtomicBool);
+
+/// Spreads device and number of a file: the system gives out the numbers, one after the other.
+#[derive(Debug, Default)]
+struct FileHasher(u64);
+
+impl Hasher for FileHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+    fn write_u64(&mut self, number: u64) {
+        // The golden ratio, as in Knuth's multiplicative hashing.
+        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -152,7 +170,9 @@ impl Prints {
         let Some(bytes) = own_bytes(path) else { return };
         let Some(records) = bytes.strip_prefix(MAGIC) else { return };
         let Ok(mut known) = self.0.lock() else { return };
-        for record in records.as_chunks::<RECORD>().0 {
+        let records = records.as_chunks::<RECORD>().0;
+        known.reserve(records.len());
+        for record in records {
             let (stamp, contents) = read_record(record);
             known.entry((stamp.device, stamp.number)).or_insert(Known { stamp, contents, used: false });
         }

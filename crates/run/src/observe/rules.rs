@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::Gitignore;
@@ -58,8 +59,8 @@ impl Rules {
         }
     }
 
-    fn compiled(&self, text: &str) -> Option<Gitignore> {
-        globs(text.as_bytes(), self.any_case).ok().filter(|globs| !globs.is_empty())
+    fn compiled(&self, text: &str) -> Option<Arc<Gitignore>> {
+        globs(text.as_bytes(), self.any_case).ok().filter(|globs| !globs.is_empty()).map(Arc::new)
     }
 
     /// The topmost folder of `path` that is ignored, with a slash; else the path itself.
@@ -79,7 +80,7 @@ impl Rules {
 
 /// The rules that hold in a folder, the deepest last. `None` is where a repository begins.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RuleStack(Vec<Option<(usize, Gitignore)>>);
+pub(super) struct RuleStack(Vec<Option<(usize, Arc<Gitignore>)>>);
 
 impl RuleStack {
     pub(super) fn len(&self) -> usize {

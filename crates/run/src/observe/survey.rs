@@ -3,10 +3,15 @@
 //! Every folder is opened through the handle of the one that holds it: no link leads elsewhere, and no path is too long.
 //! Nothing is opened but regular files. What cannot be looked at is said, with the reason.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::mem;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use callsheet_core::record::sha256;
@@ -94,8 +99,14 @@ pub(super) const WITHOUT_GIT: Limits =
 /// Folders that are in each other more than this are not looked into.
 const MOST_DEPTH: usize = 1_000;
 
-/// So many folders are held open at once.
+/// So many folders above the one that is looked at are held open.
 const MOST_OPEN: usize = 64;
+
+/// So many folders wait for a thread that looks at their files.
+const MOST_WAITING: usize = 64;
+
+/// More threads wait for each other.
+const MOST_THREADS: usize = 4;
 
 /// How a folder is looked at.
 pub(super) struct Look<'a> {
@@ -121,23 +132,24 @@ impl Look<'_> {
         self.walk(Source::Given(rules), rules.at_top())
     }
 
+    /// One thread walks through the folders; all look at the files.
     fn walk(&self, rules: Source<'_>, stack: RuleStack) -> io::Result<Survey> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(self.top, flags, Mode::empty())?;
-        let mut walk = Walk {
-            look: self,
-            rules,
-            stack,
-            tracked: Cursor { all: self.tracked.unwrap_or_default(), at: 0 },
-            earlier: Cursor { all: self.earlier.map_or(&[], |earlier| &earlier.entries), at: 0 },
-            path: Vec::new(),
-            bytes: 0,
-            begun: Instant::now(),
-            looked: SystemTime::now(),
-            survey: Survey::default(),
-        };
-        walk.all(handle)?;
-        Ok(walk.survey)
+        let jobs = Jobs::new(self);
+        let mut walk =
+            Walk { look: self, jobs: &jobs, rules, stack, path: Vec::new(), found: Part::default() };
+        thread::scope(|scope| {
+            let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| jobs.work())).collect();
+            let walked = walk.all(handle);
+            jobs.end();
+            let mut parts = vec![mem::take(&mut walk.found), jobs.work()];
+            for other in others {
+                parts.push(other.join().map_err(|_| io::Error::other("a thread failed"))?);
+            }
+            walked.map(|()| Survey::from_parts(parts))
+        })
     }
 }
 
@@ -152,12 +164,234 @@ struct Found {
     kind: FileType,
 }
 
+/// The files of a folder, to be looked at.
+struct Job {
+    folder: Arc<OwnedFd>,
+    /// The path of the folder, with the slash.
+    prefix: Vec<u8>,
+    files: Vec<Found>,
+    stack: RuleStack,
+    is_ignored: bool,
+}
+
+/// A part of a survey, of one thread.
+#[derive(Default)]
+struct Part {
+    entries: Vec<Entry>,
+    unseen: Vec<(Place, String)>,
+    /// The first place that a limit kept from being looked at, and why.
+    cut: Option<(Place, String)>,
+}
+
+impl Part {
+    fn cut(&mut self, path: &[u8], why: String) {
+        if self.cut.as_ref().is_none_or(|(first, _)| path < first.bytes()) {
+            self.cut = Some((Place::new(path), why));
+        }
+    }
+
+    fn unseen(&mut self, path: &[u8], why: String) {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        self.unseen.push((Place::new(path), why));
+    }
+}
+
+impl Survey {
+    fn from_parts(parts: Vec<Part>) -> Self {
+        let (mut survey, mut cuts) = (Self::default(), Vec::new());
+        for part in parts {
+            survey.entries.extend(part.entries);
+            survey.unseen.extend(part.unseen);
+            cuts.extend(part.cut);
+        }
+        // Sorted runs, one for each folder.
+        survey.entries.sort_by(|a, b| a.place().cmp(b.place()));
+        survey.unseen.sort();
+        if let Some((cut, why)) = cuts.into_iter().min() {
+            survey.cut = Some(cut);
+            survey.unseen.push((Place::new(b""), why));
+        }
+        survey
+    }
+}
+
+/// The folders whose files are still to be looked at, and what all threads count together.
+struct Jobs<'a> {
+    look: &'a Look<'a>,
+    queue: Mutex<VecDeque<Job>>,
+    added: Condvar,
+    /// No folder will be added.
+    ended: AtomicBool,
+    /// The limit that was reached: nothing more is looked at.
+    stopped: OnceLock<String>,
+    files: AtomicUsize,
+    bytes: AtomicU64,
+    begun: Instant,
+    looked: SystemTime,
+}
+
+impl<'a> Jobs<'a> {
+    fn new(look: &'a Look<'a>) -> Self {
+        Self {
+            look,
+            queue: Mutex::default(),
+            added: Condvar::new(),
+            ended: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+            files: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            begun: Instant::now(),
+            looked: SystemTime::now(),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a folder, or looks at its files at once if many wait.
+    fn add(&self, job: Job, part: &mut Part) {
+        if job.files.is_empty() {
+            return;
+        }
+        let mut queue = self.queue();
+        if queue.len() < MOST_WAITING {
+            queue.push_back(job);
+            drop(queue);
+            self.added.notify_one();
+        } else {
+            drop(queue);
+            self.look_at(job, part);
+        }
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        // Whoever has seen that it has not ended waits by now.
+        drop(self.queue());
+        self.added.notify_all();
+    }
+
+    /// Looks at the files of folders until there are no more.
+    fn work(&self) -> Part {
+        let mut part = Part::default();
+        loop {
+            let mut queue = self.queue();
+            let job = loop {
+                if let Some(job) = queue.pop_front() {
+                    break job;
+                }
+                if self.ended.load(Ordering::Acquire) {
+                    return part;
+                }
+                queue = self.added.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(queue);
+            self.look_at(job, &mut part);
+        }
+    }
+
+    fn look_at(&self, job: Job, part: &mut Part) {
+        let Job { folder, prefix, files, stack, is_ignored } = job;
+        let mut tracked = Cursor { all: self.look.tracked.unwrap_or_default(), at: 0 };
+        let mut earlier = Cursor { all: self.look.earlier.map_or(&[], |earlier| &earlier.entries), at: 0 };
+        let mut path = prefix.clone();
+        for (number, found) in files.into_iter().enumerate() {
+            if let Err(why) = self.within_limits(number) {
+                part.cut(&prefix, why);
+                return;
+            }
+            path.truncate(prefix.len());
+            path.extend(&found.name);
+            let is_ignored = || is_ignored || stack.ignores(&path, false);
+            let class = if self.look.tracked.is_none() {
+                Class::Untracked
+            } else if tracked.find(&path, Place::bytes).is_some() {
+                Class::Tracked
+            } else if is_ignored() {
+                Class::Ignored
+            } else {
+                Class::Untracked
+            };
+            let earlier = earlier.find(&path, |entry| entry.place().bytes()).map(Entry::print);
+            if let Err(why) = self.file(&folder, &found, &path, class, earlier, part) {
+                part.cut(&prefix, why);
+                return;
+            }
+        }
+    }
+
+    /// Whether one more file may be looked at. The time is asked for now and then.
+    fn within_limits(&self, number: usize) -> Result<(), String> {
+        let limits = self.look.limits;
+        self.go_on()?;
+        if self.files.load(Ordering::Relaxed) >= limits.files {
+            return Err(self.stop(format!("there are more than {} files", limits.files)));
+        }
+        if number.is_multiple_of(256) && self.begun.elapsed() > limits.time {
+            return Err(self.stop(format!("looking took more than {} seconds", limits.time.as_secs())));
+        }
+        Ok(())
+    }
+
+    fn stop(&self, why: String) -> String {
+        self.stopped.get_or_init(|| why).clone()
+    }
+
+    fn go_on(&self) -> Result<(), String> {
+        self.stopped.get().map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    /// Looks at a file. An error is a limit.
+    fn file(
+        &self,
+        folder: &OwnedFd,
+        found: &Found,
+        path: &[u8],
+        class: Class,
+        earlier: Option<&Print>,
+        part: &mut Part,
+    ) -> Result<(), String> {
+        let stat = match statat(folder, &found.name[..], AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => {
+                part.unseen(path, error.to_string());
+                return Ok(());
+            }
+        };
+        let stamp = Stamp::of(&stat);
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            let most = self.look.limits.bytes;
+            let size = stamp.size().min(most.saturating_add(1));
+            if self.bytes.fetch_add(size, Ordering::Relaxed).saturating_add(size) > most {
+                return Err(self.stop(format!("there are more than {} MiB", most >> 20)));
+            }
+        }
+        // What is ignored can be much: when it was written says enough, unless that was just now.
+        let read = match earlier {
+            Some(Print::Contents(_)) => true,
+            Some(Print::Touched(_)) => false,
+            _ => class != Class::Ignored || !stamp.is_older_than(self.looked),
+        };
+        match self.look.prints.of(folder.as_fd(), &found.name, &stat, read) {
+            Ok(Print::Contents(digest)) if self.look.own.wrote(path, &digest) => {}
+            Ok(print) => {
+                self.files.fetch_add(1, Ordering::Relaxed);
+                part.entries.push(Entry(Place::new(path), stamp.mode(), class, print));
+            }
+            Err(error) => part.unseen(path, error.to_string()),
+        }
+        Ok(())
+    }
+}
+
 /// A folder in which the walk is.
 struct Level {
     /// Closed if too many are open.
-    handle: Option<OwnedFd>,
+    handle: Option<Arc<OwnedFd>>,
     id: (u64, u64),
-    found: std::vec::IntoIter<Found>,
+    folders: std::vec::IntoIter<Found>,
     /// How much of the path leads here, with the slash.
     start: usize,
     /// How many rules hold above it.
@@ -167,15 +401,11 @@ struct Level {
 
 struct Walk<'a> {
     look: &'a Look<'a>,
+    jobs: &'a Jobs<'a>,
     rules: Source<'a>,
     stack: RuleStack,
-    tracked: Cursor<'a, Place>,
-    earlier: Cursor<'a, Entry>,
     path: Vec<u8>,
-    bytes: u64,
-    begun: Instant,
-    looked: SystemTime,
-    survey: Survey,
+    found: Part,
 }
 
 impl Walk<'_> {
@@ -185,7 +415,7 @@ impl Walk<'_> {
             let depth = levels.len();
             let Some(level) = levels.last_mut() else { return Ok(()) };
             self.path.truncate(level.start);
-            let Some(found) = level.found.next() else {
+            let Some(found) = level.folders.next() else {
                 let ended = levels.pop();
                 if !self.leave(ended, levels.last_mut()) {
                     return Ok(());
@@ -194,19 +424,13 @@ impl Walk<'_> {
             };
             let Some(handle) = &level.handle else { continue };
             self.path.extend(&found.name);
-            if self.look.own.has(&self.path, found.kind) {
-                continue;
-            }
-            if found.kind != FileType::Directory {
-                if let Err(why) = self.file(handle, &found, level.is_ignored) {
-                    self.cut(why);
-                    return Ok(());
-                }
-                continue;
+            if let Err(why) = self.jobs.go_on() {
+                self.found.cut(&self.path, why);
+                return Ok(());
             }
             let is_ignored = level.is_ignored || self.stack.ignores(&self.path, true);
             if depth >= MOST_DEPTH {
-                self.unseen(format!("more than {MOST_DEPTH} folders are in each other"));
+                self.found.unseen(&self.path, format!("more than {MOST_DEPTH} folders are in each other"));
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -214,7 +438,7 @@ impl Walk<'_> {
             match opened.and_then(|handle| self.enter(handle, is_ignored, false)) {
                 Ok(level) => levels.push(level),
                 Err(error) if is_gone(&error) => {}
-                Err(error) => self.unseen(error.to_string()),
+                Err(error) => self.found.unseen(&self.path, error.to_string()),
             }
             if levels.len() > MOST_OPEN {
                 let far = levels.len() - MOST_OPEN;
@@ -241,11 +465,6 @@ impl Walk<'_> {
             };
             found.push(Found { name: name.to_vec(), kind });
         }
-        // In the order of whole paths: a folder's name goes on with a slash.
-        let key = |found: &Found| (found.kind == FileType::Directory).then_some(b'/');
-        found.sort_unstable_by(|a, b| {
-            a.name.iter().copied().chain(key(a)).cmp(b.name.iter().copied().chain(key(b)))
-        });
         let rules = self.stack.len();
         if self.look.tracked.is_some() && !is_ignored {
             let is_repository = !is_top && found.iter().any(|found| found.name == b".git");
@@ -263,10 +482,22 @@ impl Walk<'_> {
         if !is_top {
             self.path.push(b'/');
         }
-        let stat = fstat(&handle)?;
-        let id = id(&stat);
-        let found = found.into_iter();
-        Ok(Level { handle: Some(handle), id, found, start: self.path.len(), rules, is_ignored })
+        let id = id(&fstat(&handle)?);
+        let own = |found: &Found| {
+            let path = [&self.path[..], &found.name].concat();
+            self.look.own.has(&path, found.kind)
+        };
+        found.retain(|found| !own(found));
+        let (mut folders, mut files): (Vec<Found>, Vec<Found>) =
+            found.into_iter().partition(|found| found.kind == FileType::Directory);
+        // In the order of whole paths: a folder's name goes on with a slash.
+        folders.sort_unstable_by(|a, b| a.name.iter().chain(b"/").cmp(b.name.iter().chain(b"/")));
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let handle = Arc::new(handle);
+        let (prefix, stack) = (self.path.clone(), self.stack.clone());
+        self.jobs.add(Job { folder: Arc::clone(&handle), prefix, files, stack, is_ignored }, &mut self.found);
+        let (folders, start) = (folders.into_iter(), self.path.len());
+        Ok(Level { handle: Some(handle), id, folders, start, rules, is_ignored })
     }
 
     /// Goes back to the folder above; `false` if it is not there any more.
@@ -278,10 +509,11 @@ impl Walk<'_> {
             return true;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = ended.handle.and_then(|handle| openat(&handle, "..", flags, Mode::empty()).ok());
-        above.handle = opened.filter(|opened| fstat(opened).is_ok_and(|stat| id(&stat) == above.id));
+        let opened = ended.handle.and_then(|handle| openat(&*handle, "..", flags, Mode::empty()).ok());
+        let opened = opened.filter(|opened| fstat(opened).is_ok_and(|stat| id(&stat) == above.id));
+        above.handle = opened.map(Arc::new);
         if above.handle.is_none() {
-            self.cut("a folder was moved while it was looked at".to_owned());
+            self.found.cut(&self.path, "a folder was moved while it was looked at".to_owned());
         }
         above.handle.is_some()
     }
@@ -298,66 +530,6 @@ impl Walk<'_> {
         if read.is_ok() && !self.look.own.wrote(&path, &sha256(&[&bytes])) {
             rules.add(&self.path, String::from_utf8_lossy(&bytes).into_owned());
         }
-    }
-
-    /// Looks at a file. An error is a limit.
-    fn file(&mut self, folder: &OwnedFd, found: &Found, is_ignored: bool) -> Result<(), String> {
-        let limits = self.look.limits;
-        if self.survey.entries.len() >= limits.files {
-            return Err(format!("there are more than {} files", limits.files));
-        }
-        if self.survey.entries.len().is_multiple_of(1024) && self.begun.elapsed() > limits.time {
-            return Err(format!("looking took more than {} seconds", limits.time.as_secs()));
-        }
-        let stat = match statat(folder, &found.name[..], AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => {
-                self.unseen(error.to_string());
-                return Ok(());
-            }
-        };
-        let stamp = Stamp::of(&stat);
-        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-            self.bytes = self.bytes.saturating_add(stamp.size());
-            if self.bytes > limits.bytes {
-                return Err(format!("there are more than {} MiB", limits.bytes >> 20));
-            }
-        }
-        let class = if self.look.tracked.is_none() {
-            Class::Untracked
-        } else if self.tracked.find(&self.path, Place::bytes).is_some() {
-            Class::Tracked
-        } else if is_ignored || self.stack.ignores(&self.path, false) {
-            Class::Ignored
-        } else {
-            Class::Untracked
-        };
-        // What is ignored can be much: when it was written says enough, unless that was just now.
-        let read = match self.earlier.find(&self.path, |entry| entry.place().bytes()).map(Entry::print) {
-            Some(Print::Contents(_)) => true,
-            Some(Print::Touched(_)) => false,
-            _ => class != Class::Ignored || !stamp.is_older_than(self.looked),
-        };
-        let print = self.look.prints.of(folder.as_fd(), &found.name, &stat, read);
-        match print {
-            Ok(Print::Contents(digest)) if self.look.own.wrote(&self.path, &digest) => {}
-            Ok(print) => {
-                self.survey.entries.push(Entry(Place::new(&self.path), stamp.mode(), class, print));
-            }
-            Err(error) => self.unseen(error.to_string()),
-        }
-        Ok(())
-    }
-
-    fn unseen(&mut self, why: String) {
-        let path = self.path.strip_suffix(b"/").unwrap_or(&self.path);
-        self.survey.unseen.push((Place::new(path), why));
-    }
-
-    fn cut(&mut self, why: String) {
-        self.survey.cut = Some(Place::new(&self.path));
-        self.survey.unseen.push((Place::new(b""), why));
     }
 }
 
@@ -378,9 +550,13 @@ struct Cursor<'a, T> {
 
 impl<'a, T> Cursor<'a, T> {
     fn find(&mut self, path: &[u8], key: impl Fn(&T) -> &[u8]) -> Option<&'a T> {
-        while self.all.get(self.at).is_some_and(|item| key(item) < path) {
-            self.at += 1;
+        let rest = &self.all[self.at..];
+        let mut bound = 1;
+        while rest.get(bound).is_some_and(|item| key(item) < path) {
+            bound *= 2;
         }
+        let (from, to) = (bound / 2, rest.len().min(bound + 1));
+        self.at += from + rest[from..to].partition_point(|item| key(item) < path);
         self.all.get(self.at).filter(|item| key(item) == path)
     }
 }
