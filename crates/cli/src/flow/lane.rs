@@ -55,8 +55,8 @@ pub(super) struct LaneJob {
     pub(super) folder: FlowFolder,
     /// The documents as the phase found them.
     pub(super) approved: Documents,
-    /// Its run before a crash or a stop, if there was one.
-    pub(super) before: Option<Id>,
+    /// Its runs before a crash or a stop, the last one at the end.
+    pub(super) before: Vec<Id>,
     pub(super) max_cost_usd: Option<f64>,
     pub(super) single_coder: bool,
     /// A run that was cut is asked the very same.
@@ -222,7 +222,7 @@ impl LaneJob {
 
     /// The run of this lane from before, if the ledger has recorded it itself.
     fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Failure> {
-        let Some(run) = &self.before else { return Ok(None) };
+        let Some(run) = self.before.last() else { return Ok(None) };
         match ledger.find(run.as_str()) {
             // It was announced, and not recorded: nothing was started.
             Err(Error::NoRun(_)) => Ok(None),
@@ -354,7 +354,7 @@ impl LaneJob {
         let outcome = Reply::ALL.iter().copied().find(|outcome| Some(outcome.name()) == said);
         let outcome = outcome.unwrap_or(Reply::None);
         let is_severe = self.report(account, outcome)?;
-        self.tell_fixes(account)?;
+        self.tell_fixes(app, account)?;
         let mut submissions = self.hand_in(app, account)?;
         let asked = account.reply().and_then(|reply| reply["questions"].as_array());
         let asked = asked.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
@@ -407,8 +407,8 @@ impl LaneJob {
         Ok(is_severe)
     }
 
-    /// Writes what was reported on each finding, and what changed.
-    fn tell_fixes(&self, account: &Account) -> Result<(), Failure> {
+    /// Writes what was reported on each finding, and what changed since the lane began: a run that was cut may have done it.
+    fn tell_fixes(&self, app: &App<'_>, account: &Account) -> Result<(), Failure> {
         let Some(Findings { file, fixes }) = &self.phase.findings else { return Ok(()) };
         if self.phase.asked(self.state.again).each.is_some() || self.lane.of.is_empty() {
             return Ok(());
@@ -418,7 +418,15 @@ impl LaneJob {
             let reply = account.reply()?;
             reply["tasks"][id].as_str()
         };
-        let changed = account.facts(0).changed;
+        let mut changed: BTreeSet<String> = account.facts(0).changed.into_iter().collect();
+        for run in self.before.iter().filter(|run| **run != account.run.id) {
+            match app.read_ledger()?.account(run) {
+                Ok(earlier) => changed.extend(earlier.facts(0).changed),
+                // It was announced, and not recorded: nothing was started.
+                Err(Error::NoRun(_)) => {}
+                Err(error) => return Err(failure(error)),
+            }
+        }
         let own = format!("{}/", self.folder.relative);
         let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
         let told = fixes_of(&text, &self.lane.of, &reported, changed);

@@ -31,6 +31,7 @@ use crate::state::Desk;
 
 pub(crate) use folder::{FlowFolder, name_for};
 pub(crate) use plan::Plan;
+use view::decision_word;
 pub(crate) use view::{status_json, status_page, word};
 
 use lane::LaneJob;
@@ -47,7 +48,7 @@ pub(crate) struct Known {
     /// It came from an export of another ledger.
     pub(crate) imported: bool,
     /// What persons decided, by whom and when.
-    pub(crate) decisions: Vec<(Decision, By, String)>,
+    pub(crate) decisions: Vec<(&'static str, By, String)>,
     /// What a person wants changed, by phase, where no phase was entered with it yet.
     changes: Vec<(String, String)>,
 }
@@ -57,14 +58,14 @@ impl Known {
     pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Failure> {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
         let mut imported = false;
-        let mut decisions = Vec::new();
+        let mut deciders = Vec::new();
         for record in ledger.records_of_flow(id).map_err(failure)? {
             let event = record.event().map_err(failure)?;
             imported |= matches!(event, Some(record::Event::Imported(_)));
             let Some(record::Event::Decided(decided)) = event else { continue };
             if let Ok(event) = serde_json::from_value::<Event>(decided.detail) {
-                if let Event::Decided { decision } = &event {
-                    decisions.push((decision.clone(), decided.by, record.at.clone()));
+                if let Event::Decided { .. } = &event {
+                    deciders.push((decided.by, record.at.clone()));
                 }
                 events.push(event);
                 if times.0.is_empty() {
@@ -78,8 +79,14 @@ impl Known {
             Diag::error(Code::LedgerDamaged, format!("flow {id} cannot be read: {error}"))
         };
         let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
-        let (mut state, mut changes) = (State::default(), Vec::new());
+        let (mut state, mut changes, mut decisions) = (State::default(), Vec::new(), Vec::new());
+        let mut deciders = deciders.into_iter();
         for event in &events {
+            if let Event::Decided { decision } = event
+                && let Some((by, at)) = deciders.next()
+            {
+                decisions.push((decision_word(decision, &state), by, at));
+            }
             let (next, actions) = step(&plan.definition, state, event);
             state = next;
             if let Event::Entered { .. } = event {
@@ -141,8 +148,8 @@ pub(crate) struct Driver<'a> {
     folder: FlowFolder,
     desk: Desk,
     interrupt: Interrupt,
-    /// The last run of each lane of an entry.
-    last_runs: BTreeMap<(u32, String), String>,
+    /// The runs of each lane of an entry.
+    lane_runs: BTreeMap<(u32, String), Vec<Id>>,
     /// What was evidence at its end.
     evidence: BTreeMap<(u32, String), BTreeSet<String>>,
     /// Runs that were cut are asked the very same.
@@ -168,11 +175,11 @@ impl<'a> Driver<'a> {
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
         let folder = FlowFolder::new(app, &known.plan);
-        let (mut last_runs, mut evidence) = (BTreeMap::new(), BTreeMap::new());
+        let (mut lane_runs, mut evidence) = (BTreeMap::new(), BTreeMap::new());
         for event in &known.events {
             match event {
                 Event::LaneStarted { entry, lane, run } => {
-                    last_runs.insert((*entry, lane.clone()), run.clone());
+                    add_run(&mut lane_runs, *entry, lane, run);
                 }
                 Event::LaneEnded { entry, lane, evidence: found, .. } => {
                     evidence.insert((*entry, lane.clone()), found.clone());
@@ -189,7 +196,7 @@ impl<'a> Driver<'a> {
             ledger,
             folder,
             interrupt,
-            last_runs,
+            lane_runs,
             evidence,
             same_prompt: false,
             last_event: String::new(),
@@ -229,7 +236,7 @@ impl<'a> Driver<'a> {
         let (state, actions) = step(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
         if let Event::LaneStarted { entry, lane, run } = event {
-            self.last_runs.insert((entry, lane), run);
+            add_run(&mut self.lane_runs, entry, &lane, &run);
         }
         self.last_event = name;
         self.tell(seq, detail)?;
@@ -450,7 +457,7 @@ impl<'a> Driver<'a> {
         let left = self.state.max_cost.map(|most| most.saturating_sub(spent) as f64 / 1e6);
         Ok(LaneJob {
             flow: self.id.clone(),
-            before: self.last_runs.get(&(entry, lane.id.clone())).and_then(|run| Id::parse(run)),
+            before: self.lane_runs.get(&(entry, lane.id.clone())).cloned().unwrap_or_default(),
             // All that a request is made from; the lanes of a large phase are not copied for each of them.
             state: State {
                 request: self.state.request.clone(),
@@ -538,7 +545,7 @@ impl<'a> Driver<'a> {
         let mut lanes = BTreeMap::new();
         for id in waiting {
             let key = (entry, id.clone());
-            let run = self.last_runs.get(&key).and_then(|run| Id::parse(run));
+            let run = self.lane_runs.get(&key).and_then(|runs| runs.last());
             let lane = self.state.lanes.iter().find(|state| state.lane.id == id);
             let (Some(run), Some(lane), Some(evidence)) = (run, lane, self.evidence.get(&key)) else {
                 continue;
@@ -547,7 +554,7 @@ impl<'a> Driver<'a> {
             let worktree = self.state.worktrees();
             let job = self.job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
             self.forget(&id);
-            let account = self.ledger.account(&run).map_err(failure)?;
+            let account = self.ledger.account(run).map_err(failure)?;
             if job.is_clean(self.app, &account)? {
                 evidence.insert("clean".into());
                 lanes.insert(id, evidence);
@@ -583,4 +590,13 @@ fn strayed(state: &State) -> Failure {
     let message = format!("documents are not as they were approved: {}", paths.join(", "));
     let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";
     Diag::error(Code::FlowRefused, message).hint(hint).into()
+}
+
+/// Adds a run to those of its lane, the last one at the end.
+fn add_run(runs: &mut BTreeMap<(u32, String), Vec<Id>>, entry: u32, lane: &str, run: &str) {
+    let runs = runs.entry((entry, lane.to_owned())).or_default();
+    if let Some(run) = Id::parse(run) {
+        runs.retain(|known| *known != run);
+        runs.push(run);
+    }
 }

@@ -43,10 +43,12 @@ pub(crate) fn reasons(state: &State) -> Vec<String> {
     state.waits_for().iter().map(reason).collect()
 }
 
-const fn decision_word(decision: &Decision) -> &'static str {
+/// The word of a decision that a person takes in a state.
+pub(super) fn decision_word(decision: &Decision, state: &State) -> &'static str {
     match decision {
         Decision::Approve => "approve",
         Decision::Reject => "reject",
+        Decision::Changes(_) if !state.questions().is_empty() => "answer",
         Decision::Changes(_) => "changes",
     }
 }
@@ -58,7 +60,7 @@ pub(crate) fn status_json(app: &App<'_>, known: &Known, driven: bool) -> Value {
     let decisions: Vec<Value> = known
         .decisions
         .iter()
-        .map(|(decision, by, at)| json!({ "decision": decision_word(decision), "by": by, "at": at }))
+        .map(|(decision, by, at)| json!({ "decision": decision, "by": by, "at": at }))
         .collect();
     json!({
         "flow": known.id,
@@ -107,7 +109,7 @@ pub(crate) fn status_page(app: &App<'_>, known: &Known, driven: bool) -> String 
         row("runs", format!("{} {}", lane.id, run.unwrap_or_default()));
     }
     for (decision, by, _) in &known.decisions {
-        row("decided", format!("{} ({})", decision_word(decision), by.name()));
+        row("decided", format!("{decision} ({})", by.name()));
     }
     for (lane, reasons) in &state.refused {
         reasons.iter().for_each(|reason| row("refused", format!("{lane}: {reason}")));

@@ -135,3 +135,18 @@ fn m8_a_lane_that_was_cut_is_asked_by_the_current_files_or_the_same() {
         world.assert_nothing_is_paid_twice();
     }
 }
+
+/// The run that was killed had made the changes; the reviewer is told of them all the same.
+#[test]
+fn u5_fix_cut_after_change_is_reviewed_whole() {
+    let reference = World::new("sdd.sh");
+    assert_eq!(reference.run(&reference.start("sdd", &[])).code, Some(0));
+    let world = World::new("sdd.sh");
+    world.afterwards("if [ -e fixed.txt ] && mkdir \"$MEET_AT/first\" 2> /dev/null; then sleep 30; fi");
+    let child = world.command(&world.start("sdd", &[])).stdout(Stdio::null()).spawn().unwrap();
+    wait_for(&world.meet().join("first"));
+    World::kill(child, true);
+    world.kill_rest();
+    assert_eq!(world.run(&["--json", "-q", "flow", "resume", "--same-prompt"]).code, Some(0));
+    assert_eq!(world.end(), reference.end());
+}
