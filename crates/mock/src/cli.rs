@@ -94,7 +94,7 @@ impl Cli {
 
     pub fn version(self) -> &'static str {
         match self {
-            Self::Claude => "2.1.197",
+            Self::Claude => "2.1.325",
             Self::Codex => "0.166.0",
             Self::Gemini => "0.61.0",
             Self::Copilot => "1.0.102",

@@ -271,3 +271,92 @@ fn m9_m12_m15_a_session_by_claude_and_codex_with_what_they_hand_in() {
         }
     });
 }
+
+/// Writes down the answers to the questions that both CLIs ask at their first start.
+fn answer_questions(room: &Room) {
+    let project = room.project().display().to_string();
+    let answers = json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "bypassPermissionsModeAccepted": true,
+        "projects": { &project: { "hasTrustDialogAccepted": true } },
+        "customApiKeyResponses": { "approved": ["test-key"], "rejected": [] },
+    });
+    fs::write(room.home().join(".claude.json"), answers.to_string()).unwrap();
+    let config = room.home().join(".codex/config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{text}\n[projects.\"{project}\"]\ntrust_level = \"trusted\"\n")).unwrap();
+}
+
+/// The model lets the scripted agent do the work, with the prompt from the file that the typed line names.
+#[test]
+fn m7_claude_and_codex_finish_session_in_terminals() {
+    if !crate::terminals::has_tmux() {
+        return;
+    }
+    let clis = [Cli::Claude, Cli::Codex];
+    on_loopback(&clis, || {
+        let room = Room::with(|project| {
+            let agent = project.with_file_name("agent");
+            let work = format!("sh '{}' < \".callsheet/runs/$CALLSHEET_RUN/prompt.md\"", agent.display());
+            let call = Step::call(&["Bash"], json!({ "command": work, "description": "Work" }))
+                .or_call(&["exec_command"], json!({ "cmd": work }));
+            let done = Step::text("Done.\n\n<task_status id=\"R1.1\">COMPLETED</task_status>");
+            Script::new().on_marker("Read and follow the instructions in", [call, done])
+        })
+        .unwrap();
+        let agent = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows/staged.sh");
+        fs::copy(agent, room.path().join("agent")).unwrap();
+        repository(&room);
+        let start = [
+            "--json",
+            "-q",
+            "flow",
+            "start",
+            "staged",
+            "Add a login to the site",
+            "--terminal",
+            "--by-file",
+            "--single-coder",
+            "--permit",
+            "all",
+            "--agent",
+            "claude",
+            "--agent-for",
+            "planning=codex",
+            "--agent-for",
+            "fixing=codex",
+        ];
+        let mut command = callsheet(&room, &clis, &start);
+        answer_questions(&room);
+        let told = lines(command.args(["--timeout", "3m"]), 1);
+        let status = told.last().unwrap();
+        assert_eq!((&status["state"], &status["phase"]), (&json!("waiting"), &json!("completing")));
+        let agents: Vec<String> = status["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|run| {
+                let show = ["--json", "show", run.as_str().unwrap()];
+                let shown = callsheet(&room, &clis, &show).output().unwrap();
+                let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+                let (ended, code) = (&shown["result"]["ended"], &shown["result"]["exit_code"]);
+                assert_eq!((ended, code), (&json!("exited"), &json!(0)), "{shown}");
+                format!("{} {}", shown["phase"].as_str().unwrap(), shown["agent"].as_str().unwrap())
+            })
+            .collect();
+        assert_eq!(
+            agents,
+            [
+                "architecting claude",
+                "planning codex",
+                "implementing claude",
+                "reviewing claude",
+                "fixing codex",
+                "reviewing claude",
+                "completing claude",
+            ]
+        );
+        assert_eq!(fs::read_to_string(room.project().join("src/p3/part.txt")).unwrap(), "part 3\n");
+    });
+}

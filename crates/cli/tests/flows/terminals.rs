@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::world::{World, said};
 
-fn has_tmux() -> bool {
+pub(crate) fn has_tmux() -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
         missing("terminals: tmux is not installed");
