@@ -74,6 +74,16 @@ pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
     let unknown = contract.submission.as_ref().map(unknown_slots).unwrap_or_default();
     let bad = |slot: String| Diag::error(Code::ContractBad, format!("{id}: nothing fills `{slot}`"));
     let mut wrong: Vec<Diag> = unknown.into_iter().map(bad).collect();
+    let mut fields: Vec<&str> = contract
+        .submission
+        .iter()
+        .flat_map(|submission| &submission.field)
+        .map(|field| field.name.as_str())
+        .collect();
+    fields.sort_unstable();
+    for pair in fields.windows(2).filter(|pair| pair[0] == pair[1]) {
+        wrong.push(Diag::error(Code::ContractBad, format!("{id}: more than one field is `{}`", pair[0])));
+    }
     let mut compare = |what: &str, said: &[Choice], known: Vec<&str>| {
         for word in said.iter().map(|choice| &choice.name).filter(|word| !known.contains(&word.as_str())) {
             let message = format!("{id}: nothing reads `{word}` as a {what}");

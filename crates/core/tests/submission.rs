@@ -175,6 +175,11 @@ fn the_schema_is_closed_and_names_what_is_required() {
             "type": "object",
             "properties": {
                 "subplan_index": { "type": "integer", "minimum": 1, "description": "The number of the sub-plan" },
+                "questions": {
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "description": "Questions that only the person can answer",
+                },
             },
             "required": ["subplan_index"],
             "additionalProperties": false,
