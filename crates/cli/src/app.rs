@@ -63,7 +63,8 @@ impl<'p> App<'p> {
         ledger: Option<String>,
     ) -> Result<Self, Failure> {
         let here = PathBuf::from(here.unwrap_or_default());
-        let project = named_directory(Path::new(&project.unwrap_or_default()), &here)?;
+        let project = PathBuf::from(project.unwrap_or_default());
+        let project = named_directory(&project, &project)?;
         let around = Around { user: user_dir(), ledger, all_projects: true, only_ends: false };
         Self::build(print, here, project, true, around)
     }

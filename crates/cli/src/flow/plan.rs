@@ -87,6 +87,8 @@ impl Plan {
 
     /// The same once the flow is done, where folders are moved then.
     pub(crate) fn archive(&self) -> String {
-        format!(".callsheet/{}/archive/{}", self.definition.folder.name(), self.name)
+        let folder = self.folder();
+        let above = folder.strip_suffix(&self.name).unwrap_or_default();
+        format!("{above}archive/{}", self.name)
     }
 }

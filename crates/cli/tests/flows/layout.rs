@@ -18,6 +18,8 @@ fn changes_and_sessions_lie_where_the_layout_says() {
         let ended = [&usual, &world].map(|world| world.run(&world.start(flow, &[])).code);
         assert_eq!(ended[0], ended[1], "{flow}");
         assert!(world.project().join(folder).is_dir(), "{flow}");
+        let shown = world.status()["folder"].as_str().unwrap().to_owned();
+        assert!(shown.starts_with(folder) && world.project().join(&shown).is_dir(), "{flow}: {shown}");
         let shipped = if flow == "sdd" { "changes" } else { "sessions" };
         assert!(!world.project().join(".callsheet").join(shipped).exists(), "{flow}");
         assert!(usual.project().join(".callsheet").join(shipped).is_dir(), "{flow}");
