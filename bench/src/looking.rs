@@ -66,7 +66,8 @@ impl Worktree {
     fn git(&self) -> Command {
         let mut command = Command::new("git");
         command.current_dir(self.0.join("project")).env("HOME", &self.0).stdout(Stdio::null());
-        command.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"]);
+        // Git would pack the objects in the background meanwhile.
+        command.args(["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0"]);
         command
     }
 

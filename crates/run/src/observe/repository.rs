@@ -67,8 +67,12 @@ impl Repository {
             self.note_odd(&format!("{shown}/{file}"), &folder.join(file));
         }
         for part in ["hooks", "info"] {
+            // A list of references for copies of the repository: `git gc` writes it, and git itself never reads it.
+            let list = format!("{shown}/info/refs");
             self.tree(&folder.join(part), &format!("{shown}/{part}"), depth, &mut |all, shown, path| {
-                all.note(shown, path, prints);
+                if *shown != list {
+                    all.note(shown, path, prints);
+                }
             });
         }
         for part in ["refs", "objects"] {

@@ -306,6 +306,17 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
     assert_eq!(changed(&seen)[1], ("README.md", Change::Modified));
 }
 
+#[test]
+fn packing_of_repository_changes_nothing() {
+    let repository = Repository::new();
+    let seen = observed(&repository, &["src/**"], &[], || {
+        repository.git(&["gc", "--quiet"]);
+        repository.git(&["update-server-info"]);
+    });
+    assert!(repository.top().join(".git/info/refs").exists());
+    assert_eq!((changed(&seen), violations(&seen), &seen.unseen), (vec![], vec![], &vec![]));
+}
+
 /// The facts of an old record, which said in a sentence what was not seen, can be read; so can a look that was kept.
 #[test]
 fn what_was_kept_is_read_again() {
