@@ -9,8 +9,8 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use callsheet_core::record::Digest;
@@ -88,7 +88,15 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// Digests that were taken before, by device and number: a file that nobody touched since is not read again.
 #[derive(Debug, Default)]
-pub struct Prints(Mutex<HashMap<(u64, u64), Known, BuildHasherDefault<FileHasher>>>, AtomicBool);
+pub struct Prints {
+    /// Of an earlier process. Threads look them up without waiting for each other.
+    loaded: OnceLock<Digests>,
+    /// Of this process.
+    taken: Mutex<Digests>,
+    is_new: AtomicBool,
+}
+
+type Digests = HashMap<(u64, u64), Known, BuildHasherDefault<FileHasher>>;
 
 /// Spreads device and number of a file: the system gives out the numbers, one after the other.
 #[derive(Debug, Default)]
@@ -107,12 +115,30 @@ impl Hasher for FileHasher {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Known {
     stamp: Stamp,
     contents: Digest,
     /// This process has asked for it.
-    used: bool,
+    used: AtomicBool,
+}
+
+impl Known {
+    fn new(stamp: Stamp, contents: Digest, used: bool) -> Self {
+        Self { stamp, contents, used: AtomicBool::new(used) }
+    }
+
+    fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The digest of a file that nobody touched since.
+    fn contents(&self, stamp: &Stamp) -> Option<Digest> {
+        (self.stamp == *stamp).then(|| {
+            self.used.store(true, Ordering::Relaxed);
+            self.contents
+        })
+    }
 }
 
 impl Prints {
@@ -141,11 +167,13 @@ impl Prints {
 
     fn contents(&self, dir: BorrowedFd<'_>, name: &[u8], stamp: Stamp) -> io::Result<Digest> {
         let id = (stamp.device, stamp.number);
-        if let Ok(mut known) = self.0.lock()
-            && let Some(known) = known.get_mut(&id).filter(|known| known.stamp == stamp)
+        if let Some(contents) = self.loaded.get().and_then(|loaded| loaded.get(&id)?.contents(&stamp)) {
+            return Ok(contents);
+        }
+        if let Ok(taken) = self.taken.lock()
+            && let Some(contents) = taken.get(&id).and_then(|known| known.contents(&stamp))
         {
-            known.used = true;
-            return Ok(known.contents);
+            return Ok(contents);
         }
         let looked = SystemTime::now();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -157,10 +185,10 @@ impl Prints {
         io::copy(&mut io::Read::take(&mut file, MOST_BYTES), &mut hash)?;
         let contents = Digest(hash.0.finalize().into());
         if stamp.is_older_than(looked)
-            && let Ok(mut known) = self.0.lock()
+            && let Ok(mut taken) = self.taken.lock()
         {
-            known.insert(id, Known { stamp, contents, used: true });
-            self.1.store(true, Ordering::Relaxed);
+            taken.insert(id, Known::new(stamp, contents, true));
+            self.is_new.store(true, Ordering::Relaxed);
         }
         Ok(contents)
     }
@@ -169,27 +197,28 @@ impl Prints {
     pub fn load(&self, path: &Path) {
         let Some(bytes) = own_bytes(path) else { return };
         let Some(records) = bytes.strip_prefix(MAGIC) else { return };
-        let Ok(mut known) = self.0.lock() else { return };
         let records = records.as_chunks::<RECORD>().0;
-        known.reserve(records.len());
-        for record in records {
+        let read = records.iter().map(|record| {
             let (stamp, contents) = read_record(record);
-            known.entry((stamp.device, stamp.number)).or_insert(Known { stamp, contents, used: false });
-        }
+            ((stamp.device, stamp.number), Known::new(stamp, contents, false))
+        });
+        // Loading a second time adds nothing.
+        let _ = self.loaded.set(read.collect());
     }
 
     /// Keeps what this process used, if there is something new and that saves time.
     pub fn keep(&self, path: &Path) -> io::Result<()> {
-        if !self.1.load(Ordering::Relaxed) {
+        if !self.is_new.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let Ok(known) = self.0.lock() else { return Ok(()) };
-        let mut records: Vec<[u8; RECORD]> = known
-            .values()
-            .filter(|known| known.used)
-            .map(|known| record(&known.stamp, &known.contents))
+        let Ok(taken) = self.taken.lock() else { return Ok(()) };
+        let loaded = self.loaded.get().into_iter().flatten().filter(|(id, _)| !taken.contains_key(*id));
+        let mut records: Vec<[u8; RECORD]> = loaded
+            .chain(taken.iter())
+            .filter(|(_, known)| known.is_used())
+            .map(|(_, known)| record(&known.stamp, &known.contents))
             .collect();
-        drop(known);
+        drop(taken);
         if records.len() < WORTH_KEEPING {
             return Ok(());
         }
@@ -333,10 +362,10 @@ mod tests {
         fs::write(&path, "one").unwrap();
         let prints = Prints::default();
         let (stamp, one) = look(&prints, dir.path(), "notes.txt");
-        assert!(prints.0.lock().unwrap().is_empty(), "somebody could write to it in this very moment");
+        assert!(prints.taken.lock().unwrap().is_empty(), "somebody could write to it in this very moment");
 
-        let known = Known { stamp, contents: Digest::ZERO, used: true };
-        prints.0.lock().unwrap().insert((stamp.device, stamp.number), known);
+        let known = Known::new(stamp, Digest::ZERO, true);
+        prints.taken.lock().unwrap().insert((stamp.device, stamp.number), known);
         assert_eq!(look(&prints, dir.path(), "notes.txt").1, Print::Contents(Digest::ZERO));
 
         // As long as before, and with the time of before.
@@ -381,19 +410,19 @@ mod tests {
         let count = WORTH_KEEPING as u64;
         for seed in 0..=count {
             let contents = callsheet_core::record::sha256(&[&seed.to_le_bytes()]);
-            let known = Known { stamp: stamp(seed), contents, used: seed > 0 };
-            prints.0.lock().unwrap().insert((seed, seed), known);
+            let known = Known::new(stamp(seed), contents, seed > 0);
+            prints.taken.lock().unwrap().insert((seed, seed), known);
         }
         prints.keep(&kept).unwrap();
         assert!(!kept.exists(), "nothing is new");
-        prints.1.store(true, Ordering::Relaxed);
+        prints.is_new.store(true, Ordering::Relaxed);
         prints.keep(&kept).unwrap();
         let read = Prints::default();
         read.load(&kept);
-        let read = read.0.into_inner().unwrap();
+        let read = read.loaded.into_inner().unwrap();
         assert_eq!(read.len() as u64, count, "what nobody used is not kept");
         for seed in 1..=count {
-            let known = read[&(stamp(seed).device, stamp(seed).number)];
+            let known = &read[&(stamp(seed).device, stamp(seed).number)];
             let contents = callsheet_core::record::sha256(&[&seed.to_le_bytes()]);
             assert_eq!((known.stamp, known.contents), (stamp(seed), contents));
         }

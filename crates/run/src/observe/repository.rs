@@ -76,7 +76,7 @@ impl Repository {
             });
         }
         for part in ["refs", "objects"] {
-            self.tree(&folder.join(part), &format!("{shown}/{part}"), depth, &mut |_, _, _| {});
+            self.odd_below(&folder.join(part), &format!("{shown}/{part}"), depth);
         }
         self.modules(&folder.join("modules"), &format!("{shown}/modules"), prints, depth + 1);
     }
@@ -120,7 +120,32 @@ impl Repository {
         }
     }
 
+    /// Notes everything below a folder that is neither a folder nor a regular file. There can be very many of those.
+    fn odd_below(&mut self, folder: &Path, shown: &str, depth: usize) {
+        if depth > MOST_DEPTH {
+            self.unseen.push((shown.to_owned(), "folders are too deep in each other".to_owned()));
+            return;
+        }
+        for (name, kind) in self.chosen_entries(folder, shown, |kind| !kind.is_file()) {
+            let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
+            if kind.is_dir() {
+                self.odd_below(&path, &shown, depth + 1);
+            } else {
+                self.note_odd(&shown, &path);
+            }
+        }
+    }
+
     fn entries(&mut self, folder: &Path, shown: &str) -> Vec<(std::ffi::OsString, FileType)> {
+        self.chosen_entries(folder, shown, |_| true)
+    }
+
+    fn chosen_entries(
+        &mut self,
+        folder: &Path,
+        shown: &str,
+        choose: impl Fn(&FileType) -> bool,
+    ) -> Vec<(std::ffi::OsString, FileType)> {
         let mut all = Vec::new();
         match fs::read_dir(folder) {
             Ok(entries) => {
@@ -130,7 +155,8 @@ impl Repository {
                             .push((shown.to_owned(), format!("there are more than {MOST_FILES} files")));
                         break;
                     }
-                    all.extend(entry.file_type().ok().map(|kind| (entry.file_name(), kind)));
+                    let kind = entry.file_type().ok().filter(&choose);
+                    all.extend(kind.map(|kind| (entry.file_name(), kind)));
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {

@@ -178,6 +178,8 @@ struct Job {
 #[derive(Default)]
 struct Part {
     entries: Vec<Entry>,
+    /// The size of the files of one folder so far.
+    bytes: u64,
     unseen: Vec<(Place, String)>,
     /// The first place that a limit kept from being looked at, and why.
     cut: Option<(Place, String)>,
@@ -296,8 +298,10 @@ impl<'a> Jobs<'a> {
         let mut tracked = Cursor { all: self.look.tracked.unwrap_or_default(), at: 0 };
         let mut earlier = Cursor { all: self.look.earlier.map_or(&[], |earlier| &earlier.entries), at: 0 };
         let mut path = prefix.clone();
+        let count = part.entries.len();
+        part.bytes = 0;
         for (number, found) in files.into_iter().enumerate() {
-            if let Err(why) = self.within_limits(number) {
+            if let Err(why) = self.within_limits(number, part.entries.len() - count) {
                 part.cut(&prefix, why);
                 return;
             }
@@ -319,13 +323,16 @@ impl<'a> Jobs<'a> {
                 return;
             }
         }
+        // Once for each folder: threads that count together wait for each other.
+        self.files.fetch_add(part.entries.len() - count, Ordering::Relaxed);
+        self.bytes.fetch_add(part.bytes, Ordering::Relaxed);
     }
 
-    /// Whether one more file may be looked at. The time is asked for now and then.
-    fn within_limits(&self, number: usize) -> Result<(), String> {
+    /// Whether one more file may be looked at, besides so many of this folder. The time is asked for now and then.
+    fn within_limits(&self, number: usize, files: usize) -> Result<(), String> {
         let limits = self.look.limits;
         self.go_on()?;
-        if self.files.load(Ordering::Relaxed) >= limits.files {
+        if self.files.load(Ordering::Relaxed) + files >= limits.files {
             return Err(self.stop(format!("there are more than {} files", limits.files)));
         }
         if number.is_multiple_of(256) && self.begun.elapsed() > limits.time {
@@ -363,8 +370,8 @@ impl<'a> Jobs<'a> {
         let stamp = Stamp::of(&stat);
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             let most = self.look.limits.bytes;
-            let size = stamp.size().min(most.saturating_add(1));
-            if self.bytes.fetch_add(size, Ordering::Relaxed).saturating_add(size) > most {
+            part.bytes = part.bytes.saturating_add(stamp.size());
+            if self.bytes.load(Ordering::Relaxed).saturating_add(part.bytes) > most {
                 return Err(self.stop(format!("there are more than {} MiB", most >> 20)));
             }
         }
@@ -377,7 +384,6 @@ impl<'a> Jobs<'a> {
         match self.look.prints.of(folder.as_fd(), &found.name, &stat, read) {
             Ok(Print::Contents(digest)) if self.look.own.wrote(path, &digest) => {}
             Ok(print) => {
-                self.files.fetch_add(1, Ordering::Relaxed);
                 part.entries.push(Entry(Place::new(path), stamp.mode(), class, print));
             }
             Err(error) => part.unseen(path, error.to_string()),
