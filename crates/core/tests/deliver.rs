@@ -332,7 +332,7 @@ fn receipts_have_evidence() {
         Told { session, input_tokens: Some(20), output_tokens: Some(10), cost_usd: None, ended: true };
     let (claude, told) = receipts("claude", "tool", prompt);
     assert_eq!(claude, [(1, Accepted), (3, Acting)]);
-    assert_eq!(told, Told { cost_usd: Some(0.00035), ..tokens.clone() });
+    assert_eq!(told, Told { cost_usd: Some(0.000_280_000_000_000_000_03), ..tokens.clone() });
     assert_eq!(receipts("codex", "tool", prompt), (vec![(3, Accepted), (5, Acting)], tokens.clone()));
     assert_eq!(receipts("gemini", "tool", prompt), (vec![(1, Accepted), (2, Echoed), (5, Acting)], tokens));
     let (copilot, told) = receipts("copilot", "tool", prompt);
