@@ -124,6 +124,9 @@ impl Steady {
                     } else if key == "metrics" {
                         // Lengths and token counts, with the paths in them.
                         *value = json!({});
+                    } else if key == "messaging_socket_path" {
+                        // Named for the process.
+                        *value = json!("/room/tmp/socket");
                     } else {
                         self.value(value);
                     }
