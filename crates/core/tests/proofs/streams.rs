@@ -130,7 +130,12 @@ fn damage(dice: &mut Dice, agent: &str, changed: &mut Changed) {
         0 => {
             let whole = changed.bytes();
             let end = dice.below(whole.len() - 1);
-            changed.is_damaged = whole[..end].trim_ascii_end() != whole.trim_ascii_end();
+            let left = whole[..end].trim_ascii_end();
+            // Nothing shows a cut between two lines behind the event that ends the stream, which a swap may have moved.
+            let lines: Vec<&[u8]> = left.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).collect();
+            let has_ended = lines.iter().any(|line| *line == changed.last.trim_ascii_end());
+            let is_between = lines.last().is_some_and(|line| is_event(line));
+            changed.is_damaged = left != whole.trim_ascii_end() && !(has_ended && is_between);
             changed.end = Some(end);
             "truncate the stream"
         }
@@ -357,12 +362,14 @@ fn streams_that_are_damaged_or_changed_are_never_good() {
                             ProblemCode::StreamConflict,
                         ];
                         let is_said = reply.problems.iter().any(|problem| doubts.contains(&problem.code));
-                        let is_text = reply.text.to_string().contains("\"type\"");
+                        let is_text = reply.text.to_string().trim_start().starts_with('{');
                         assert!(
                             is_said || is_text || bytes.len() < 20,
-                            "{:?}: {:?}",
+                            "{} as {name}, {:?}: {:?}\n{}",
+                            file.display(),
                             changed.how,
-                            reply.problems
+                            reply.problems,
+                            String::from_utf8_lossy(&bytes)
                         );
                     }
                 }
