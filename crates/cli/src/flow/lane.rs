@@ -223,14 +223,7 @@ impl LaneJob {
     /// The run of this lane from before, if the ledger has recorded it itself.
     fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Failure> {
         let Some(run) = self.before.last() else { return Ok(None) };
-        match ledger.find(run.as_str()) {
-            // It was announced, and not recorded: nothing was started.
-            Err(Error::NoRun(_)) => Ok(None),
-            found => {
-                let is_own = !found.map_err(failure)?.imported;
-                Ok(is_own.then_some(run))
-            }
-        }
+        Ok(is_recorded(ledger, run)?.then_some(run))
     }
 
     /// The run of this lane that had ended before we were: it is not run again.
@@ -420,11 +413,9 @@ impl LaneJob {
         };
         let mut changed: BTreeSet<String> = account.facts(0).changed.into_iter().collect();
         for run in self.before.iter().filter(|run| **run != account.run.id) {
-            match app.read_ledger()?.account(run) {
-                Ok(earlier) => changed.extend(earlier.facts(0).changed),
-                // It was announced, and not recorded: nothing was started.
-                Err(Error::NoRun(_)) => {}
-                Err(error) => return Err(failure(error)),
+            let mut ledger = app.read_ledger()?;
+            if is_recorded(&mut ledger, run)? {
+                changed.extend(ledger.account(run).map_err(failure)?.facts(0).changed);
             }
         }
         let own = format!("{}/", self.folder.relative);
@@ -522,4 +513,12 @@ impl LaneJob {
 
 fn broken() -> Failure {
     Diag::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
+}
+
+/// Whether the ledger has recorded a run itself. One that was announced and not recorded started nothing.
+fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Failure> {
+    match ledger.find(run.as_str()) {
+        Err(Error::NoRun(_)) => Ok(false),
+        found => Ok(!found.map_err(failure)?.imported),
+    }
 }

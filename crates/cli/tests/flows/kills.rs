@@ -136,7 +136,7 @@ fn m8_a_lane_that_was_cut_is_asked_by_the_current_files_or_the_same() {
     }
 }
 
-/// The run that was killed had made the changes; the reviewer is told of them all the same.
+/// The review names the changes of the killed run.
 #[test]
 fn u5_fix_cut_after_change_is_reviewed_whole() {
     let reference = World::new("sdd.sh");

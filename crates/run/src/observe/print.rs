@@ -132,7 +132,7 @@ impl Known {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The digest of a file that nobody touched since.
+    /// The digest, if the file is unchanged.
     fn contents(&self, stamp: &Stamp) -> Option<Digest> {
         (self.stamp == *stamp).then(|| {
             self.used.store(true, Ordering::Relaxed);

@@ -66,24 +66,27 @@ impl Repository {
         for file in ["HEAD", "index", "packed-refs"] {
             self.note_odd(&format!("{shown}/{file}"), &folder.join(file));
         }
+        // `git gc` writes this list of references for copies of the repository; git itself never reads it.
+        let list = format!("{shown}/info/refs");
         for part in ["hooks", "info"] {
-            // A list of references for copies of the repository: `git gc` writes it, and git itself never reads it.
-            let list = format!("{shown}/info/refs");
-            self.tree(&folder.join(part), &format!("{shown}/{part}"), depth, &mut |all, shown, path| {
+            let mut note = |all: &mut Self, shown: &str, path: &Path| {
                 if *shown != list {
                     all.note(shown, path, prints);
                 }
-            });
+            };
+            self.tree(&folder.join(part), &format!("{shown}/{part}"), depth, |_| true, &mut note);
         }
+        // A repository can have very many loose objects: their names are not collected.
         for part in ["refs", "objects"] {
-            self.odd_below(&folder.join(part), &format!("{shown}/{part}"), depth);
+            let shown = format!("{shown}/{part}");
+            self.tree(&folder.join(part), &shown, depth, |kind| !kind.is_file(), &mut |_, _, _| {});
         }
         self.modules(&folder.join("modules"), &format!("{shown}/modules"), prints, depth + 1);
     }
 
     /// Submodules have repositories of their own, below this one, in folders of any depth.
     fn modules(&mut self, folder: &Path, shown: &str, prints: &Prints, depth: usize) {
-        for (name, kind) in self.entries(folder, shown) {
+        for (name, kind) in self.entries(folder, shown, |_| true) {
             let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
             if kind.is_dir() && depth <= MOST_DEPTH {
                 if path.join("HEAD").symlink_metadata().is_ok() {
@@ -95,22 +98,23 @@ impl Repository {
         }
     }
 
-    /// Meets every file below a folder.
+    /// Meets every file below a folder that is wanted by its kind.
     fn tree(
         &mut self,
         folder: &Path,
         shown: &str,
         depth: usize,
+        is_wanted: fn(&FileType) -> bool,
         meet: &mut dyn FnMut(&mut Self, &str, &Path),
     ) {
         if depth > MOST_DEPTH {
             self.unseen.push((shown.to_owned(), "folders are too deep in each other".to_owned()));
             return;
         }
-        for (name, kind) in self.entries(folder, shown) {
+        for (name, kind) in self.entries(folder, shown, is_wanted) {
             let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
             if kind.is_dir() {
-                self.tree(&path, &shown, depth + 1, meet);
+                self.tree(&path, &shown, depth + 1, is_wanted, meet);
             } else {
                 if !kind.is_file() {
                     self.note_odd(&shown, &path);
@@ -120,31 +124,12 @@ impl Repository {
         }
     }
 
-    /// Notes everything below a folder that is neither a folder nor a regular file. There can be very many of those.
-    fn odd_below(&mut self, folder: &Path, shown: &str, depth: usize) {
-        if depth > MOST_DEPTH {
-            self.unseen.push((shown.to_owned(), "folders are too deep in each other".to_owned()));
-            return;
-        }
-        for (name, kind) in self.chosen_entries(folder, shown, |kind| !kind.is_file()) {
-            let (path, shown) = (folder.join(&name), format!("{shown}/{}", name.to_string_lossy()));
-            if kind.is_dir() {
-                self.odd_below(&path, &shown, depth + 1);
-            } else {
-                self.note_odd(&shown, &path);
-            }
-        }
-    }
-
-    fn entries(&mut self, folder: &Path, shown: &str) -> Vec<(std::ffi::OsString, FileType)> {
-        self.chosen_entries(folder, shown, |_| true)
-    }
-
-    fn chosen_entries(
+    /// The entries of a folder that are wanted by their kind.
+    fn entries(
         &mut self,
         folder: &Path,
         shown: &str,
-        choose: impl Fn(&FileType) -> bool,
+        is_wanted: fn(&FileType) -> bool,
     ) -> Vec<(std::ffi::OsString, FileType)> {
         let mut all = Vec::new();
         match fs::read_dir(folder) {
@@ -155,7 +140,7 @@ impl Repository {
                             .push((shown.to_owned(), format!("there are more than {MOST_FILES} files")));
                         break;
                     }
-                    let kind = entry.file_type().ok().filter(&choose);
+                    let kind = entry.file_type().ok().filter(is_wanted);
                     all.extend(kind.map(|kind| (entry.file_name(), kind)));
                 }
             }

@@ -142,8 +142,11 @@ impl Look<'_> {
         thread::scope(|scope| {
             let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| jobs.work())).collect();
-            let walked = walk.all(handle);
-            jobs.end();
+            let walked = {
+                // Also if the walk panics: the other threads would wait for ever.
+                let _end = EndGuard(&jobs);
+                walk.all(handle)
+            };
             let mut parts = vec![mem::take(&mut walk.found), jobs.work()];
             for other in others {
                 parts.push(other.join().map_err(|_| io::Error::other("a thread failed"))?);
@@ -269,7 +272,7 @@ impl<'a> Jobs<'a> {
 
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        // Whoever has seen that it has not ended waits by now.
+        // A thread that saw it unset is waiting by now.
         drop(self.queue());
         self.added.notify_all();
     }
@@ -389,6 +392,15 @@ impl<'a> Jobs<'a> {
             Err(error) => part.unseen(path, error.to_string()),
         }
         Ok(())
+    }
+}
+
+/// Ends the jobs when the walk is over.
+struct EndGuard<'a>(&'a Jobs<'a>);
+
+impl Drop for EndGuard<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
