@@ -2,13 +2,13 @@
 //!
 //! `fuzz_targets/` gives these functions to libFuzzer; the test suite runs them on the kept corpus.
 
-use callsheet_core::diag::{Code, Failure};
-use callsheet_core::prompt::From;
-use callsheet_core::render::{Rendered, render};
-use callsheet_core::template::{Node, Notation, Template};
+use callsheet_core::diag::{Code, Diagnostics};
+use callsheet_core::prompt::OriginKind;
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::template::{Template, TemplateNode, TemplateNotation};
 use callsheet_core::{
-    Builtin, DataNotation, Format, Limits, Listing, Prompt, Request, Root, SourceError, SourceId, Sources,
-    Text, compose, read_request,
+    Builtin, FileFormat, Listing, ListingLimits, Prompt, PromptFormat, Request, SharedText, SourceError,
+    SourceId, SourceRoot, Sources, compose, read_request,
 };
 
 /// Runs one of `frontmatter`, `template`, `xml` and `request`.
@@ -23,24 +23,24 @@ pub(crate) fn run(target: &str, data: &[u8]) {
 }
 
 /// The shipped files and one template more.
-struct With(SourceId, Text);
+struct With(SourceId, SharedText);
 
 impl Sources for With {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         if *id == self.0 { Ok(Some(self.1.clone())) } else { Builtin.text(id) }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         Builtin.list(dir, limits)
     }
 }
 
 fn project(path: &str) -> SourceId {
-    SourceId::new(Root::Project, path).unwrap()
+    SourceId::new(SourceRoot::Project, path).unwrap()
 }
 
 /// A diagnostic can be shown, whatever it is about.
-fn shown(failure: &Failure) {
+fn shown(failure: &Diagnostics) {
     assert!(!failure.0.is_empty());
     is_visible(&failure.to_string());
 }
@@ -56,7 +56,7 @@ pub(crate) fn is_visible(page: &str) {
 fn frontmatter(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     let id = project("x.md");
-    for notation in [Notation::Braces, Notation::Brackets] {
+    for notation in [TemplateNotation::Braces, TemplateNotation::Brackets] {
         match Template::parse(id.clone(), text.into(), notation) {
             Ok(template) => in_order(&template.nodes, text),
             Err(error) => {
@@ -67,12 +67,12 @@ fn frontmatter(data: &[u8]) {
     }
 }
 
-pub(crate) fn in_order(nodes: &[Node], text: &str) {
+pub(crate) fn in_order(nodes: &[TemplateNode], text: &str) {
     let mut at = 0;
     for node in nodes {
         let span = match node {
-            Node::Text(span) | Node::Slot(span) | Node::Fragment(span) => *span,
-            Node::Include(include) => {
+            TemplateNode::Text(span) | TemplateNode::Slot(span) | TemplateNode::Fragment(span) => *span,
+            TemplateNode::Include(include) => {
                 in_order(&include.path, text);
                 include.at
             }
@@ -106,12 +106,13 @@ fn template(data: &[u8]) {
         Err(failure) => return shown(&failure),
     };
     as_given(&prompt, &request);
-    for format in [Format::Markdown, Format::Xml, Format::Json] {
+    for format in [PromptFormat::Markdown, PromptFormat::Xml, PromptFormat::Json] {
         match render(&prompt, format, None) {
             Ok(rendered) => covered(&prompt, &rendered),
             Err(failure) => {
                 assert!(
-                    format == Format::Xml && failure.0.iter().all(|error| error.code == Code::XmlCharacter)
+                    format == PromptFormat::Xml
+                        && failure.0.iter().all(|error| error.code == Code::XmlCharacter)
                 );
                 shown(&failure);
             }
@@ -122,20 +123,20 @@ fn template(data: &[u8]) {
 /// What a prompt has from the values of its request is what they are.
 pub(crate) fn as_given(prompt: &Prompt, request: &Request) {
     for origin in &prompt.origins {
-        if let From::Value(key) = &origin.from {
+        if let OriginKind::Value(key) = &origin.from {
             assert_eq!(Some(&origin.text), request.values.get(key), "{key}");
         }
     }
 }
 
 /// Ranges cover the text without a gap, and undoing their encoding gives the bytes of their origins.
-pub(crate) fn covered(prompt: &Prompt, rendered: &Rendered) {
+pub(crate) fn covered(prompt: &Prompt, rendered: &RenderedText) {
     let mut at = 0;
     for span in &rendered.spans {
         assert_eq!(span.start, at, "a gap or an overlap");
         at = span.end;
         let written = &rendered.text[span.start..span.end];
-        let read = span.encoding.undo(written).unwrap();
+        let read = span.encoding.decode(written).unwrap();
         if let Some(piece) = span.piece {
             assert_eq!(read, piece.text(&prompt.origins));
         }
@@ -161,7 +162,7 @@ fn xml(data: &[u8]) {
     let prompt = compose(&request, &Builtin).unwrap().prompt;
     let all: [&str; 4] = [&task, &name, &content, &block];
     let fits = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
-    let rendered = match render(&prompt, Format::Xml, None) {
+    let rendered = match render(&prompt, PromptFormat::Xml, None) {
         Ok(rendered) => rendered,
         Err(failure) => {
             assert!(failure.0.iter().all(|error| error.code == Code::XmlCharacter));
@@ -195,19 +196,19 @@ pub(crate) fn reads_back(xml: &str, [task, name, content, block]: [&str; 4]) {
 fn request(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Ok(text) = core::str::from_utf8(rest) else { return };
-    let notation = if first % 2 == 0 { DataNotation::Toml } else { DataNotation::Json };
+    let notation = if first % 2 == 0 { FileFormat::Toml } else { FileFormat::Json };
     let request = match read_request("request", &text.into(), notation) {
         Ok(request) => request,
         Err(failure) => return shown(&failure),
     };
     let written = serde_json::to_string(&request).unwrap();
-    let again = read_request("again", &written.as_str().into(), DataNotation::Json).unwrap();
+    let again = read_request("again", &written.as_str().into(), FileFormat::Json).unwrap();
     assert_eq!(again, request);
     match compose(&request, &Builtin) {
         Err(failure) => shown(&failure),
         Ok(composed) => {
             assert_eq!(compose(&again, &Builtin).unwrap(), composed);
-            let rendered = render(&composed.prompt, Format::Markdown, None).unwrap();
+            let rendered = render(&composed.prompt, PromptFormat::Markdown, None).unwrap();
             covered(&composed.prompt, &rendered);
         }
     }

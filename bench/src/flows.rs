@@ -80,7 +80,10 @@ fn run(peers: &Peers, dir: &Path, count: usize) -> f64 {
 
 /// The agent: where it is to plan, it writes a plan of so many parts; else it does nothing.
 pub(crate) fn agent(count: &str) {
-    let (Ok(phase), Ok(session)) = (std::env::var("CALLSHEET_PHASE"), std::env::var("CALLSHEET_SESSION")) else { return };
+    let (Ok(phase), Ok(session)) = (std::env::var("CALLSHEET_PHASE"), std::env::var("CALLSHEET_SESSION"))
+    else {
+        return;
+    };
     if phase != "plan" {
         return;
     }

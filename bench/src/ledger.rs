@@ -9,14 +9,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use callsheet_core::record::{Kept, Run, keep, sha256};
-use callsheet_core::render::{Rendered, render};
-use callsheet_core::request::Document;
+use callsheet_core::record::{RecordBundle, Run, keep, sha256};
+use callsheet_core::render::{RenderedText, render};
+use callsheet_core::request::RequestDocument;
 use callsheet_core::{
-    Builtin, Composed, Limits, Listing, Recorder, Request, Root, Snapshot, SourceError, SourceId, Sources, Text,
-    compose,
+    Builtin, ComposedPrompt, Listing, ListingLimits, Request, SharedText, Snapshot, SourceError, SourceId,
+    SourceRecorder, SourceRoot, Sources, compose,
 };
-use callsheet_store::{Ledger, Place, new_id, now};
+use callsheet_store::{Ledger, LedgerUrl, new_id, now};
 
 use crate::corpus::Corpus;
 use crate::peers::Peers;
@@ -27,19 +27,19 @@ const FILES: usize = 60;
 const SHOWN: usize = 9;
 const FILE_BYTES: usize = 5_000;
 
-struct Project(BTreeMap<String, Text>);
+struct Project(BTreeMap<String, SharedText>);
 
 impl Sources for Project {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match id.root() {
-            Root::Project => Ok(self.0.get(id.path()).cloned()),
+            SourceRoot::Project => Ok(self.0.get(id.path()).cloned()),
             _ => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         match dir.root() {
-            Root::Project => Ok((dir.path() == ".").then(Listing::default)),
+            SourceRoot::Project => Ok((dir.path() == ".").then(Listing::default)),
             _ => Builtin.list(dir, limits),
         }
     }
@@ -49,12 +49,12 @@ impl Sources for Project {
 struct Ready {
     request: Request,
     snapshot: Snapshot,
-    composed: Composed,
-    rendered: Rendered,
+    composed: ComposedPrompt,
+    rendered: RenderedText,
 }
 
 impl Ready {
-    fn keep(&self) -> Kept {
+    fn keep(&self) -> RecordBundle {
         let run = Run {
             id: new_id().expect("an id"),
             parent: None,
@@ -120,17 +120,20 @@ impl Work {
             New::Few => {}
         }
         let name = |file: &usize| format!("src/part_{file}.rs");
-        let texts = shown.iter().map(|file| (name(file), Text::from(self.files[*file].as_str())));
-        let document = |file: &usize| Document { path: Some(name(file)), ..Document::default() };
+        let texts = shown.iter().map(|file| (name(file), SharedText::from(self.files[*file].as_str())));
+        let document =
+            |file: &usize| RequestDocument { path: Some(name(file)), ..RequestDocument::default() };
         let request = Request {
             recipe: Some("unified".into()),
             agent: Some("claude".into()),
             phase: Some("implement".into()),
-            instructions: Some(format!("Do step {number} of the plan, and say what you did.").as_str().into()),
+            instructions: Some(
+                format!("Do step {number} of the plan, and say what you did.").as_str().into(),
+            ),
             documents: shown.iter().map(document).collect(),
             ..Request::default()
         };
-        let sources = Recorder::new(Project(texts.collect()));
+        let sources = SourceRecorder::new(Project(texts.collect()));
         let composed = compose(&request, &sources).expect("a prompt");
         let rendered = render(&composed.prompt, composed.prompt.format, None).expect("a text");
         Ready { request, snapshot: sources.finish(), composed, rendered }
@@ -152,7 +155,7 @@ pub(crate) fn report(report: &mut Report, dir: &Path, count: usize) {
     for (name, new) in [("every part of it new", New::All), ("like those before it", New::Few)] {
         let folder = dir.join(name.replace(' ', "-"));
         fs::create_dir_all(&folder).expect("a folder");
-        let mut ledger = Ledger::create(&Place::Sqlite(folder.join("ledger.db"))).expect("a ledger");
+        let mut ledger = Ledger::create(&LedgerUrl::Sqlite(folder.join("ledger.db"))).expect("a ledger");
         let mut raw = OpenOptions::new().create(true).append(true).open(folder.join("raw")).expect("a file");
         let mut zip = zstd::bulk::Compressor::new(3).expect("zstd");
         let (mut limit, mut ours, mut whole) = (Vec::new(), Vec::new(), 0);
@@ -171,12 +174,20 @@ pub(crate) fn report(report: &mut Report, dir: &Path, count: usize) {
         let stored = fs::metadata(folder.join("ledger.db")).expect("a file").len() as f64;
         let (limit, ours) = (median(limit), median(ours));
         let mean = whole / count / 1000;
-        let mut row = Row::new(&format!("record a prompt of {mean} KB durably, {name}"))
-            .at_most("hash + zstd + append + fdatasync of the same bytes", ours / limit, 1.2);
+        let mut row = Row::new(&format!("record a prompt of {mean} KB durably, {name}")).at_most(
+            "hash + zstd + append + fdatasync of the same bytes",
+            ours / limit,
+            1.2,
+        );
         if matches!(new, New::Few) {
-            row = row.at_most(&format!("bytes on disk per byte of {count} prompts"), stored / whole as f64, 0.08);
+            row = row.at_most(
+                &format!("bytes on disk per byte of {count} prompts"),
+                stored / whole as f64,
+                0.08,
+            );
         }
-        let taken = |name: &str, nanoseconds| Taken { name: name.into(), nanoseconds, remark: "median".into() };
+        let taken =
+            |name: &str, nanoseconds| Taken { name: name.into(), nanoseconds, remark: "median".into() };
         report.add(row.contenders([taken("append", limit), taken("callsheet", ours)]));
     }
 }
@@ -198,7 +209,7 @@ pub(crate) fn audit(runs: &str, machine: &str) -> Result<(), String> {
     let dir = std::env::temp_dir().join(format!("callsheet-audit-{}", std::process::id()));
     fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
     let path = dir.join("ledger.db");
-    let mut ledger = Ledger::create(&Place::Sqlite(path.clone())).map_err(|error| error.to_string())?;
+    let mut ledger = Ledger::create(&LedgerUrl::Sqlite(path.clone())).map_err(|error| error.to_string())?;
     let (mut work, mut whole) = (Work::new(New::Few), 0);
     for _ in 0..runs {
         let ready = work.next();
@@ -207,7 +218,10 @@ pub(crate) fn audit(runs: &str, machine: &str) -> Result<(), String> {
     }
     drop(ledger);
     let stored = fs::metadata(&path).map_err(|error| error.to_string())?.len();
-    let mut table = format!("{machine}\n\nA ledger of {runs} runs, each with a prompt of about {} KB:\n\n", whole / runs / 1000);
+    let mut table = format!(
+        "{machine}\n\nA ledger of {runs} runs, each with a prompt of about {} KB:\n\n",
+        whole / runs / 1000
+    );
     table.push_str("| what | |\n|---|--:|\n");
     let _ = writeln!(table, "| the file | {:.1} MB |", stored as f64 / 1e6);
     let _ = writeln!(table, "| growth per run | {:.1} KB |", stored as f64 / runs as f64 / 1e3);
@@ -238,7 +252,7 @@ pub(crate) fn audit(runs: &str, machine: &str) -> Result<(), String> {
 }
 
 fn first_run(path: &Path) -> Result<String, String> {
-    let mut ledger = Ledger::open(&Place::Sqlite(path.into())).map_err(|error| error.to_string())?;
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(path.into())).map_err(|error| error.to_string())?;
     let records = ledger.records_after(0, 1).map_err(|error| error.to_string())?;
     records.into_iter().next().and_then(|record| record.run).ok_or_else(|| "there is no run".into())
 }

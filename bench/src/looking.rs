@@ -77,7 +77,10 @@ impl Worktree {
 
     fn run(&self, peers: &Peers) -> f64 {
         let mut command = Command::new(&peers.callsheet);
-        command.current_dir(self.0.join("project")).env("HOME", &self.0).env("XDG_STATE_HOME", self.0.join("state"));
+        command
+            .current_dir(self.0.join("project"))
+            .env("HOME", &self.0)
+            .env("XDG_STATE_HOME", self.0.join("state"));
         time(command.args(["-q", "run", "x", "--", "true"]).stdout(Stdio::null()))
     }
 }

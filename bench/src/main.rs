@@ -28,7 +28,8 @@ use crate::report::Report;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-const USAGE: &str = "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|flows|looking]…
+const USAGE: &str =
+    "usage: bench/run [--quick] [start|packing|templates|xml|tokens|markers|ledger|flows|looking]…
        bench/run audit [RUNS]
 
 --quick: fewer rounds and a smaller tree, for development. The page is written only by a whole run.
@@ -46,8 +47,26 @@ struct Effort {
     looked_at: usize,
 }
 
-const WHOLE: Effort = Effort { rounds: 30, starts: 200, packs: 15, files: 10_000, code: 10_000_000, records: 1_000, subplans: 1_000, looked_at: 100_000 };
-const QUICK: Effort = Effort { rounds: 5, starts: 40, packs: 3, files: 2_000, code: 2_000_000, records: 1_000, subplans: 100, looked_at: 10_000 };
+const WHOLE: Effort = Effort {
+    rounds: 30,
+    starts: 200,
+    packs: 15,
+    files: 10_000,
+    code: 10_000_000,
+    records: 1_000,
+    subplans: 1_000,
+    looked_at: 100_000,
+};
+const QUICK: Effort = Effort {
+    rounds: 5,
+    starts: 40,
+    packs: 3,
+    files: 2_000,
+    code: 2_000_000,
+    records: 1_000,
+    subplans: 100,
+    looked_at: 10_000,
+};
 
 fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();

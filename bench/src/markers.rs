@@ -1,8 +1,8 @@
 //! Markers: a reply of 60 MB, against a bare scan for `<` and against a regex for each tag.
 
 use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::{Choice, Contract};
-use callsheet_core::reply::{Asked, Outcome, read};
+use callsheet_core::contract::{Contract, ContractChoice};
+use callsheet_core::reply::{Outcome, ReplyContext, read};
 use regex::bytes::Regex;
 
 use crate::measure::{contender, race};
@@ -12,7 +12,7 @@ use crate::report::{Report, Row, Taken};
 const SIZE: usize = 60_000_000;
 
 fn contract() -> Contract {
-    let choice = |name: &str| Choice { name: name.into(), when: String::new() };
+    let choice = |name: &str| ContractChoice { name: name.into(), when: String::new() };
     Contract { verdict: vec![choice("PASS"), choice("NEEDS_CHANGES")], ..Contract::default() }
 }
 
@@ -46,25 +46,36 @@ fn reply(gap: usize) -> Vec<u8> {
 fn patterns() -> Vec<Regex> {
     let alone = |tag: &str| format!(r"(?im)^[ \t]*<{tag}\b[^<>]*>\s*([^<>]*?)\s*</{tag}\s*>[ \t]*\r?$");
     let thought = r"(?is)<thought\b[^>]*>(.*?)</thought\s*>".to_string();
-    [alone("review"), alone("task_status"), thought].iter().map(|pattern| Regex::new(pattern).expect("a pattern")).collect()
+    [alone("review"), alone("task_status"), thought]
+        .iter()
+        .map(|pattern| Regex::new(pattern).expect("a pattern"))
+        .collect()
 }
 
 /// The same wherever a tag stands, in a sentence too: less than what has to be found out.
 fn anywhere() -> Vec<Regex> {
-    let pattern = |tag: &&str| Regex::new(&format!(r"(?is)<{tag}\b[^>]*>(.*?)</{tag}\s*>")).expect("a pattern");
+    let pattern =
+        |tag: &&str| Regex::new(&format!(r"(?is)<{tag}\b[^>]*>(.*?)</{tag}\s*>")).expect("a pattern");
     ["review", "task_status", "thought"].iter().map(pattern).collect()
 }
 
 fn all(patterns: &[Regex], reply: &[u8]) -> usize {
-    let ends = |pattern: &Regex| pattern.captures_iter(reply).filter_map(|found| Some(found.get(1)?.end() & 1)).sum::<usize>();
+    let ends = |pattern: &Regex| {
+        pattern.captures_iter(reply).filter_map(|found| Some(found.get(1)?.end() & 1)).sum::<usize>()
+    };
     patterns.iter().map(ends).sum()
 }
 
 pub(crate) fn report(report: &mut Report, rounds: usize) {
     let contract = contract();
-    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let (patterns, anywhere) = (patterns(), anywhere());
-    for (name, gap) in [("at the end alone", usize::MAX), ("every MB", 1_000_000), ("every 4 KB", 4_000), ("every KB", 1_000)] {
+    for (name, gap) in [
+        ("at the end alone", usize::MAX),
+        ("every MB", 1_000_000),
+        ("every 4 KB", 4_000),
+        ("every KB", 1_000),
+    ] {
         let reply = reply(gap);
         let outcome = read(&asked, &reply, OutputFormat::Text).outcome;
         assert_eq!(outcome, Outcome::Pass, "{name}");
@@ -91,13 +102,15 @@ pub(crate) fn report(report: &mut Report, rounds: usize) {
 /// How the time grows with the number of tags that are left open: the exponent between 8,000 and 512,000.
 fn growth(report: &mut Report, rounds: usize) {
     let contract = contract();
-    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     for piece in ["<thought>", "<review>", "<review>\n", "<!--", "`<code>` ", "<task_status id='"] {
         let sizes = [8_000_usize, 64_000, 512_000];
         let replies: Vec<String> = sizes.iter().map(|count| piece.repeat(*count)).collect();
         let mut contenders: Vec<_> = replies
             .iter()
-            .map(|reply| contender("growth", move || read(&asked, reply.as_bytes(), OutputFormat::Text).problems.len()))
+            .map(|reply| {
+                contender("growth", move || read(&asked, reply.as_bytes(), OutputFormat::Text).problems.len())
+            })
             .collect();
         let times = race(&mut contenders, rounds.min(10));
         let exponent = (times[2] / times[0]).ln() / (sizes[2] as f64 / sizes[0] as f64).ln();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use callsheet_core::render::render;
 use callsheet_core::{
-    DataNotation, Format, Library, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
-    read_request,
+    FileFormat, Library, Listing, ListingLimits, PromptFormat, Request, SharedText, SourceError, SourceId,
+    SourceRoot, Sources, read_request,
 };
 
 use crate::measure::{Contender, contender, race};
@@ -86,40 +86,43 @@ const RECIPE: &str = "format = \"markdown\"\n[[section]]\nname = \"role\"\npart 
                       blocks = [{ template = \"templates/identity/me.md\" }]\n";
 
 /// A project that holds one recipe, one template and its fragments.
-pub(crate) struct Files(BTreeMap<String, Text>);
+pub(crate) struct Files(BTreeMap<String, SharedText>);
 
 impl Files {
     fn of(case: &Case) -> Self {
-        let template = ("templates/identity/me.md".to_string(), Text::from(case.template.clone()));
+        let template = ("templates/identity/me.md".to_string(), SharedText::from(case.template.clone()));
         let Self(mut files) = Self::recipe(RECIPE);
         let fragments = case
             .fragments
             .iter()
-            .map(|(name, text)| (format!("templates/shared/{name}.md"), Text::from(text.clone())));
+            .map(|(name, text)| (format!("templates/shared/{name}.md"), SharedText::from(text.clone())));
         files.extend(fragments.chain([template]));
         Self(files)
     }
 
     /// A project that holds one recipe.
     pub(crate) fn recipe(text: &'static str) -> Self {
-        Self(BTreeMap::from([("recipes/bench.toml".to_string(), Text::from(text))]))
+        Self(BTreeMap::from([("recipes/bench.toml".to_string(), SharedText::from(text))]))
     }
 }
 
 impl Sources for Files {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        Ok(if id.root() == Root::Builtin { self.0.get(id.path()).cloned() } else { None })
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        Ok(if id.root() == SourceRoot::Builtin { self.0.get(id.path()).cloned() } else { None })
     }
-    fn list(&self, _: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, _: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
         Ok(None)
     }
 }
 
 fn request(case: &Case) -> Request {
     let mut request =
-        read_request("bench", &"recipe = \"bench\"".into(), DataNotation::Toml).expect("a request");
-    request.values =
-        case.values.iter().map(|(key, value)| (key.as_str().into(), Text::from(value.clone()))).collect();
+        read_request("bench", &"recipe = \"bench\"".into(), FileFormat::Toml).expect("a request");
+    request.values = case
+        .values
+        .iter()
+        .map(|(key, value)| (key.as_str().into(), SharedText::from(value.clone())))
+        .collect();
     request
 }
 
@@ -139,7 +142,7 @@ fn run(case: &Case, parsed: bool, rounds: usize) -> Results {
     let recipe = kept.recipe(&request).expect("a recipe");
     let ours = |library: &Library<'_>| {
         let composed = library.compose(&request, &recipe).expect("a prompt");
-        render(&composed.prompt, Format::Markdown, None).expect("a text")
+        render(&composed.prompt, PromptFormat::Markdown, None).expect("a text")
     };
     assert_eq!(ours(&kept).text, expected, "callsheet, {}", case.name);
 
@@ -273,7 +276,7 @@ pub(crate) fn report(report: &mut Report, rounds: usize) {
         let mut output = 0;
         let peak = peak_of(|| {
             let composed = library.compose(&request, &recipe).expect("a prompt");
-            output = render(&composed.prompt, Format::Markdown, None).expect("a text").text.len();
+            output = render(&composed.prompt, PromptFormat::Markdown, None).expect("a text").text.len();
             output
         });
         let row = Row::new(&format!("memory: {}", case.name));
@@ -293,7 +296,7 @@ fn growth(report: &mut Report, rounds: usize) {
             let recipe = Library::new(files).recipe(request).expect("a recipe");
             contender("growth", move || {
                 let composed = Library::new(files).compose(request, &recipe).expect("a prompt");
-                render(&composed.prompt, Format::Markdown, None).expect("a text").text.len()
+                render(&composed.prompt, PromptFormat::Markdown, None).expect("a text").text.len()
             })
         })
         .collect();

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use callsheet_core::render::render;
-use callsheet_core::request::Document;
-use callsheet_core::{DataNotation, Format, Library, Request, Text, read_request};
+use callsheet_core::request::RequestDocument;
+use callsheet_core::{FileFormat, Library, PromptFormat, Request, SharedText, read_request};
 use quick_xml::events::Event;
 
 use crate::measure::{contender, race};
@@ -16,18 +16,18 @@ const RECIPE: &str = "format = \"xml\"\n[[section]]\nname = \"context\"\npart = 
 
 pub(crate) fn report(report: &mut Report, code: &str, rounds: usize) {
     let files = Files::recipe(RECIPE);
-    let document = Document {
+    let document = RequestDocument {
         name: Some("code.rs".into()),
-        content: Some(Text::from(code.to_string())),
-        ..Document::default()
+        content: Some(SharedText::from(code.to_string())),
+        ..RequestDocument::default()
     };
-    let read = read_request("bench", &"recipe = \"bench\"".into(), DataNotation::Toml).expect("a request");
+    let read = read_request("bench", &"recipe = \"bench\"".into(), FileFormat::Toml).expect("a request");
     let request = Request { documents: vec![document], ..read };
     let library = Library::new(&files);
     let recipe = library.recipe(&request).expect("a recipe");
     let ours = || {
         let composed = library.compose(&request, &recipe).expect("a prompt");
-        render(&composed.prompt, Format::Xml, None).expect("a text").text
+        render(&composed.prompt, PromptFormat::Xml, None).expect("a text").text
     };
     assert!(content_of_file(&ours()) == code, "a parser reads the same bytes");
 

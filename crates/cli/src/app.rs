@@ -4,18 +4,18 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::config::Config;
 use crate::inputs::from_to;
-use crate::print::Print;
+use crate::print::OutputPrinter;
 use crate::project::ProjectHome;
 
 #[derive(Debug)]
-pub(crate) struct App<'p> {
-    pub(crate) print: &'p Print,
+pub(crate) struct AppContext<'p> {
+    pub(crate) print: &'p OutputPrinter,
     /// Where the command was started.
     pub(crate) here: PathBuf,
     pub(crate) project: PathBuf,
@@ -32,8 +32,15 @@ pub(crate) struct App<'p> {
     pub(crate) name: OnceLock<String>,
 }
 
+/// Where a program is that was named by a path. One that is not there is missing by the name that it was given.
+fn real_program(here: &Path, name: &str) -> Option<PathBuf> {
+    let at = here.join(name);
+    let file = at.file_name().filter(|_| name.contains('/') && at.is_file())?;
+    Some(at.parent()?.canonicalize().ok()?.join(file))
+}
+
 /// What a command has besides its project.
-struct Around {
+struct AppOptions {
     user: Option<PathBuf>,
     ledger: Option<String>,
     all_projects: bool,
@@ -41,38 +48,65 @@ struct Around {
     only_ends: bool,
 }
 
-impl<'p> App<'p> {
-    pub(crate) fn new(global: &Global, print: &'p Print, only_ends: bool) -> Result<Self, Failure> {
+impl<'p> AppContext<'p> {
+    /// A program as it was typed, with its arguments. A path is relative to where it was typed, wherever the program works.
+    pub(crate) fn typed_program(&self, program: &[String]) -> Vec<String> {
+        let mut program = program.to_vec();
+        if let Some(first) = program.first_mut()
+            && let Some(path) = real_program(&self.here, first).as_deref().and_then(Path::to_str)
+        {
+            path.clone_into(first);
+        }
+        program
+    }
+
+    /// A check as it was typed in `here`. What lies in the project is looked for where the check works, everything else is
+    /// where it was typed.
+    pub(crate) fn typed_check(&self, here: &Path, mut argv: Vec<String>) -> Vec<String> {
+        if let Some(first) = argv.first_mut()
+            && let Some(path) = real_program(here, first).filter(|path| !path.starts_with(&self.project))
+            && let Some(path) = path.to_str()
+        {
+            path.clone_into(first);
+        }
+        argv
+    }
+
+    pub(crate) fn new(
+        global: &GlobalArgs,
+        print: &'p OutputPrinter,
+        only_ends: bool,
+    ) -> Result<Self, Diagnostics> {
         let here = env::current_dir().map_err(|error| {
-            Diag::error(Code::InputNotFound, format!("the current directory cannot be found: {error}"))
+            Diagnostic::error(Code::InputNotFound, format!("the current directory cannot be found: {error}"))
         })?;
         let project = match &global.project {
             Some(dir) => named_directory(&here.join(dir), dir)?,
-            None => nearest(&here),
+            None => find_project_dir(&here),
         };
         let (named, ledger) = (global.project.is_some(), global.ledger.clone());
-        let around = Around { user: user_dir(), ledger, all_projects: global.all_projects, only_ends };
+        let around = AppOptions { user: user_dir(), ledger, all_projects: global.all_projects, only_ends };
         Self::build(print, here, project, named, around)
     }
 
     /// The surroundings of a command that was started elsewhere.
     pub(crate) fn at(
-        print: &'p Print,
+        print: &'p OutputPrinter,
         here: Option<String>,
         project: Option<String>,
         ledger: Option<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Diagnostics> {
         let here = PathBuf::from(here.unwrap_or_default());
         let project = PathBuf::from(project.unwrap_or_default());
         let project = named_directory(&project, &project)?;
-        let around = Around { user: user_dir(), ledger, all_projects: true, only_ends: false };
+        let around = AppOptions { user: user_dir(), ledger, all_projects: true, only_ends: false };
         Self::build(print, here, project, true, around)
     }
 
     /// The same surroundings in another project.
-    pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Failure> {
+    pub(crate) fn in_project(&self, dir: &str) -> Result<Self, Diagnostics> {
         let project = named_directory(&self.here.join(dir), Path::new(dir))?;
-        let around = Around {
+        let around = AppOptions {
             user: self.user.clone(),
             ledger: self.ledger.clone(),
             all_projects: self.all_projects,
@@ -82,15 +116,15 @@ impl<'p> App<'p> {
     }
 
     fn build(
-        print: &'p Print,
+        print: &'p OutputPrinter,
         here: PathBuf,
         project: PathBuf,
         project_named: bool,
-        around: Around,
-    ) -> Result<Self, Failure> {
-        let Around { user, ledger, all_projects, only_ends } = around;
+        around: AppOptions,
+    ) -> Result<Self, Diagnostics> {
+        let AppOptions { user, ledger, all_projects, only_ends } = around;
         let config = match Config::load(Some(&project), user.as_deref(), false) {
-            Err(Failure(diags)) if only_ends => {
+            Err(Diagnostics(diags)) if only_ends => {
                 print.talk(&diags);
                 Config::load(None, user.as_deref(), false)?
             }
@@ -132,7 +166,7 @@ impl<'p> App<'p> {
     }
 }
 
-impl App<'_> {
+impl AppContext<'_> {
     /// The same sources whatever is configured: what is agreed to must not depend on what is agreed to.
     pub(crate) fn disk_for_trust(&self) -> Disk {
         let roots = Roots { user: self.user.clone(), project: Some(self.project.clone()), session: None };
@@ -140,18 +174,18 @@ impl App<'_> {
     }
 }
 
-pub(crate) fn named_directory(path: &Path, shown: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn named_directory(path: &Path, shown: &Path) -> Result<PathBuf, Diagnostics> {
     match path.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
         _ => {
             let message = format!("`{}` is not a directory", shown.display());
-            Err(Diag::error(Code::InputNotFound, message).looked([path.display()]).into())
+            Err(Diagnostic::error(Code::InputNotFound, message).looked([path.display()]).into())
         }
     }
 }
 
 /// The nearest folder above with `.callsheet`, else with `.git`, else `here`.
-fn nearest(here: &Path) -> PathBuf {
+fn find_project_dir(here: &Path) -> PathBuf {
     let with = |mark: &str| here.ancestors().find(|dir| dir.join(mark).exists());
     with(".callsheet").or_else(|| with(".git")).unwrap_or(here).to_path_buf()
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use callsheet_core::agent::Permit;
-use callsheet_core::prompt::Format;
-use callsheet_core::render::Api;
+use callsheet_core::agent::PermissionLevel;
+use callsheet_core::prompt::PromptFormat;
+use callsheet_core::render::ModelApi;
 use callsheet_core::request::MissingPolicy;
-use callsheet_core::secrets::Mode;
+use callsheet_core::secrets::SecretMode;
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -22,15 +22,15 @@ use crate::commands;
     version,
     after_help = "Start with:\n  callsheet compose -p plan \"Add login\"\n  callsheet explain -p plan \"Add login\""
 )]
-pub(crate) struct Cli {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// The project [default: the nearest folder above with .callsheet, else with .git, else this one]
     #[arg(short = 'C', long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) project: Option<PathBuf>,
@@ -52,18 +52,18 @@ pub(crate) struct Global {
     pub(crate) verbose: bool,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
-    pub(crate) color: Color,
+    pub(crate) color: ColorMode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
+pub(crate) enum ColorMode {
     Auto,
     Always,
     Never,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Write .callsheet/ with an explained configuration; nothing is overwritten
     Init,
     Compose(commands::compose::Args),
@@ -109,7 +109,7 @@ pub(crate) enum Command {
 
 /// What a prompt is made for. Shared by all commands that compose.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Ask {
+pub(crate) struct ComposeArgs {
     /// The task in words; - reads standard input
     #[arg(value_name = "TASK")]
     pub(crate) task: Option<String>,
@@ -226,13 +226,13 @@ macro_rules! values {
     };
 }
 
-values! { FormatArg of Format {
+values! { FormatArg of PromptFormat {
     Markdown "markdown" "Sections one after the other",
     Xml "xml" "One element per part, byte-exact",
     Json "json" "The unified prompt as data",
 }}
 
-values! { ApiArg of Api {
+values! { ApiArg of ModelApi {
     Anthropic "anthropic" "Messages",
     Openai "openai" "Responses",
     Gemini "gemini" "generateContent",
@@ -244,13 +244,13 @@ values! { MissingArg of MissingPolicy {
     Notice "notice" "Put the recipe's notice there, with a warning",
 }}
 
-values! { PermitArg of Permit {
+values! { PermitArg of PermissionLevel {
     Ask "ask" "What it allows by itself",
     Edit "edit" "Change files below its worktree",
     All "all" "Everything",
 }}
 
-values! { ModeArg of Mode {
+values! { ModeArg of SecretMode {
     Warn "warn" "Let it in, with a warning",
     Refuse "refuse" "Compose nothing",
     Redact "redact" "Put a placeholder in its place",

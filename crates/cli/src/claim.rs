@@ -7,15 +7,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::{Observed, Reason, Violation};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::fact::{ChangeKind, ChangedFile, Violation, ViolationReason, WorktreeObservation};
 use callsheet_core::record::Id;
 use callsheet_core::scope::Scope;
-use callsheet_run::{ProcessStamp, ProcessTrace, boot_id, read_file};
+use callsheet_run::{ProcessStamp, ProcessTrace, boot_id, is_below_guard, read_file, runs_above};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::host;
-use crate::state::{Desk, failed, hold, private_folder, replace_private, state_dir};
+use crate::state::{RunDir, failed, hold, private_folder, replace_private, state_dir};
 
 /// What a run or flow asks for.
 pub(crate) struct ClaimRequest<'c> {
@@ -31,18 +31,18 @@ pub(crate) struct ClaimRequest<'c> {
 
 /// A claim of this process. It ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct CheckoutClaim {
     id: String,
     is_handed_over: bool,
 }
 
 /// A run or flow that works in a checkout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Holder {
+struct ClaimHolder {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flow: Option<String>,
-    checkout: Checkout,
+    checkout: ClaimedCheckout,
     host: String,
     boot: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,12 +52,18 @@ struct Holder {
     scope: Scope,
     /// The runs that worked there at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    overlaps: Vec<Overlap>,
+    overlaps: Vec<OverlappingRun>,
+    /// The tops of other worktrees in which runs worked at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<PathBuf>,
+    /// The runs whose agents made the claim: what is done there is their doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    above: Vec<String>,
 }
 
 /// Another run in the same checkout, and what it may write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Overlap {
+pub(crate) struct OverlappingRun {
     pub(crate) id: String,
     folder: String,
     scope: Scope,
@@ -65,7 +71,7 @@ pub(crate) struct Overlap {
 
 /// A directory whose changes are observed together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Checkout {
+struct ClaimedCheckout {
     device: u64,
     inode: u64,
     path: PathBuf,
@@ -74,9 +80,9 @@ struct Checkout {
     is_worktree: bool,
 }
 
-impl Checkout {
+impl ClaimedCheckout {
     /// The checkout that `dir` lies in, and the folder of `dir` below its top.
-    fn find(dir: &Path) -> Result<(Self, String), Failure> {
+    fn find(dir: &Path) -> Result<(Self, String), Diagnostics> {
         let real = dir.canonicalize().map_err(|error| failed(dir, &error))?;
         let top = real.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok());
         let path = top.unwrap_or(&real).to_owned();
@@ -93,21 +99,21 @@ impl Checkout {
     }
 }
 
-impl Holder {
+impl ClaimHolder {
     /// Whether the process that made the claim lives, or one of its run. Another machine's cannot be seen.
     fn is_alive(&self) -> bool {
         let is_here = self.host == host() && self.boot == boot_id();
         is_here && (self.process.is_some_and(ProcessStamp::is_alive) || self.has_processes())
     }
 
-    fn desk(&self) -> Option<Desk> {
-        Desk::of(&Id::parse(&self.id)?).ok()
+    fn desk(&self) -> Option<RunDir> {
+        RunDir::of(&Id::parse(&self.id)?).ok()
     }
 
     fn has_processes(&self) -> bool {
         let desk = self.desk().filter(|desk| desk.dir().is_dir());
         desk.is_some_and(|desk| {
-            desk.is_taken() || !ProcessTrace::open(&self.id, desk.dir()).living().is_empty()
+            desk.is_locked() || !ProcessTrace::open(&self.id, desk.dir()).living().is_empty()
         })
     }
 
@@ -120,11 +126,20 @@ impl Holder {
         self.flow.as_deref() == Some(self.id.as_str())
     }
 
-    fn as_overlap(&self) -> Overlap {
-        Overlap { id: self.id.clone(), folder: self.folder.clone(), scope: self.scope.clone() }
+    fn as_overlap(&self) -> OverlappingRun {
+        OverlappingRun { id: self.id.clone(), folder: self.folder.clone(), scope: self.scope.clone() }
     }
 
-    fn add(&mut self, other: Overlap) {
+    /// Another run works in a worktree besides.
+    fn add_beside(&mut self, other: &Self) {
+        let path = &other.checkout.path;
+        let is_own = other.above.iter().any(|run| *run == self.id || run == UNKNOWN_RUN);
+        if other.checkout.is_worktree && !is_own && !self.beside.contains(path) {
+            self.beside.push(path.clone());
+        }
+    }
+
+    fn add(&mut self, other: OverlappingRun) {
         if other.id != self.id && !self.overlaps.contains(&other) {
             self.overlaps.push(other);
         }
@@ -132,9 +147,9 @@ impl Holder {
 }
 
 /// Claims the checkout that a run or flow works in. Refuses if another one works there, unless both agree to share it.
-pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<Claim, Failure> {
-    let (checkout, folder) = Checkout::find(request.dir)?;
-    let mut own = Holder {
+pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<CheckoutClaim, Diagnostics> {
+    let (checkout, folder) = ClaimedCheckout::find(request.dir)?;
+    let mut own = ClaimHolder {
         id: request.id.to_string(),
         flow: request.flow.map(str::to_owned),
         checkout,
@@ -144,15 +159,24 @@ pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<Claim, Failure> {
         folder,
         scope: request.scope.clone(),
         overlaps: Vec::new(),
+        beside: Vec::new(),
+        above: above(),
     };
     change(|holders| {
         holders.retain(|holder| holder.id != own.id && (holder.is_unfinished() || holder.is_alive()));
-        let is_there = |holder: &&mut Holder| holder.checkout.overlaps(&own.checkout);
-        let mut there: Vec<&mut Holder> = holders.iter_mut().filter(is_there).collect();
+        for holder in holders.iter_mut() {
+            if holder.checkout != own.checkout {
+                holder.add_beside(&own);
+                own.add_beside(holder);
+            }
+        }
+        let is_there = |holder: &&mut ClaimHolder| holder.checkout.overlaps(&own.checkout);
+        let mut there: Vec<&mut ClaimHolder> = holders.iter_mut().filter(is_there).collect();
         let alive: Vec<bool> = there.iter().map(|holder| holder.is_alive()).collect();
         for (holder, _) in there.iter().zip(&alive).filter(|(_, alive)| **alive) {
             let is_same_flow = own.flow.is_some() && holder.flow == own.flow;
-            let agreed = |overlap: &Overlap| overlap.id == own.id || Some(&overlap.id) == own.flow.as_ref();
+            let agreed =
+                |overlap: &OverlappingRun| overlap.id == own.id || Some(&overlap.id) == own.flow.as_ref();
             if !is_same_flow && !request.share && !holder.overlaps.iter().any(agreed) {
                 return Err(refused(holder, request.flow.is_some()));
             }
@@ -171,17 +195,27 @@ pub(crate) fn claim(request: &ClaimRequest<'_>) -> Result<Claim, Failure> {
         holders.push(own);
         Ok(())
     })?;
-    Ok(Claim { id: request.id.to_string(), is_handed_over: false })
+    Ok(CheckoutClaim { id: request.id.to_string(), is_handed_over: false })
 }
 
-fn refused(holder: &Holder, is_flow: bool) -> Failure {
+/// A run whose guard cannot be seen.
+const UNKNOWN_RUN: &str = "?";
+
+/// The runs below whose guards this process is.
+fn above() -> Vec<String> {
+    let runs = runs_above();
+    if runs.is_empty() && is_below_guard(None) { vec![UNKNOWN_RUN.to_owned()] } else { runs }
+}
+
+fn refused(holder: &ClaimHolder, is_flow: bool) -> Diagnostics {
     let what = if holder.is_flow() { "flow" } else { "run" };
     let (id, path) = (&holder.id, holder.checkout.path.display());
-    let error = Diag::error(Code::RunRefused, format!("{what} {id} works in `{path}`"));
+    let error = Diagnostic::error(Code::RunRefused, format!("{what} {id} works in `{path}`"));
     let stop = if holder.is_flow() { "callsheet flow stop" } else { "callsheet stop" };
     let error = error.hint(format!("wait for it, or end it with `{stop} {id}`"));
     if is_flow {
-        return error.into();
+        let share = "`--share` at `flow start` lets several flows work here";
+        return error.hint(format!("{share}, and then no change can be attributed to one of them")).into();
     }
     let own = "`--worktree` gives this run a worktree of its own";
     error
@@ -189,20 +223,20 @@ fn refused(holder: &Holder, is_flow: bool) -> Failure {
         .into()
 }
 
-impl Claim {
+impl CheckoutClaim {
     /// The claim holds from now on as long as another process lives.
-    pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Failure> {
+    pub(crate) fn hand_over(mut self, pid: i32) -> Result<(), Diagnostics> {
         self.is_handed_over = true;
         change(|holders| {
             if let Some(own) = holders.iter_mut().find(|holder| holder.id == self.id) {
-                own.process = ProcessStamp::of(pid).or(own.process);
+                own.process = ProcessStamp::from_pid(pid).or(own.process);
             }
             Ok(())
         })
     }
 }
 
-impl Drop for Claim {
+impl Drop for CheckoutClaim {
     fn drop(&mut self) {
         if self.is_handed_over {
             return;
@@ -230,14 +264,19 @@ pub(crate) fn release(id: &str) {
 /// The runs that worked in the checkout of a run at the same time, and what is uncertain because of them.
 pub(crate) struct SharedCheckout {
     folder: String,
-    overlaps: Vec<Overlap>,
+    overlaps: Vec<OverlappingRun>,
+    /// The tops of other worktrees in which runs worked at the same time, and the folders in which callsheet makes some.
+    pub(crate) beside: Vec<PathBuf>,
 }
 
 impl SharedCheckout {
-    pub(crate) fn find(id: &Id) -> Result<Self, Failure> {
+    pub(crate) fn find(id: &Id) -> Result<Self, Diagnostics> {
         let own = read()?.into_iter().find(|holder| holder.id == id.as_str());
-        let (folder, overlaps) = own.map(|own| (own.folder, own.overlaps)).unwrap_or_default();
-        Ok(Self { folder, overlaps })
+        let (folder, overlaps, mut beside) =
+            own.map(|own| (own.folder, own.overlaps, own.beside)).unwrap_or_default();
+        // A worktree is made before it is claimed.
+        beside.extend(state_dir()?.join("lanes").canonicalize());
+        Ok(Self { folder, overlaps, beside })
     }
 
     pub(crate) fn runs(&self) -> Vec<String> {
@@ -248,15 +287,21 @@ impl SharedCheckout {
     }
 
     /// Takes the violations out that another run may have caused, because its scope allows the path. Returns their paths.
-    pub(crate) fn uncertain(&self, seen: &mut Observed) -> Vec<String> {
+    pub(crate) fn take_uncertain(&self, seen: &mut WorktreeObservation) -> Vec<String> {
         let is_uncertain = |violation: &Violation| {
             let path = violation.path.trim_end_matches('/');
-            let may_write = |other: &Overlap| {
-                other.scope.judge().violated(&seen_from(&other.folder, &self.folder, path)).is_none()
+            let may_write = |other: &OverlappingRun| {
+                other.scope.judge().violation_reason(&seen_from(&other.folder, &self.folder, path)).is_none()
             };
-            violation.reason != Reason::LeadsOutside && self.overlaps.iter().any(may_write)
+            // No scope of another run covers files of the repository or of the user.
+            let of_repository = |change: &ChangedFile| {
+                change.path == violation.path && change.change == ChangeKind::Repository
+            };
+            violation.reason != ViolationReason::LeadsOutside
+                && !seen.changed.iter().any(of_repository)
+                && self.overlaps.iter().any(may_write)
         };
-        let (uncertain, certain) = std::mem::take(&mut seen.violations).into_iter().partition(is_uncertain);
+        let (uncertain, certain) = seen.violations.iter().cloned().partition(is_uncertain);
         seen.violations = certain;
         Vec::into_iter(uncertain).map(|violation: Violation| violation.path).collect()
     }
@@ -279,7 +324,7 @@ fn seen_from(to: &str, from: &str, path: &str) -> String {
     }
 }
 
-fn claims_file() -> Result<PathBuf, Failure> {
+fn claims_file() -> Result<PathBuf, Diagnostics> {
     let state = state_dir()?;
     private_folder(&state)?;
     Ok(state.join("claims.json"))
@@ -288,12 +333,12 @@ fn claims_file() -> Result<PathBuf, Failure> {
 /// The most bytes of the file of claims.
 const MAX_CLAIMS: u64 = 16 << 20;
 
-fn read() -> Result<Vec<Holder>, Failure> {
+fn read() -> Result<Vec<ClaimHolder>, Diagnostics> {
     let path = claims_file()?;
     let unreadable = |why: String| {
         let message = format!("`{}` cannot be read: {why}", path.display());
         let hint = "remove the file if no run is going on";
-        Failure::from(Diag::error(Code::OutputFailed, message).hint(hint))
+        Diagnostics::from(Diagnostic::error(Code::OutputFailed, message).hint(hint))
     };
     match read_file(&path, MAX_CLAIMS).map_err(|error| unreadable(error.to_string()))? {
         Some(text) => serde_json::from_str(&text).map_err(|error| unreadable(error.to_string())),
@@ -302,13 +347,13 @@ fn read() -> Result<Vec<Holder>, Failure> {
 }
 
 /// Changes the claims; other processes wait meanwhile.
-fn change(work: impl FnOnce(&mut Vec<Holder>) -> Result<(), Failure>) -> Result<(), Failure> {
+fn change(work: impl FnOnce(&mut Vec<ClaimHolder>) -> Result<(), Diagnostics>) -> Result<(), Diagnostics> {
     let path = claims_file()?;
     let _lock = hold(&path.with_extension("lock"))?;
     let mut holders = read()?;
     work(&mut holders)?;
     let text = serde_json::to_string(&holders)
-        .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+        .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     replace_private(&path, &text)
 }
 
@@ -339,7 +384,7 @@ mod tests {
             fs::create_dir_all(at(path)).unwrap();
         }
         std::os::unix::fs::symlink(at("repo/sub"), at("link")).unwrap();
-        let find = |path: &str| Checkout::find(&at(path)).unwrap();
+        let find = |path: &str| ClaimedCheckout::find(&at(path)).unwrap();
         let same = |one: &str, two: &str| find(one).0.overlaps(&find(two).0);
         assert_eq!(find("link").1, "sub/");
         for (one, two, expected) in [

@@ -6,19 +6,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use callsheet_core::agent::Permit;
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::flow::Folder;
+use callsheet_core::agent::PermissionLevel;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::flow::FolderKind;
 use callsheet_core::record::is_project_name;
 use callsheet_core::request::Layout;
-use callsheet_core::secrets::{Mode, mask_address};
-use callsheet_core::{Codes, DataNotation, Root, SourceError, SourceId, Sources as _, Text, read};
+use callsheet_core::secrets::{SecretMode, mask_address};
+use callsheet_core::{
+    FileFormat, ReadErrorCodes, SharedText, SourceError, SourceId, SourceRoot, Sources as _, read,
+};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::span::Span;
-use crate::trust::Wish;
+use crate::span::HumanDuration;
+use crate::trust::TrustRequest;
 
 /// The contents of `.callsheet/config.toml` and of the user's `config.toml`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -36,15 +38,15 @@ pub(crate) struct ConfigFile {
     /// Where runs are recorded: a file, or postgres://… Not taken from a project's configuration.
     pub(crate) ledger: Option<String>,
     /// What to do with a secret that is found. A project's file can only say `refuse` or `redact`.
-    pub(crate) secrets: Option<Mode>,
+    pub(crate) secrets: Option<SecretMode>,
     /// Globs of what agents may write where a task does not say.
     pub(crate) write: Option<Vec<String>>,
     /// Globs of what agents must never touch.
     pub(crate) exclude: Option<Vec<String>>,
     /// What agents may do without asking: ask, edit or all.
-    pub(crate) permit: Option<Permit>,
+    pub(crate) permit: Option<PermissionLevel>,
     /// How long a run may take, such as `30m`.
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeout: Option<HumanDuration>,
     /// How much a run may cost, in dollars.
     pub(crate) max_cost: Option<f64>,
     /// What is run in the worktree after an agent, by name.
@@ -66,9 +68,9 @@ pub(crate) struct ConfigFile {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HardLimits {
     /// The most that agents may do without asking.
-    pub(crate) permit: Option<Permit>,
+    pub(crate) permit: Option<PermissionLevel>,
     /// The longest time that a run may take.
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeout: Option<HumanDuration>,
     /// The most that a run may cost, in dollars.
     pub(crate) max_cost: Option<f64>,
     /// The largest file that is read, in bytes.
@@ -76,26 +78,26 @@ pub(crate) struct HardLimits {
     /// Globs of what agents must never touch, whatever else is excluded.
     pub(crate) exclude: Vec<String>,
     /// The least that becomes of a secret that is found.
-    pub(crate) secrets: Option<Mode>,
+    pub(crate) secrets: Option<SecretMode>,
 }
 
 /// The stricter of two permissions.
-pub(crate) fn stricter_permit(one: Permit, other: Permit) -> Permit {
+pub(crate) fn stricter_permit(one: PermissionLevel, other: PermissionLevel) -> PermissionLevel {
     let rank = |permit| match permit {
-        Permit::Ask => 0,
-        Permit::Edit => 1,
-        Permit::All => 2,
+        PermissionLevel::Ask => 0,
+        PermissionLevel::Edit => 1,
+        PermissionLevel::All => 2,
     };
     if rank(one) <= rank(other) { one } else { other }
 }
 
 /// The stricter of two ways with secrets.
-pub(crate) fn stricter_mode(one: Mode, other: Mode) -> Mode {
+pub(crate) fn stricter_mode(one: SecretMode, other: SecretMode) -> SecretMode {
     let rank = |mode| match mode {
-        Mode::Refuse => 0,
-        Mode::Redact => 1,
-        Mode::Warn => 2,
-        Mode::Allow => 3,
+        SecretMode::Refuse => 0,
+        SecretMode::Redact => 1,
+        SecretMode::Warn => 2,
+        SecretMode::Allow => 3,
     };
     if rank(one) <= rank(other) { one } else { other }
 }
@@ -110,7 +112,7 @@ pub(crate) fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T
 
 /// A setting of the project's file that does not hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Unapplied {
+pub(crate) struct UnappliedSetting {
     pub(crate) key: &'static str,
     pub(crate) value: serde_json::Value,
     pub(crate) why: String,
@@ -145,7 +147,7 @@ pub(crate) enum CheckEntry {
 pub(crate) struct FullCheck {
     command: String,
     /// How long it may take, such as `10m`.
-    timeout: Option<Span>,
+    timeout: Option<HumanDuration>,
 }
 
 impl CheckEntry {
@@ -155,7 +157,7 @@ impl CheckEntry {
         }
     }
 
-    pub(crate) fn timeout(&self) -> Option<Span> {
+    pub(crate) fn timeout(&self) -> Option<HumanDuration> {
         match self {
             Self::Command(_) => None,
             Self::Full(check) => check.timeout,
@@ -165,7 +167,7 @@ impl CheckEntry {
 
 /// A setting and where it was set.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting<T> {
+pub(crate) struct ConfigSetting<T> {
     pub(crate) value: T,
     pub(crate) from: String,
 }
@@ -174,30 +176,30 @@ pub(crate) struct Setting<T> {
 pub(crate) struct Config {
     /// What the project calls itself.
     pub(crate) project: Option<String>,
-    pub(crate) recipe: Setting<Option<String>>,
-    pub(crate) agent: Setting<Option<String>>,
-    pub(crate) role: Setting<Option<String>>,
-    pub(crate) ledger: Setting<Option<String>>,
-    pub(crate) secrets: Setting<Option<Mode>>,
-    pub(crate) write: Setting<Vec<String>>,
-    pub(crate) exclude: Setting<Vec<String>>,
-    pub(crate) permit: Setting<Permit>,
-    pub(crate) timeout: Setting<Option<Span>>,
-    pub(crate) max_cost: Setting<Option<f64>>,
-    pub(crate) checks: Setting<BTreeMap<String, CheckEntry>>,
-    pub(crate) env: Setting<BTreeMap<String, String>>,
+    pub(crate) recipe: ConfigSetting<Option<String>>,
+    pub(crate) agent: ConfigSetting<Option<String>>,
+    pub(crate) role: ConfigSetting<Option<String>>,
+    pub(crate) ledger: ConfigSetting<Option<String>>,
+    pub(crate) secrets: ConfigSetting<Option<SecretMode>>,
+    pub(crate) write: ConfigSetting<Vec<String>>,
+    pub(crate) exclude: ConfigSetting<Vec<String>>,
+    pub(crate) permit: ConfigSetting<PermissionLevel>,
+    pub(crate) timeout: ConfigSetting<Option<HumanDuration>>,
+    pub(crate) max_cost: ConfigSetting<Option<f64>>,
+    pub(crate) checks: ConfigSetting<BTreeMap<String, CheckEntry>>,
+    pub(crate) env: ConfigSetting<BTreeMap<String, String>>,
     /// What the project's file asks for and only its user can allow.
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) wishes: Vec<TrustRequest>,
     /// What of that does not hold.
-    pub(crate) unapplied: Vec<Unapplied>,
+    pub(crate) unapplied: Vec<UnappliedSetting>,
     pub(crate) hard: HardLimits,
-    pub(crate) max_file_bytes: Setting<u64>,
-    pub(crate) digest_output: Setting<bool>,
-    pub(crate) templates: Setting<Vec<String>>,
-    pub(crate) prompts: Setting<String>,
-    pub(crate) project_context: Setting<String>,
-    pub(crate) changes: Setting<String>,
-    pub(crate) sessions: Setting<String>,
+    pub(crate) max_file_bytes: ConfigSetting<u64>,
+    pub(crate) digest_output: ConfigSetting<bool>,
+    pub(crate) templates: ConfigSetting<Vec<String>>,
+    pub(crate) prompts: ConfigSetting<String>,
+    pub(crate) project_context: ConfigSetting<String>,
+    pub(crate) changes: ConfigSetting<String>,
+    pub(crate) sessions: ConfigSetting<String>,
 }
 
 pub(crate) const PROJECT_FILE: &str = ".callsheet/config.toml";
@@ -209,11 +211,15 @@ const MAX_BYTES: u64 = 64 * 1024;
 impl Config {
     /// `trusted` says whether the user has agreed to what the project asks for.
     /// Without a project, the user's settings alone.
-    pub(crate) fn load(project: Option<&Path>, user: Option<&Path>, trusted: bool) -> Result<Self, Failure> {
+    pub(crate) fn load(
+        project: Option<&Path>,
+        user: Option<&Path>,
+        trusted: bool,
+    ) -> Result<Self, Diagnostics> {
         // A cloned repository's configuration may be a link to anywhere, and an error shows what it says: it
         // is read like every other file of the project, never out of it.
         let roots = Roots { project: project.map(Path::to_owned), ..Roots::default() };
-        let of_project = SourceId::new(Root::Project, PROJECT_FILE)
+        let of_project = SourceId::new(SourceRoot::Project, PROJECT_FILE)
             .map_or(Ok(None), |id| Disk::new(&roots, MAX_BYTES).text(&id));
         let of_user = user.map_or(Ok(None), |user| read_file(&user.join(USER_FILE), MAX_BYTES));
         let (of_project, of_user) =
@@ -222,11 +228,11 @@ impl Config {
             let message = format!("`{}`: `[hard]` is not a project's to say", of_project_file());
             let hint =
                 "write it into your own `config.toml`; `callsheet config show` says which settings hold";
-            return Err(Diag::error(Code::ConfigBad, message).hint(hint).into());
+            return Err(Diagnostic::error(Code::ConfigBad, message).hint(hint).into());
         }
         let hard = of_user.as_ref().map(|file| file.hard.clone()).unwrap_or_default();
-        let mut wished: Vec<Wish> = of_project.iter().flat_map(wishes).collect();
-        let mut merge = Merge {
+        let mut wished: Vec<TrustRequest> = of_project.iter().flat_map(wishes).collect();
+        let mut merge = ConfigMerge {
             environment: environment()?,
             of_project: of_project.clone().unwrap_or_default(),
             of_user: of_user.clone().unwrap_or_default(),
@@ -237,19 +243,24 @@ impl Config {
         let mut secrets = merge.limit(
             "secrets",
             |file| file.secrets,
-            Some(Mode::Warn),
+            Some(SecretMode::Warn),
             stricter_mode,
             |mode| mode.name().into(),
         );
         let mut permit = merge.limit(
             "permit",
             |file| file.permit,
-            Some(Permit::Edit),
+            Some(PermissionLevel::Edit),
             stricter_permit,
             |permit| permit.name().into(),
         );
-        let mut timeout =
-            merge.limit("timeout", |file| file.timeout, None, Span::min, |span| span.to_string().into());
+        let mut timeout = merge.limit(
+            "timeout",
+            |file| file.timeout,
+            None,
+            HumanDuration::min,
+            |span| span.to_string().into(),
+        );
         let mut max_cost =
             merge.limit("max_cost", |file| file.max_cost, None, f64::min, |cost| (*cost).into());
         let usual_bytes = Some(DEFAULT_MAX_FILE_BYTES);
@@ -262,7 +273,7 @@ impl Config {
         );
         let write = merge.write();
         let mut exclude = merge.exclude();
-        let Merge { environment, wishes: looser, unapplied, .. } = merge;
+        let ConfigMerge { environment, wishes: looser, unapplied, .. } = merge;
         wished.extend(looser);
         if secrets.from == "default" {
             secrets.value = None;
@@ -272,7 +283,7 @@ impl Config {
             harden(&mut secrets, hard.secrets, stricter_mode, &beyond);
         }
         harden(&mut permit, hard.permit, stricter_permit, &beyond);
-        harden(&mut timeout, hard.timeout, Span::min, &beyond);
+        harden(&mut timeout, hard.timeout, HumanDuration::min, &beyond);
         harden(&mut max_cost, hard.max_cost, f64::min, &beyond);
         harden(&mut max_file_bytes, hard.max_file_bytes, u64::min, &beyond);
         add_globs(&mut exclude, &hard.exclude, &beyond);
@@ -289,7 +300,7 @@ impl Config {
         let project = of_project.and_then(|(_, file)| file.project.clone());
         if project.as_ref().is_some_and(|name| !is_project_name(name)) {
             let message = format!("`project:{PROJECT_FILE}`: `project` has to be a name of one line");
-            return Err(Diag::error(Code::ConfigBad, message).into());
+            return Err(Diagnostic::error(Code::ConfigBad, message).into());
         }
         Ok(Self {
             project,
@@ -300,7 +311,7 @@ impl Config {
             secrets,
             write,
             exclude,
-            permit: permit.or(Permit::Edit),
+            permit: permit.or(PermissionLevel::Edit),
             timeout,
             max_cost,
             checks: merged(&layers, |file| &file.checks),
@@ -331,10 +342,10 @@ impl Config {
     }
 
     /// The folder in which flows of this kind have theirs, relative to the project.
-    pub(crate) fn home(&self, folder: Folder) -> &str {
+    pub(crate) fn home(&self, folder: FolderKind) -> &str {
         match folder {
-            Folder::Changes => &self.changes.value,
-            Folder::Sessions => &self.sessions.value,
+            FolderKind::Changes => &self.changes.value,
+            FolderKind::Sessions => &self.sessions.value,
         }
     }
 
@@ -352,7 +363,7 @@ impl Config {
             ("agent", self.agent.value.clone().into(), &self.agent.from),
             ("role", self.role.value.clone().into(), &self.role.from),
             ("ledger", self.ledger.value.as_deref().map(mask_address).into(), &self.ledger.from),
-            ("secrets", self.secrets.value.map(Mode::name).into(), &self.secrets.from),
+            ("secrets", self.secrets.value.map(SecretMode::name).into(), &self.secrets.from),
             ("write", self.write.value.clone().into(), &self.write.from),
             ("exclude", self.exclude.value.clone().into(), &self.exclude.from),
             ("permit", self.permit.value.name().into(), &self.permit.from),
@@ -373,20 +384,20 @@ impl Config {
 }
 
 /// The three places of a setting, and what comes of putting them together.
-struct Merge {
+struct ConfigMerge {
     environment: ConfigFile,
     of_project: ConfigFile,
     of_user: ConfigFile,
     trusted: bool,
-    wishes: Vec<Wish>,
-    unapplied: Vec<Unapplied>,
+    wishes: Vec<TrustRequest>,
+    unapplied: Vec<UnappliedSetting>,
 }
 
 fn of_project_file() -> String {
     format!("project:{PROJECT_FILE}")
 }
 
-impl Merge {
+impl ConfigMerge {
     /// A setting that is stricter or looser. Without `usual`, none is no limit at all.
     fn limit<T: Copy + PartialEq>(
         &mut self,
@@ -395,14 +406,14 @@ impl Merge {
         usual: Option<T>,
         stricter: fn(T, T) -> T,
         show: fn(&T) -> serde_json::Value,
-    ) -> Setting<Option<T>> {
-        let from_project = |value| Setting { value: Some(value), from: of_project_file() };
+    ) -> ConfigSetting<Option<T>> {
+        let from_project = |value| ConfigSetting { value: Some(value), from: of_project_file() };
         if let Some(value) = pick(&self.environment) {
-            return Setting { value: Some(value), from: "environment".into() };
+            return ConfigSetting { value: Some(value), from: "environment".into() };
         }
         let yours = match pick(&self.of_user) {
-            Some(value) => Setting { value: Some(value), from: format!("user:{USER_FILE}") },
-            None => Setting { value: usual, from: "default".into() },
+            Some(value) => ConfigSetting { value: Some(value), from: format!("user:{USER_FILE}") },
+            None => ConfigSetting { value: usual, from: "default".into() },
         };
         match (pick(&self.of_project), yours.value) {
             (None, _) => yours,
@@ -410,43 +421,43 @@ impl Merge {
             (Some(value), Some(own)) if stricter(value, own) == value => from_project(value),
             (Some(value), Some(own)) => {
                 let loosens = format!("`{key}` to {}; yours is {}", show(&value), show(&own));
-                self.loosens(key, show(&value), loosens);
+                self.note_loosened(key, show(&value), loosens);
                 if self.trusted { from_project(value) } else { yours }
             }
         }
     }
 
-    fn loosens(&mut self, key: &'static str, value: serde_json::Value, what: String) {
+    fn note_loosened(&mut self, key: &'static str, value: serde_json::Value, what: String) {
         let why = format!("it would loosen {what}; `callsheet trust` applies it");
-        self.wishes.push(Wish::looser(format!("loosen {what}")));
+        self.wishes.push(TrustRequest::looser(format!("loosen {what}")));
         if !self.trusted {
-            self.unapplied.push(Unapplied { key, value, why });
+            self.unapplied.push(UnappliedSetting { key, value, why });
         }
     }
 
     /// What may be written is the project's to say if its user says nothing.
-    fn write(&mut self) -> Setting<Vec<String>> {
-        let from_user = |value| Setting { value, from: format!("user:{USER_FILE}") };
-        let from_project = |value| Setting { value, from: of_project_file() };
+    fn write(&mut self) -> ConfigSetting<Vec<String>> {
+        let from_user = |value| ConfigSetting { value, from: format!("user:{USER_FILE}") };
+        let from_project = |value| ConfigSetting { value, from: of_project_file() };
         match (self.of_project.write.clone(), self.of_user.write.clone()) {
-            (None, None) => Setting { value: Vec::new(), from: "default".into() },
+            (None, None) => ConfigSetting { value: Vec::new(), from: "default".into() },
             (None, Some(own)) => from_user(own),
             (Some(write), None) => from_project(write),
             (Some(write), Some(own)) if write == own => from_project(write),
             (Some(write), Some(own)) => {
                 let what = format!("`write` to {}; yours is {}", write.join(", "), own.join(", "));
-                self.loosens("write", write.clone().into(), what);
+                self.note_loosened("write", write.clone().into(), what);
                 if self.trusted { from_project(write) } else { from_user(own) }
             }
         }
     }
 
     /// What is excluded adds up, until a project is trusted with its own.
-    fn exclude(&mut self) -> Setting<Vec<String>> {
+    fn exclude(&mut self) -> ConfigSetting<Vec<String>> {
         let own = self.of_user.exclude.clone();
         let mut setting = match self.of_project.exclude.clone() {
-            Some(value) => Setting { value, from: of_project_file() },
-            None => Setting { value: Vec::new(), from: "default".into() },
+            Some(value) => ConfigSetting { value, from: of_project_file() },
+            None => ConfigSetting { value: Vec::new(), from: "default".into() },
         };
         let Some(own) = own else { return setting };
         if self.of_project.exclude.is_some() {
@@ -454,7 +465,7 @@ impl Merge {
                 own.iter().filter(|glob| !setting.value.contains(glob)).map(String::as_str).collect();
             if !dropped.is_empty() {
                 let what = format!("`exclude` to this alone, without your {}", dropped.join(", "));
-                self.loosens("exclude", setting.value.clone().into(), what);
+                self.note_loosened("exclude", setting.value.clone().into(), what);
             }
         }
         if !self.trusted || self.of_project.exclude.is_none() {
@@ -465,7 +476,7 @@ impl Merge {
 }
 
 /// Adds what is not there.
-fn add_globs(setting: &mut Setting<Vec<String>>, globs: &[String], from: &str) {
+fn add_globs(setting: &mut ConfigSetting<Vec<String>>, globs: &[String], from: &str) {
     let new: Vec<String> = globs.iter().filter(|glob| !setting.value.contains(glob)).cloned().collect();
     if !new.is_empty() || (setting.from == "default" && !globs.is_empty()) {
         let before = setting.from.as_str();
@@ -476,7 +487,7 @@ fn add_globs(setting: &mut Setting<Vec<String>>, globs: &[String], from: &str) {
 
 /// Puts a hard limit in the place of what goes beyond it.
 fn harden<T: Copy + PartialEq>(
-    setting: &mut Setting<Option<T>>,
+    setting: &mut ConfigSetting<Option<T>>,
     hard: Option<T>,
     stricter: fn(T, T) -> T,
     from: &str,
@@ -484,13 +495,13 @@ fn harden<T: Copy + PartialEq>(
     let Some(hard) = hard else { return };
     let value = setting.value.map_or(hard, |value| stricter(value, hard));
     if setting.value != Some(value) {
-        *setting = Setting { value: Some(value), from: from.into() };
+        *setting = ConfigSetting { value: Some(value), from: from.into() };
     }
 }
 
-impl<T> Setting<Option<T>> {
-    fn or(self, usual: T) -> Setting<T> {
-        Setting { value: self.value.unwrap_or(usual), from: self.from }
+impl<T> ConfigSetting<Option<T>> {
+    fn or(self, usual: T) -> ConfigSetting<T> {
+        ConfigSetting { value: self.value.unwrap_or(usual), from: self.from }
     }
 }
 
@@ -498,16 +509,16 @@ fn first<T>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> Option<T>,
     usual: T,
-) -> Setting<T> {
+) -> ConfigSetting<T> {
     let found =
-        layers.iter().find_map(|(from, file)| Some(Setting { value: pick(file)?, from: from.clone() }));
-    found.unwrap_or_else(|| Setting { value: usual, from: "default".into() })
+        layers.iter().find_map(|(from, file)| Some(ConfigSetting { value: pick(file)?, from: from.clone() }));
+    found.unwrap_or_else(|| ConfigSetting { value: usual, from: "default".into() })
 }
 
 fn first_option<T>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> Option<T>,
-) -> Setting<Option<T>> {
+) -> ConfigSetting<Option<T>> {
     first(layers, |file| pick(file).map(Some), None)
 }
 
@@ -515,7 +526,7 @@ fn first_option<T>(
 fn merged<T: Clone>(
     layers: &[(String, ConfigFile)],
     pick: impl Fn(&ConfigFile) -> &BTreeMap<String, T>,
-) -> Setting<BTreeMap<String, T>> {
+) -> ConfigSetting<BTreeMap<String, T>> {
     let mut value = BTreeMap::new();
     let mut from = Vec::new();
     for (layer, file) in layers.iter().filter(|(_, file)| !pick(file).is_empty()) {
@@ -525,31 +536,35 @@ fn merged<T: Clone>(
         }
     }
     let from = if from.is_empty() { "default".into() } else { from.join(", ") };
-    Setting { value, from }
+    ConfigSetting { value, from }
 }
 
-fn load(found: Result<Option<Text>, SourceError>, shown: &str) -> Result<Option<ConfigFile>, Failure> {
-    let text =
-        found.map_err(|error| Diag::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
-    let codes = Codes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
+fn load(
+    found: Result<Option<SharedText>, SourceError>,
+    shown: &str,
+) -> Result<Option<ConfigFile>, Diagnostics> {
+    let text = found
+        .map_err(|error| Diagnostic::error(Code::ConfigBad, format!("`{shown}` cannot be used: {error}")))?;
+    let codes = ReadErrorCodes { bad: Code::ConfigBad, unknown: Code::ConfigBad };
     text.map(|text| {
-        let file: ConfigFile = read(shown, &text, DataNotation::Toml, codes)?;
-        confined(&file, shown)?;
+        let file: ConfigFile = read(shown, &text, FileFormat::Toml, codes)?;
+        check_confined(&file, shown)?;
+        can_be_kept(&file, shown)?;
         Ok(file)
     })
     .transpose()
 }
 
 /// What a project's file would execute or leak.
-fn wishes(file: &ConfigFile) -> Vec<Wish> {
+fn wishes(file: &ConfigFile) -> Vec<TrustRequest> {
     let mut wishes = Vec::new();
     for (name, check) in &file.checks {
-        wishes.push(Wish::new(format!("run the check `{name}`: {}", check.command())));
+        wishes.push(TrustRequest::new(format!("run the check `{name}`: {}", check.command())));
     }
     for (name, value) in &file.env {
-        wishes.push(Wish::new(format!("set the variable {name} to `{value}`")));
+        wishes.push(TrustRequest::new(format!("set the variable {name} to `{value}`")));
     }
-    wishes.extend(file.ledger.as_ref().map(|url| Wish {
+    wishes.extend(file.ledger.as_ref().map(|url| TrustRequest {
         shown: format!("record runs in {}", mask_address(url)),
         whole: format!("ledger {url}"),
         blocks: true,
@@ -558,38 +573,55 @@ fn wishes(file: &ConfigFile) -> Vec<Wish> {
 }
 
 /// A cloned repository's configuration must not point out of the repository.
-fn confined(file: &ConfigFile, shown: &str) -> Result<(), Failure> {
+fn check_confined(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
     let layout = &file.layout;
     let folders = [&layout.changes, &layout.sessions].into_iter().flatten();
     let paths = layout.templates.iter().flatten().chain(&layout.prompts).chain(&layout.project_context);
     let paths = paths.chain(folders);
-    let wrong: Vec<Diag> = paths
+    let wrong: Vec<Diagnostic> = paths
         .filter_map(|path| {
-            let why = callsheet_core::SourceId::new(callsheet_core::Root::Project, path).err()?;
+            let why = callsheet_core::SourceId::new(callsheet_core::SourceRoot::Project, path).err()?;
             let message = format!("`{shown}`: `{path}` cannot lie in the project: {why}");
-            Some(Diag::error(Code::ConfigBad, message))
+            Some(Diagnostic::error(Code::ConfigBad, message))
         })
         .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
-fn environment() -> Result<ConfigFile, Failure> {
+/// A limit that no run can keep is a mistake, and no way to stop all runs.
+fn can_be_kept(file: &ConfigFile, shown: &str) -> Result<(), Diagnostics> {
+    let hard = &file.hard;
+    let is_bad_cost = |cost: &Option<f64>| cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0);
+    let wrong: Vec<Diagnostic> = [
+        ("max_cost", is_bad_cost(&file.max_cost)),
+        ("hard.max_cost", is_bad_cost(&hard.max_cost)),
+        ("max_file_bytes", file.max_file_bytes == Some(0)),
+        ("hard.max_file_bytes", hard.max_file_bytes == Some(0)),
+    ]
+    .into_iter()
+    .filter(|(_, is_wrong)| *is_wrong)
+    .map(|(key, _)| Diagnostic::error(Code::ConfigBad, format!("`{shown}`: `{key}` has to be above 0")))
+    .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
+}
+
+fn environment() -> Result<ConfigFile, Diagnostics> {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let max_file_bytes = match var("CALLSHEET_MAX_FILE_BYTES") {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Diag::error(Code::ConfigBad, format!("CALLSHEET_MAX_FILE_BYTES is `{text}`, not a number"))
+            Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_MAX_FILE_BYTES is `{text}`, not a number"))
         })?),
     };
     let secrets = match var("CALLSHEET_SECRETS").as_deref() {
         None => None,
-        Some("warn") => Some(Mode::Warn),
-        Some("refuse") => Some(Mode::Refuse),
-        Some("redact") => Some(Mode::Redact),
-        Some("allow") => Some(Mode::Allow),
+        Some("warn") => Some(SecretMode::Warn),
+        Some("refuse") => Some(SecretMode::Refuse),
+        Some("redact") => Some(SecretMode::Redact),
+        Some("allow") => Some(SecretMode::Allow),
         Some(text) => {
             let message = format!("CALLSHEET_SECRETS is `{text}`, not warn, refuse, redact or allow");
-            return Err(Diag::error(Code::ConfigBad, message).into());
+            return Err(Diagnostic::error(Code::ConfigBad, message).into());
         }
     };
     let file = ConfigFile {
@@ -602,21 +634,48 @@ fn environment() -> Result<ConfigFile, Failure> {
         timeout: var("CALLSHEET_TIMEOUT")
             .map(|text| text.parse())
             .transpose()
-            .map_err(|why: String| Diag::error(Code::ConfigBad, format!("CALLSHEET_TIMEOUT: {why}")))?,
+            .map_err(|why: String| Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_TIMEOUT: {why}")))?,
         ..ConfigFile::default()
     };
     let file = ConfigFile {
         layout: LayoutFile { project_context: var("CALLSHEET_PROJECT_CONTEXT"), ..LayoutFile::default() },
         ..file
     };
-    confined(&file, "environment")?;
+    check_confined(&file, "environment")?;
+    can_be_kept(&file, "environment")?;
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trust::print_of;
+    use crate::trust::fingerprint;
+
+    /// A project cannot stop every run by a limit that none can keep: it is a mistake in a file that is named.
+    #[test]
+    fn a_limit_of_nothing_is_a_mistake() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".callsheet")).unwrap();
+        for (limit, is_fine) in [
+            ("max_cost = 0.0", false),
+            ("max_cost = -1.0", false),
+            ("max_cost = nan", false),
+            ("max_cost = inf", false),
+            ("max_file_bytes = 0", false),
+            ("timeout = \"0s\"", false),
+            ("max_cost = 0.5", true),
+        ] {
+            std::fs::write(dir.path().join(PROJECT_FILE), limit).unwrap();
+            match Config::load(Some(dir.path()), None, false) {
+                Ok(_) => assert!(is_fine, "{limit}"),
+                Err(failure) => {
+                    let told = failure.to_string();
+                    assert!(!is_fine && told.contains(PROJECT_FILE), "{limit}: {told}");
+                    assert_eq!(crate::failure::exit_code(&failure), 3, "{limit}");
+                }
+            }
+        }
+    }
 
     /// What is shown of an address hides its password; what is agreed to is the whole address.
     #[test]
@@ -624,6 +683,6 @@ mod tests {
         let wish = |url: &str| wishes(&ConfigFile { ledger: Some(url.into()), ..ConfigFile::default() });
         let [one, two] = ["one", "two"].map(|word| wish(&format!("postgres://me:{word}@host/db")));
         assert_eq!(one[0].shown, two[0].shown);
-        assert_ne!(print_of(&one), print_of(&two));
+        assert_ne!(fingerprint(&one), fingerprint(&two));
     }
 }

@@ -1,9 +1,9 @@
 //! Failures and the exit codes that they have.
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 
 /// What a command ends with: an exit code, or what went wrong.
-pub(crate) type Outcome = Result<u8, Failure>;
+pub(crate) type CommandResult = Result<u8, Diagnostics>;
 
 /// The command line makes no sense.
 pub(crate) const USAGE: u8 = 2;
@@ -27,7 +27,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 const REFUSED: u8 = 9;
 
 /// The exit code of a failure: that of its first diagnostic.
-pub(crate) fn exit_code(failure: &Failure) -> u8 {
+pub(crate) fn exit_code(failure: &Diagnostics) -> u8 {
     failure.0.first().map_or(70, |diag| of(diag.code))
 }
 
@@ -72,6 +72,6 @@ pub(crate) fn of(code: Code) -> u8 {
     }
 }
 
-pub(crate) fn usage(message: impl Into<String>) -> Diag {
-    Diag::error(Code::UsageBad, message)
+pub(crate) fn usage(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::UsageBad, message)
 }

@@ -7,34 +7,37 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::recipe::Files;
-use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Request, Task, check_tools};
-use callsheet_core::{
-    DataNotation, Format, Library, Listing, Snapshot, SourceError, SourceId, Sources, Text, agent_name,
-    candidates, is_name, read_recipe, read_request,
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::recipe::FilePolicy;
+use callsheet_core::request::{
+    ContextBlock, DocumentKind, Layout, Request, RequestDocument, Task, check_tools,
 };
-use callsheet_run::read_file;
+use callsheet_core::scope::Scope;
+use callsheet_core::{
+    FileFormat, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, Snapshot,
+    SourceError, SourceId, SourceRoot, Sources, agent_name, candidates, is_name, read_recipe, read_request,
+};
+use callsheet_run::{Disk, Roots, read_file};
 use clap::ArgMatches;
 use serde_json::Value;
 
-use crate::app::{App, named_directory};
-use crate::args::Ask;
+use crate::app::{AppContext, named_directory};
+use crate::args::ComposeArgs;
 use crate::failure::usage;
-use crate::pack::{Details, Gathered, Paths, outside};
+use crate::pack::{DetailChoices, GatheredDocuments, PathSelection, outside};
 use crate::secrets;
 
 /// What is to be composed, and from where.
-pub(crate) struct Order {
+pub(crate) struct ComposeInput {
     pub(crate) request: Request,
     /// The session directory, where it is not the project.
     pub(crate) session: Option<PathBuf>,
     /// Texts of the project that were read on the way, and directories that were walked.
-    pub(crate) texts: BTreeMap<SourceId, Text>,
+    pub(crate) texts: BTreeMap<SourceId, SharedText>,
     pub(crate) listings: BTreeMap<SourceId, Listing>,
     /// What an earlier prompt was made from, where this one has to be the same.
     pub(crate) replay: Option<Snapshot>,
-    pub(crate) talk: Vec<Diag>,
+    pub(crate) talk: Vec<Diagnostic>,
 }
 
 /// A request as it was written down, before any flag. It comes first because it may name the project, and
@@ -46,8 +49,8 @@ pub(crate) struct RequestFile {
 }
 
 impl RequestFile {
-    pub(crate) fn read(app: &App<'_>, ask: &Ask) -> Result<Self, Failure> {
-        let mut inputs = Inputs { app, talk: Vec::new(), stdin: None };
+    pub(crate) fn read(app: &AppContext<'_>, ask: &ComposeArgs) -> Result<Self, Diagnostics> {
+        let mut inputs = InputReader { app, talk: Vec::new(), stdin: None };
         let request = ask.request.as_ref().map(|file| inputs.request(file)).transpose()?;
         Ok(Self { request: request.unwrap_or_default(), stdin: inputs.stdin })
     }
@@ -59,21 +62,21 @@ impl RequestFile {
     }
 
     /// The surroundings of the project that the request names, unless the command line names one.
-    pub(crate) fn elsewhere<'p>(&self, app: &App<'p>) -> Result<Option<App<'p>>, Failure> {
+    pub(crate) fn elsewhere<'p>(&self, app: &AppContext<'p>) -> Result<Option<AppContext<'p>>, Diagnostics> {
         let project = self.request.project.as_deref().filter(|_| !app.project_named);
         project.map(|dir| app.in_project(dir)).transpose()
     }
 }
 
-impl Order {
+impl ComposeInput {
     /// Puts the flags on top of the request file. `given` knows in which order they were given.
     pub(crate) fn new(
-        app: &App<'_>,
-        ask: &Ask,
+        app: &AppContext<'_>,
+        ask: &ComposeArgs,
         given: Option<&ArgMatches>,
         file: RequestFile,
-    ) -> Result<Self, Failure> {
-        let mut inputs = Inputs { app, talk: Vec::new(), stdin: file.stdin };
+    ) -> Result<Self, Diagnostics> {
+        let mut inputs = InputReader { app, talk: Vec::new(), stdin: file.stdin };
         let mut request = Request { project: None, ..file.request };
         inputs.add_single(ask, &mut request)?;
         let config = &app.config;
@@ -102,7 +105,7 @@ impl Order {
         }
         request.agent = request.agent.map(|name| agent_name(&library, name, &request.layout));
         request.no_git |= !is_in_git(&app.project);
-        let Gathered { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
+        let GatheredDocuments { texts, listings, .. } = inputs.add_repeated(ask, given, &mut request)?;
         let session = inputs.session(ask, &mut request)?;
         check_tools(&request.tools)?;
         inputs.talk.extend(missing_files(&request.read_first, &app.project));
@@ -129,25 +132,25 @@ fn layout(asked: Layout, configured: Layout) -> Layout {
     }
 }
 
-struct Inputs<'a> {
-    app: &'a App<'a>,
-    talk: Vec<Diag>,
+struct InputReader<'a> {
+    app: &'a AppContext<'a>,
+    talk: Vec<Diagnostic>,
     /// What standard input was read for; it can be read once.
     stdin: Option<&'static str>,
 }
 
-impl Inputs<'_> {
-    fn request(&mut self, file: &str) -> Result<Request, Failure> {
+impl InputReader<'_> {
+    fn request(&mut self, file: &str) -> Result<Request, Diagnostics> {
         let text = self.text(file, "--request")?;
         // Some editors put a byte order mark in front; it is no part of either notation.
-        let text = text.strip_prefix('\u{feff}').map(Text::from).unwrap_or(text);
+        let text = text.strip_prefix('\u{feff}').map(SharedText::from).unwrap_or(text);
         let json = file.ends_with(".json") || text.trim_start().starts_with('{');
         let name = if file == "-" { "standard input" } else { file };
-        read_request(name, &text, if json { DataNotation::Json } else { DataNotation::Toml })
+        read_request(name, &text, if json { FileFormat::Json } else { FileFormat::Toml })
     }
 
     /// The flags that are given once: they replace.
-    fn add_single(&mut self, ask: &Ask, request: &mut Request) -> Result<(), Failure> {
+    fn add_single(&mut self, ask: &ComposeArgs, request: &mut Request) -> Result<(), Diagnostics> {
         let words = ask.task.as_ref().or(ask.instructions.as_ref());
         if let Some(words) = words {
             request.instructions =
@@ -165,9 +168,9 @@ impl Inputs<'_> {
         replace(&mut request.command, &ask.command);
         request.format = ask.format.map(|format| format.0).or(request.format);
         if ask.api.is_some() && request.format.is_none() {
-            request.format = Some(Format::Json);
+            request.format = Some(PromptFormat::Json);
         }
-        if ask.api.is_some() && request.format != Some(Format::Json) {
+        if ask.api.is_some() && request.format != Some(PromptFormat::Json) {
             return Err(usage("--api needs --format json").into());
         }
         request.missing = ask.missing.map(|missing| missing.0).or(request.missing);
@@ -177,12 +180,12 @@ impl Inputs<'_> {
     /// The flags that add to a list or a map, and what was read for them.
     fn add_repeated(
         &mut self,
-        ask: &Ask,
+        ask: &ComposeArgs,
         given: Option<&ArgMatches>,
         request: &mut Request,
-    ) -> Result<Gathered, Failure> {
-        let details = Details::new(self.app, &ask.detail)?;
-        let mut gathered = Gathered::new(request);
+    ) -> Result<GatheredDocuments, Diagnostics> {
+        let details = DetailChoices::new(self.app, &ask.detail)?;
+        let mut gathered = GatheredDocuments::new(request);
         for (flag, item) in in_order(ask, given) {
             match flag {
                 "file" => self.file(item, &details, &mut gathered, request)?,
@@ -206,7 +209,7 @@ impl Inputs<'_> {
         Ok(gathered)
     }
 
-    fn add_task(&self, ask: &Ask, request: &mut Request) {
+    fn add_task(&self, ask: &ComposeArgs, request: &mut Request) {
         let given = [&ask.task_id, &ask.title].iter().any(|flag| flag.is_some());
         let (write, exclude) = (&self.app.config.write.value, &self.app.config.exclude.value);
         if !given && [&ask.write, &ask.exclude, write, exclude].iter().all(|globs| globs.is_empty()) {
@@ -228,7 +231,7 @@ impl Inputs<'_> {
         }
     }
 
-    fn add(&mut self, flag: &'static str, item: &str, request: &mut Request) -> Result<(), Failure> {
+    fn add(&mut self, flag: &'static str, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
         match flag {
             "set" | "set_file" => {
                 let (key, value) = pair(flag, item)?;
@@ -252,11 +255,11 @@ impl Inputs<'_> {
             }
             _ => {
                 let earlier = request.documents.iter().filter(|d| d.kind == DocumentKind::Thought).count();
-                request.documents.push(Document {
+                request.documents.push(RequestDocument {
                     kind: DocumentKind::Thought,
                     name: Some(format!("thought-{}", earlier + 1)),
                     content: Some(item.into()),
-                    ..Document::default()
+                    ..RequestDocument::default()
                 });
             }
         }
@@ -267,12 +270,12 @@ impl Inputs<'_> {
     fn file(
         &mut self,
         item: &str,
-        details: &Details,
-        gathered: &mut Gathered,
+        details: &DetailChoices,
+        gathered: &mut GatheredDocuments,
         request: &mut Request,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Diagnostics> {
         let is_dir = self.app.here.join(item).is_dir();
-        let paths = Paths::new(self.app, item)?;
+        let paths = PathSelection::new(self.app, item)?;
         match paths.filter(|paths| is_dir || paths.is_pattern()) {
             Some(paths) => {
                 let carries_texts = self.carries_texts(request);
@@ -292,7 +295,7 @@ impl Inputs<'_> {
         let places = candidates(&path, &request.layout);
         let found = places.iter().find_map(|id| Some((id, disk.text(id).ok().flatten()?)));
         let recipe = found.and_then(|(id, text)| read_recipe(id, &text).ok());
-        recipe.is_none_or(|recipe| recipe.files == Files::Embed)
+        recipe.is_none_or(|recipe| recipe.files == FilePolicy::Embed)
     }
 
     /// A file inside the project travels by its path, so that the composer reads it; any other one is read
@@ -301,12 +304,13 @@ impl Inputs<'_> {
         &mut self,
         kind: DocumentKind,
         file: &str,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredDocuments,
         request: &mut Request,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Diagnostics> {
         if file == "-" {
             let content = Some(self.text(file, "a document")?);
-            let document = Document { kind, name: Some("stdin".into()), content, ..Document::default() };
+            let document =
+                RequestDocument { kind, name: Some("stdin".into()), content, ..RequestDocument::default() };
             request.documents.push(document);
             return Ok(());
         }
@@ -316,7 +320,10 @@ impl Inputs<'_> {
         if let Some(path) = &inside
             && real.starts_with(canonical(&self.app.project))
         {
-            gathered.add(Document { kind, path: Some(path.clone()), ..Document::default() }, request);
+            gathered.add(
+                RequestDocument { kind, path: Some(path.clone()), ..RequestDocument::default() },
+                request,
+            );
             return Ok(());
         }
         let content = self.text(file, "a document")?;
@@ -325,9 +332,10 @@ impl Inputs<'_> {
         // A recipe that lists paths shows nothing of it, and says so itself.
         if self.carries_texts(request) {
             let message = format!("`{file}` lies outside the project: the prompt calls it `{name}`");
-            self.talk.push(Diag::warning(Code::InputOutside, message));
+            self.talk.push(Diagnostic::warning(Code::InputOutside, message));
         }
-        let document = Document { kind, name: Some(name), content: Some(content), ..Document::default() };
+        let document =
+            RequestDocument { kind, name: Some(name), content: Some(content), ..RequestDocument::default() };
         if !request.documents.contains(&document) {
             request.documents.push(document);
         }
@@ -335,7 +343,7 @@ impl Inputs<'_> {
     }
 
     /// A file of the project whose text a person wants in, or some lines of it.
-    fn embed(&mut self, item: &str, request: &mut Request) -> Result<(), Failure> {
+    fn embed(&mut self, item: &str, request: &mut Request) -> Result<(), Diagnostics> {
         let is_there = |path: &str| self.app.here.join(path).is_file();
         let (path, lines) = match item.rsplit_once(':').filter(|_| !is_there(item)) {
             Some((path, lines)) => (path, Some(line_range(lines).ok_or_else(|| not_lines(lines))?)),
@@ -345,12 +353,12 @@ impl Inputs<'_> {
             return Err(not_found(path, &self.app.here.join(path)));
         }
         let path = Some(self.in_project(path)?);
-        request.documents.push(Document { path, embed: true, lines, ..Document::default() });
+        request.documents.push(RequestDocument { path, embed: true, lines, ..RequestDocument::default() });
         Ok(())
     }
 
     /// A path as the worktree sees it.
-    fn in_project(&self, path: &str) -> Result<String, Failure> {
+    fn in_project(&self, path: &str) -> Result<String, Diagnostics> {
         let folder = if path.ends_with('/') { "/" } else { "" };
         match relative(&self.app.here.join(path), &self.app.project) {
             Some(path) => Ok(path + folder),
@@ -359,7 +367,7 @@ impl Inputs<'_> {
     }
 
     /// Who types `--session` may name any directory; a request file, which others may have written, one of the project.
-    fn session(&mut self, ask: &Ask, request: &mut Request) -> Result<Option<PathBuf>, Failure> {
+    fn session(&mut self, ask: &ComposeArgs, request: &mut Request) -> Result<Option<PathBuf>, Diagnostics> {
         let (path, dir) = match (&ask.session, &request.session) {
             (Some(dir), _) => (self.app.session_path(dir), dir.clone()),
             (None, Some(dir)) => (self.app.project.join(dir), PathBuf::from(dir)),
@@ -370,7 +378,7 @@ impl Inputs<'_> {
         if ask.session.is_none() && !session.starts_with(&project) {
             let message = format!("the session `{}` lies outside the project", dir.display());
             let hint = "`--session` may name any directory";
-            return Err(Diag::error(Code::RequestBad, message).hint(hint).into());
+            return Err(Diagnostic::error(Code::RequestBad, message).hint(hint).into());
         }
         let shown = from_to(&project, &session);
         request.session = Some(shown).filter(|path| path != ".");
@@ -378,7 +386,7 @@ impl Inputs<'_> {
     }
 
     /// The text of a file that was named outright, or of standard input.
-    fn text(&mut self, file: &str, what: &'static str) -> Result<Text, Failure> {
+    fn text(&mut self, file: &str, what: &'static str) -> Result<SharedText, Diagnostics> {
         if file == "-" {
             return self.stdin(what);
         }
@@ -390,7 +398,7 @@ impl Inputs<'_> {
         }
     }
 
-    fn stdin(&mut self, what: &'static str) -> Result<Text, Failure> {
+    fn stdin(&mut self, what: &'static str) -> Result<SharedText, Diagnostics> {
         if let Some(first) = self.stdin.replace(what) {
             return Err(usage(format!(
                 "standard input is read for {first}; it cannot be read for {what} too"
@@ -405,7 +413,7 @@ impl Inputs<'_> {
             let error = SourceError::TooLarge { size: bytes.len() as u64, limit };
             return Err(unreadable("standard input", &error));
         }
-        String::from_utf8(bytes).map(Text::from).map_err(|error| {
+        String::from_utf8(bytes).map(SharedText::from).map_err(|error| {
             let offset = error.utf8_error().valid_up_to();
             let byte = error.as_bytes()[offset];
             unreadable("standard input", &SourceError::NotUtf8 { offset, byte })
@@ -413,15 +421,15 @@ impl Inputs<'_> {
     }
 }
 
-pub(crate) fn not_found(file: &str, path: &Path) -> Failure {
-    Diag::error(Code::InputNotFound, format!("`{file}` is not there")).looked([path.display()]).into()
+pub(crate) fn not_found(file: &str, path: &Path) -> Diagnostics {
+    Diagnostic::error(Code::InputNotFound, format!("`{file}` is not there")).looked([path.display()]).into()
 }
 
-pub(crate) fn unreadable(file: &str, error: &SourceError) -> Failure {
-    Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
+pub(crate) fn unreadable(file: &str, error: &SourceError) -> Diagnostics {
+    Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
 }
 
-pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Failure> {
+pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), Diagnostics> {
     let flag = flag.replace('_', "-");
     match item.split_once('=') {
         Some((key, value)) if is_name(key) => Ok((key, value)),
@@ -431,7 +439,7 @@ pub(crate) fn pair<'i>(flag: &str, item: &'i str) -> Result<(&'i str, &'i str), 
 }
 
 /// The flags that may be mixed, in the order in which they were given.
-fn in_order<'i>(ask: &'i Ask, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
+fn in_order<'i>(ask: &'i ComposeArgs, given: Option<&ArgMatches>) -> Vec<(&'static str, &'i str)> {
     let flags: [(&'static str, &Vec<String>); 10] = [
         ("set", &ask.set),
         ("set_file", &ask.set_file),
@@ -459,20 +467,40 @@ const MOST_MISSING: usize = 10;
 pub(crate) const GLOB_MARKS: [char; 4] = ['*', '?', '[', '{'];
 
 /// Warns about files that are to be read first and are not there: most often that is a slip.
-pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diag> {
-    let is_missing =
-        |path: &&String| !path.contains(GLOB_MARKS) && place.join(path).symlink_metadata().is_err();
+pub(crate) fn missing_files(read_first: &[String], place: &Path) -> Vec<Diagnostic> {
+    let is_missing = |path: &&String| {
+        place.join(path).symlink_metadata().is_err()
+            && (!path.contains(GLOB_MARKS) || is_unmatched_glob(path, place))
+    };
     let missing: Vec<&String> = read_first.iter().filter(is_missing).collect();
     let warning = |path: &&String| {
-        let message = format!("the agent is to read `{path}` first, and there is no such file");
-        Diag::warning(Code::InputNotFound, message).looked([format!("project:{path}")])
+        let lacks = if path.contains(GLOB_MARKS) { "no file matches it" } else { "there is no such file" };
+        let message = format!("the agent is to read `{path}` first, and {lacks}");
+        Diagnostic::warning(Code::InputNotFound, message).looked([format!("project:{path}")])
     };
-    let mut warnings: Vec<Diag> = missing.iter().take(MOST_MISSING).map(warning).collect();
+    let mut warnings: Vec<Diagnostic> = missing.iter().take(MOST_MISSING).map(warning).collect();
     if let Some(more) = missing.len().checked_sub(MOST_MISSING).filter(|more| *more > 0) {
         let message = format!("the agent is to read {more} more files first that are not there");
-        warnings.push(Diag::warning(Code::InputNotFound, message));
+        warnings.push(Diagnostic::warning(Code::InputNotFound, message));
     }
     warnings
+}
+
+/// Whether no file of the project matches a glob, as far as it can be seen.
+fn is_unmatched_glob(glob: &str, place: &Path) -> bool {
+    let judge = Scope { write: vec![glob.to_owned()], exclude: Vec::new() }.judge();
+    let roots = Roots { project: Some(place.to_owned()), ..Roots::default() };
+    let limits = ListingLimits { depth: 32, entries: 100_000, ignored: true };
+    let whole = SourceId::new(SourceRoot::Project, ".").ok();
+    let listed = whole.and_then(|whole| Disk::new(&roots, 0).list(&whole, limits).ok().flatten());
+    listed.is_some_and(|listed| {
+        // Git's own folder is never entered.
+        let is_git = |entry: &&ListingEntry| entry.dir && entry.path.rsplit('/').next() == Some(".git");
+        let closed =
+            listed.not_entered - listed.entries.iter().filter(is_git).count().min(listed.not_entered);
+        let is_whole = listed.left_out == 0 && closed == 0;
+        is_whole && !listed.entries.iter().any(|entry| judge.violation_reason(&entry.path).is_none())
+    })
 }
 
 /// `L1-L2`, or one line.
@@ -482,7 +510,7 @@ fn line_range(lines: &str) -> Option<[usize; 2]> {
     (0 < first && first <= last).then_some([first, last])
 }
 
-fn not_lines(lines: &str) -> Diag {
+fn not_lines(lines: &str) -> Diagnostic {
     usage(format!("--embed takes PATH or PATH:L1-L2, and `{lines}` are no lines"))
 }
 

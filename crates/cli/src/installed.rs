@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use callsheet_core::agent::Agent;
-use callsheet_core::diag::Failure;
-use callsheet_core::{Library, Root, SourceId, find_agent, names_in};
-use callsheet_run::{Event, Job, Limits, Stop, Stream, own_program, run_process};
+use callsheet_core::diag::Diagnostics;
+use callsheet_core::{Library, SourceId, SourceRoot, find_agent, names_in};
+use callsheet_run::{
+    OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StopFlag, own_program, run_process,
+};
 
-use crate::app::App;
+use crate::app::AppContext;
 
 /// Some of the CLIs take seconds to tell their version.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An agent of the search path, and what there is of it.
-pub(crate) struct Found {
+pub(crate) struct InstalledAgent {
     pub(crate) name: String,
     pub(crate) source: SourceId,
     pub(crate) agent: Agent,
@@ -26,7 +28,7 @@ pub(crate) struct Found {
 }
 
 /// Every agent. The program of one that a project brings along is not started to ask for its version.
-pub(crate) fn agents(app: &App<'_>) -> Result<Vec<Found>, Failure> {
+pub(crate) fn agents(app: &AppContext<'_>) -> Result<Vec<InstalledAgent>, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
     let mut all = Vec::new();
@@ -36,10 +38,10 @@ pub(crate) fn agents(app: &App<'_>) -> Result<Vec<Found>, Failure> {
         let path = start.and_then(|start| start.program.as_deref()).and_then(program);
         let asked = start.map(|start| start.version.as_slice()).unwrap_or_default();
         let version = match &path {
-            Some(path) if source.root() != Root::Project && !asked.is_empty() => version(path, asked),
+            Some(path) if source.root() != SourceRoot::Project && !asked.is_empty() => version(path, asked),
             _ => None,
         };
-        all.push(Found { name, source, agent, path, version });
+        all.push(InstalledAgent { name, source, agent, path, version });
     }
     Ok(all)
 }
@@ -64,25 +66,25 @@ pub(crate) fn version(program: &Path, args: &[String]) -> Option<String> {
 
 /// What a program prints when it is told `input`, and its exit code.
 pub(crate) fn ask(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
-    let job = Job {
+    let job = ProcessJob {
         argv,
         env: BTreeMap::new(),
         cwd: env::temp_dir(),
         stdin: input.as_bytes().to_vec(),
-        limits: Limits {
+        limits: ProcessLimits {
             deadline: Some(PATIENCE),
             head_bytes: 64 * 1024,
             tail_bytes: 0,
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
         guard: own_program().ok()?,
-        stop: Stop::default(),
+        stop: StopFlag::default(),
         submissions: None,
         trace: None,
     };
     let mut lines = Vec::new();
     let exit = run_process(&job, &mut |event| {
-        if let Event::Output { stream: Stream::Stdout, text, .. } = event {
+        if let ProcessEvent::Output { stream: OutputStream::Stdout, text, .. } = event {
             lines.push(text);
         }
     });

@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::{Digest, Id};
 use callsheet_run::read_own;
-use callsheet_store::{Head, Ledger, Place};
+use callsheet_store::{Head, Ledger, LedgerUrl};
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::failure;
@@ -39,26 +39,26 @@ pub(crate) struct KnownLedger {
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl KnownLedger {
-    pub(crate) fn of(place: &Place) -> Result<Self, Failure> {
+    pub(crate) fn of(place: &LedgerUrl) -> Result<Self, Diagnostics> {
         let (key, shown, file) = match place {
-            Place::Sqlite(path) => {
+            LedgerUrl::Sqlite(path) => {
                 let path = real(path);
                 let mut key = OsString::from("file ");
                 key.push(&path);
                 (key.into_vec(), path.display().to_string(), Some(path))
             }
-            Place::Postgres(url) => {
+            LedgerUrl::Postgres(url) => {
                 let shown = callsheet_store::postgres_place(url).map_err(failure)?;
                 (format!("postgres {shown}").into_bytes(), shown, None)
             }
-            Place::Memory => (b"memory".to_vec(), "memory".into(), None),
+            LedgerUrl::Memory => (b"memory".to_vec(), "memory".into(), None),
         };
         let key = Path::new(std::ffi::OsStr::from_bytes(&key)).to_owned();
         Ok(Self { folder: state_dir()?.join("ledgers").join(name_of(&key)), shown, file })
     }
 
     /// All that there are.
-    pub(crate) fn all() -> Result<Vec<Self>, Failure> {
+    pub(crate) fn all() -> Result<Vec<Self>, Diagnostics> {
         let found = fs::read_dir(state_dir()?.join("ledgers")).into_iter().flatten().flatten();
         let mut all: Vec<Self> = found
             .filter_map(|found| {
@@ -93,18 +93,18 @@ impl KnownLedger {
     }
 
     /// Held while the ledger is made or becomes known.
-    pub(crate) fn lock(&self) -> Result<File, Failure> {
+    pub(crate) fn lock(&self) -> Result<File, Diagnostics> {
         self.locked("lock")
     }
 
-    fn locked(&self, name: &str) -> Result<File, Failure> {
+    fn locked(&self, name: &str) -> Result<File, Diagnostics> {
         private_folder(&self.folder)?;
         hold(&self.folder.join(name))
     }
 
     /// Makes the ledger that lies there now known, with the head that it has now.
-    pub(crate) fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Failure> {
-        let none = || Diag::error(Code::LedgerFailed, "the ledger has no id");
+    pub(crate) fn register(&self, ledger: &mut Ledger) -> Result<KnownEntry, Diagnostics> {
+        let none = || Diagnostic::error(Code::LedgerFailed, "the ledger has no id");
         let id = ledger.id().map_err(failure)?.ok_or_else(none)?;
         let entry = KnownEntry { id, place: self.shown.clone(), inode: self.inode() };
         let Head { seq, chain } = ledger.head().map_err(failure)?;
@@ -128,7 +128,7 @@ impl KnownLedger {
     }
 
     /// Keeps a head that is further than the one that was kept, also if several processes do so at once.
-    fn keep(&self, head: Head) -> Result<(), Failure> {
+    fn keep(&self, head: Head) -> Result<(), Diagnostics> {
         let held = self.locked("head-lock")?;
         if self.entry().is_some() && self.head().is_none_or(|kept| kept.seq < head.seq) {
             let Head { seq, chain } = head;

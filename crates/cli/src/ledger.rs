@@ -4,35 +4,46 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure, Severity};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
 use callsheet_core::record::Run;
-use callsheet_run::{Folder, Git, short_lived};
+use callsheet_run::{Git, WritableFolder, temporary_file_system};
 use callsheet_store::{
-    Engine, Error, Filter, Head, Ledger, OpenMode, Patience, Place, ProjectFilter, RunRow,
+    DatabaseEngine, Head, Ledger, LedgerError, LedgerTimeouts, LedgerUrl, OpenMode, ProjectFilter, RunFilter,
+    RunRow,
 };
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::failure::usage;
 use crate::known::KnownLedger;
 use crate::project::ProjectHome;
-use crate::span::Span;
-use crate::state::{private_folder, state_dir};
+use crate::span::HumanDuration;
+use crate::state::{STATE_HINT, private_folder, state_dir};
 
 /// Where earlier versions kept the ledger of a project.
 pub(crate) const FILE: &str = ".callsheet/ledger.db";
 
 /// How far a ledger can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum LedgerTrust {
     Known,
     /// Nothing has been recorded in it yet.
     Empty,
     Foreign(&'static str),
 }
 
-impl App<'_> {
+/// What the state directory has of the head of a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptHead {
+    /// The ledger is not known, and no head was kept.
+    Unknown,
+    /// One was kept, and is not there any more.
+    Gone,
+    Head(Head),
+}
+
+impl AppContext<'_> {
     /// The project that the command is about; one without an id gets one if `create` says so.
-    pub(crate) fn home(&self, create: bool) -> Result<ProjectHome, Failure> {
+    pub(crate) fn home(&self, create: bool) -> Result<ProjectHome, Diagnostics> {
         if let Some(home) = self.home.get()
             && (home.id.is_some() || !create)
         {
@@ -48,7 +59,7 @@ impl App<'_> {
     }
 
     /// What the project is called in its runs.
-    pub(crate) fn project_name(&self) -> Result<String, Failure> {
+    pub(crate) fn project_name(&self) -> Result<String, Diagnostics> {
         if let Some(name) = self.name.get() {
             return Ok(name.clone());
         }
@@ -63,11 +74,11 @@ impl App<'_> {
 
     /// The ledger that is asked for; `None` if the project has no id yet. What a cloned repository asks for is not enough:
     /// the prompts would go wherever somebody else likes.
-    pub(crate) fn place(&self) -> Result<Option<Place>, Failure> {
+    pub(crate) fn place(&self) -> Result<Option<LedgerUrl>, Diagnostics> {
         self.place_for(false)
     }
 
-    fn place_for(&self, create: bool) -> Result<Option<Place>, Failure> {
+    fn place_for(&self, create: bool) -> Result<Option<LedgerUrl>, Diagnostics> {
         if let Some(url) = &self.ledger {
             return parse(url, &self.here).map(Some);
         }
@@ -75,12 +86,12 @@ impl App<'_> {
         match &setting.value {
             None => {
                 let found = self.home(create).and_then(|home| home.ledger());
-                Ok(found.map_err(unwritable)?.map(Place::Sqlite))
+                Ok(found?.map(LedgerUrl::Sqlite))
             }
             Some(url) if setting.from == "environment" => parse(url, &self.here).map(Some),
             Some(url) => {
                 if setting.from.starts_with("project:") {
-                    self.need_trust()?;
+                    self.require_trust()?;
                 }
                 parse(url, &self.project).map(Some)
             }
@@ -88,27 +99,29 @@ impl App<'_> {
     }
 
     /// The ledger's place, with an id for a project that has none.
-    pub(crate) fn sure_place(&self) -> Result<Place, Failure> {
-        self.place_for(true)?.ok_or_else(|| Diag::error(Code::LedgerFailed, "the project has no id").into())
+    pub(crate) fn require_ledger_url(&self) -> Result<LedgerUrl, Diagnostics> {
+        self.place_for(true)?
+            .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "the project has no id").into())
     }
 
     /// A ledger that is there, to read it.
-    pub(crate) fn read_ledger(&self) -> Result<Ledger, Failure> {
-        self.open_for(OpenMode::Read)
+    pub(crate) fn read_ledger(&self) -> Result<Ledger, Diagnostics> {
+        self.open_ledger(OpenMode::Read)
     }
 
     /// A ledger that is there, to append to it or to start what it names.
-    pub(crate) fn write_ledger(&self) -> Result<Ledger, Failure> {
-        self.open_for(OpenMode::Write)
+    pub(crate) fn write_ledger(&self) -> Result<Ledger, Diagnostics> {
+        self.open_ledger(OpenMode::Write)
     }
 
     /// A ledger to append to, made if there is none.
-    pub(crate) fn create_ledger(&self) -> Result<Ledger, Failure> {
-        self.open_for(OpenMode::Create)
+    pub(crate) fn create_ledger(&self) -> Result<Ledger, Diagnostics> {
+        self.open_ledger(OpenMode::Create)
     }
 
     /// The place, after an old ledger of the project was taken over.
-    pub(crate) fn prepared_place(&self, create: bool) -> Result<Option<Place>, Failure> {
+    pub(crate) fn prepare_ledger_url(&self, wanted: OpenMode) -> Result<Option<LedgerUrl>, Diagnostics> {
+        let create = wanted == OpenMode::Create;
         let old = self.project.join(FILE);
         // A folder that is a link leads to another project's ledger.
         let is_folder = |dir: &Path| dir.symlink_metadata().is_ok_and(|found| found.is_dir());
@@ -117,7 +130,7 @@ impl App<'_> {
             && old.symlink_metadata().is_ok_and(|found| found.is_file());
         let place = self.place_for(create)?;
         if !has_old {
-            if let Some(Place::Sqlite(path)) = &place
+            if let Some(LedgerUrl::Sqlite(path)) = &place
                 && !self.is_own_ledger()
             {
                 refuse_tracked(path)?;
@@ -134,15 +147,33 @@ impl App<'_> {
             // A new ledger can be made beside it; nothing is read from it.
             return if create { Ok(place) } else { Err(tracked) };
         }
-        let place = self.sure_place()?;
-        self.take_over(&old, &place)?;
-        Ok(Some(place))
+        let taken = self.require_ledger_url().and_then(|place| {
+            self.migrate_old_ledger(&old, &place)?;
+            Ok(place)
+        });
+        match taken {
+            // Where nothing can be written, it is read where it lies.
+            Err(_) if wanted == OpenMode::Read => Ok(Some(LedgerUrl::Sqlite(old))),
+            taken => taken.map(Some),
+        }
     }
 
-    fn open_for(&self, wanted: OpenMode) -> Result<Ledger, Failure> {
+    /// Whether the ledger is a file below one of these directories, and so in reach of the agent that works there.
+    pub(crate) fn is_ledger_within(&self, dirs: &[&Path]) -> bool {
+        let Ok(Some(LedgerUrl::Sqlite(path))) = self.place() else { return false };
+        let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+        let is_below = |dir: &&Path| {
+            let dir = dir.canonicalize().ok();
+            folder.as_ref().zip(dir).is_some_and(|(folder, dir)| folder.starts_with(dir))
+        };
+        // One that is gone was somewhere.
+        folder.is_none() || dirs.iter().any(is_below)
+    }
+
+    fn open_ledger(&self, wanted: OpenMode) -> Result<Ledger, Diagnostics> {
         let create = wanted == OpenMode::Create;
-        let Some(place) = self.prepared_place(create)? else {
-            let error = Diag::error(Code::LedgerNotThere, "this project has no ledger yet");
+        let Some(place) = self.prepare_ledger_url(wanted)? else {
+            let error = Diagnostic::error(Code::LedgerNotThere, "this project has no ledger yet");
             let error = error.hint("`callsheet compose --record` makes one");
             let moved = "if the project was moved here: `callsheet ledger list` shows the ledgers that you know, and --ledger FILE opens one";
             let has_others = KnownLedger::all().is_ok_and(|all| !all.is_empty());
@@ -155,38 +186,48 @@ impl App<'_> {
             Err(_) if !self.is_own_ledger() && wanted != OpenMode::Write => {
                 return Ledger::connect(&place, wanted, patience).map_err(failure);
             }
-            Err(error) => return Err(unwritable(error)),
+            Err(error) => return Err(error),
         };
         let held = if create { known.lock().ok() } else { None };
         let is_new = known.file().is_some() && known.inode().is_none();
         let entry = known.entry();
         if entry.is_some() {
-            check_there(&known)?;
+            check_file_exists(&known)?;
         }
-        let mut ledger = Ledger::connect(&place, wanted, patience).map_err(failure)?;
-        let standing = standing(&known, &mut ledger)?;
+        let mut ledger = Ledger::connect(&place, wanted, patience).map_err(|error| {
+            let Diagnostics(diags) = failure(error);
+            let is_own = self.is_own_ledger() && wanted != OpenMode::Read;
+            let hint = |diag: Diagnostic| match diag.code {
+                Code::LedgerFailed if is_own => diag.hint(STATE_HINT),
+                _ => diag,
+            };
+            Diagnostics(diags.into_iter().map(hint).collect())
+        })?;
+        let standing = judge_ledger(&known, &mut ledger)?;
         if is_new && create {
             self.warn_short_lived(&place);
         }
         match (standing, wanted) {
-            (Standing::Known, OpenMode::Read) => {
+            (LedgerTrust::Known, OpenMode::Read) => {
                 if let Err(error) = check_head(&known, &mut ledger) {
                     let hint = "`callsheet verify --all` tells more";
-                    self.print.talk(&[Diag::warning(Code::LedgerDamaged, error.to_string()).hint(hint)]);
+                    self.print
+                        .talk(&[Diagnostic::warning(Code::LedgerDamaged, error.to_string()).hint(hint)]);
                 }
             }
-            (Standing::Known, _) => check_head(&known, &mut ledger).map_err(failure)?,
-            (Standing::Empty, OpenMode::Read) => {}
-            (Standing::Empty, _) => {
-                if let Err(Failure(diags)) = known.register(&mut ledger) {
-                    let warning = |diag: Diag| Diag { severity: Severity::Warning, ..diag };
+            (LedgerTrust::Known, _) => check_head(&known, &mut ledger).map_err(failure)?,
+            (LedgerTrust::Empty, OpenMode::Read) => {}
+            (LedgerTrust::Empty, _) => {
+                if let Err(Diagnostics(diags)) = known.register(&mut ledger) {
+                    let warning = |diag: Diagnostic| Diagnostic { severity: Severity::Warning, ..diag };
                     self.print.talk(&diags.into_iter().map(warning).collect::<Vec<_>>());
                 }
             }
-            (Standing::Foreign(why), OpenMode::Read) => {
-                self.print.talk(&[Diag::note(Code::LedgerForeign, format!("{}: {why}", known.shown()))]);
+            (LedgerTrust::Foreign(why), OpenMode::Read) => {
+                self.print
+                    .talk(&[Diagnostic::note(Code::LedgerForeign, format!("{}: {why}", known.shown()))]);
             }
-            (Standing::Foreign(why), _) => return Err(foreign(&known, why)),
+            (LedgerTrust::Foreign(why), _) => return Err(foreign_ledger_error(&known, why)),
         }
         drop(held);
         if wanted != OpenMode::Read {
@@ -199,45 +240,45 @@ impl App<'_> {
     }
 
     /// The head that was kept of the ledger.
-    pub(crate) fn kept_head(&self) -> Result<Option<Head>, Failure> {
-        let Some(place) = self.place()? else { return Ok(None) };
-        let known = KnownLedger::of(&place).ok();
-        Ok(known.filter(|known| known.entry().is_some()).and_then(|known| known.head()))
+    pub(crate) fn kept_head(&self) -> Result<KeptHead, Diagnostics> {
+        let Some(place) = self.place()? else { return Ok(KeptHead::Unknown) };
+        let known = KnownLedger::of(&place).ok().filter(|known| known.entry().is_some());
+        Ok(known.map_or(KeptHead::Unknown, |known| known.head().map_or(KeptHead::Gone, KeptHead::Head)))
     }
 
     /// The ledger is foreign from now on.
-    pub(crate) fn forget_ledger(&self) -> Result<(), Failure> {
+    pub(crate) fn forget_ledger(&self) -> Result<(), Diagnostics> {
         if let Some(place) = self.place()? {
             KnownLedger::of(&place)?.forget();
         }
         Ok(())
     }
 
-    pub(crate) fn warn_short_lived(&self, place: &Place) {
-        let Place::Sqlite(path) = place else { return };
+    pub(crate) fn warn_short_lived(&self, place: &LedgerUrl) {
+        let LedgerUrl::Sqlite(path) = place else { return };
         self.print.talk(short_lived_diag(path).iter());
     }
 
     /// Copies the ledger that an earlier version kept in the project, and sets the old file aside.
-    fn take_over(&self, old: &Path, place: &Place) -> Result<(), Failure> {
-        let Place::Sqlite(new) = place else { return Ok(()) };
+    fn migrate_old_ledger(&self, old: &Path, place: &LedgerUrl) -> Result<(), Diagnostics> {
+        let LedgerUrl::Sqlite(new) = place else { return Ok(()) };
         let io = |error: std::io::Error| {
-            Failure::from(Diag::error(Code::LedgerFailed, format!("`{}`: {error}", old.display())))
+            Diagnostics::from(Diagnostic::error(Code::LedgerFailed, format!("`{}`: {error}", old.display())))
         };
         let own = state_dir().and_then(|state| {
             private_folder(&state)?;
             Ok(state.metadata().map_err(io)?.uid())
         });
-        if own.map_err(unwritable)? != old.metadata().map_err(io)?.uid() {
+        if own? != old.metadata().map_err(io)?.uid() {
             let message = format!("`{}` belongs to another user and is not used", old.display());
-            self.print.talk(&[Diag::warning(Code::LedgerForeign, message)]);
+            self.print.talk(&[Diagnostic::warning(Code::LedgerForeign, message)]);
             return Ok(());
         }
         if let Some(folder) = new.parent() {
-            private_folder(folder).map_err(unwritable)?;
+            private_folder(folder)?;
         }
         let known = KnownLedger::of(place)?;
-        let held = known.lock().map_err(unwritable)?;
+        let held = known.lock()?;
         if known.inode().is_some() || old.symlink_metadata().is_err() {
             // Another process has done it meanwhile.
             return Ok(());
@@ -250,7 +291,7 @@ impl App<'_> {
             let _ = fs::remove_file(&fresh);
         }
         copied?;
-        let aside = set_aside(&self.project);
+        let aside = archive_old_ledger(&self.project);
         drop(held);
         let aside = match &aside {
             Some(aside) => format!("the old file is {} now", aside.display()),
@@ -265,83 +306,86 @@ impl App<'_> {
     }
 
     /// The runs that the command is about: `None` stands for every project.
-    pub(crate) fn runs_of(&self, ledger: &Ledger) -> Result<Option<ProjectFilter>, Failure> {
+    pub(crate) fn project_filter(&self, ledger: &Ledger) -> Result<Option<ProjectFilter>, Diagnostics> {
         if self.all_projects || self.is_own_ledger() {
             return Ok(None);
         }
-        Ok(Some(ProjectFilter { name: self.project_name()?, unnamed: ledger.engine() == Engine::Sqlite }))
+        Ok(Some(ProjectFilter {
+            name: self.project_name()?,
+            unnamed: ledger.engine() == DatabaseEngine::Sqlite,
+        }))
     }
 
     /// The runs of the project that `run` belongs to.
-    pub(crate) fn runs_beside(&self, run: &Run) -> Option<ProjectFilter> {
+    pub(crate) fn sibling_filter(&self, run: &Run) -> Option<ProjectFilter> {
         let name = run.project.clone().unwrap_or_default();
         (!self.is_own_ledger()).then(|| ProjectFilter { name, unnamed: run.project.is_none() })
     }
 
     /// What tasks of this project are locked by.
-    pub(crate) fn task_key(&self, run: &Run) -> Result<String, Failure> {
-        let place = self.sure_place()?;
+    pub(crate) fn task_key(&self, run: &Run) -> Result<String, Diagnostics> {
+        let place = self.require_ledger_url()?;
         let shown = KnownLedger::of(&place)?.shown().to_owned();
         let project = run.project.as_deref().filter(|_| !self.is_own_ledger()).unwrap_or_default();
         Ok(format!("{shown}\n{project}"))
     }
 
     /// The run that was named, of whatever project; `last` is the last one of this project.
-    pub(crate) fn find(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Failure> {
-        let among = Filter { project: self.runs_of(ledger)?, own: true, ..Filter::default() };
+    pub(crate) fn find(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
+        let among = RunFilter { project: self.project_filter(ledger)?, own: true, ..RunFilter::default() };
         ledger.find_among(name, &among).map_err(failure)
     }
 
     /// The same for a command that goes on with the run: it has to be of this project, and the ledger's own.
-    pub(crate) fn find_own(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Failure> {
+    pub(crate) fn find_own(&self, ledger: &mut Ledger, name: &str) -> Result<RunRow, Diagnostics> {
         let row = self.find(ledger, name)?;
         if row.imported {
             return Err(imported(&format!("run {}", row.run.id)));
         }
-        if let Some(project) = self.runs_of(ledger)?.filter(|project| !project.takes(&row.run)) {
+        if let Some(project) = self.project_filter(ledger)?.filter(|project| !project.takes(&row.run)) {
             let id = &row.run.id;
-            return Err(of_another(&format!("run {id}"), row.run.project.as_deref(), &project.name));
+            return Err(other_project_error(&format!("run {id}"), row.run.project.as_deref(), &project.name));
         }
         Ok(row)
     }
 }
 
-pub(crate) fn imported(what: &str) -> Failure {
+pub(crate) fn imported(what: &str) -> Diagnostics {
     let message = format!("{what} came from an export of another ledger: nothing that it names is started");
-    Diag::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
+    Diagnostic::error(Code::LedgerForeign, message).hint("`callsheet run` starts a run of your own").into()
 }
 
-pub(crate) fn of_another(what: &str, project: Option<&str>, own: &str) -> Failure {
+pub(crate) fn other_project_error(what: &str, project: Option<&str>, own: &str) -> Diagnostics {
     let project = project.map_or_else(|| "no project".into(), |project| format!("the project `{project}`"));
     let message = format!("{what} belongs to {project}, and this one is `{own}`");
-    Diag::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
+    Diagnostic::error(Code::RunRefused, message).hint("--all-projects goes on with it").into()
 }
 
 /// A ledger on a file system that does not stay.
-pub(crate) fn short_lived_diag(path: &Path) -> Option<Diag> {
-    let kind = short_lived(path.parent().unwrap_or(path))?;
+pub(crate) fn short_lived_diag(path: &Path) -> Option<Diagnostic> {
+    let kind = temporary_file_system(path.parent().unwrap_or(path))?;
     let message = format!("{} is on {kind}: it does not outlive a restart or its container", path.display());
     let hint = "put it on a disk: set XDG_STATE_HOME, or name a place with --ledger";
-    Some(Diag::warning(Code::LedgerShortLived, message).hint(hint))
+    Some(Diagnostic::warning(Code::LedgerShortLived, message).hint(hint))
 }
 
 /// Copies a ledger, and verifies that the copy is the same.
-fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Failure> {
+fn copy_verified(old: &Path, fresh: &Path) -> Result<(), Diagnostics> {
     let checked = |ledger: &mut Ledger| ledger.verify_all(false).map_err(failure);
-    let mut source = Ledger::read(&Place::Sqlite(old.to_owned())).map_err(failure)?;
+    let mut source = Ledger::read(&LedgerUrl::Sqlite(old.to_owned())).map_err(failure)?;
     let before = checked(&mut source)?;
     source.copy_into(fresh).map_err(failure)?;
-    let mut copy = Ledger::open(&Place::Sqlite(fresh.to_owned())).map_err(failure)?;
+    let mut copy = Ledger::open(&LedgerUrl::Sqlite(fresh.to_owned())).map_err(failure)?;
     if before == checked(&mut copy)? {
         return Ok(());
     }
     let message = format!("`{}` could not be copied: the copy is not the same", old.display());
-    Err(Diag::error(Code::LedgerFailed, message).into())
+    Err(Diagnostic::error(Code::LedgerFailed, message).into())
 }
 
 /// Sets the files of an old ledger of the project aside; answers with the new name.
-fn set_aside(project: &Path) -> Option<PathBuf> {
-    let folder = Folder::open(project).ok()?;
+fn archive_old_ledger(project: &Path) -> Option<PathBuf> {
+    let folder = WritableFolder::open(project).ok()?;
     let named = |number: u32| {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
         format!("{FILE}.moved{number}")
@@ -356,7 +400,7 @@ fn set_aside(project: &Path) -> Option<PathBuf> {
 }
 
 /// A file that git tracks came with the repository, whoever made it.
-fn refuse_tracked(path: &Path) -> Result<(), Failure> {
+fn refuse_tracked(path: &Path) -> Result<(), Diagnostics> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     let Ok(Some(found)) = Git::with_common(&folder) else { return Ok(()) };
@@ -368,11 +412,11 @@ fn refuse_tracked(path: &Path) -> Result<(), Failure> {
     let message =
         format!("git tracks `{}`: a ledger that came with a repository is not opened", path.display());
     let hint = "`callsheet run` makes a ledger of your own outside of the repository; `git rm --cached` ends tracking";
-    Err(Diag::error(Code::LedgerTracked, message).hint(hint).into())
+    Err(Diagnostic::error(Code::LedgerTracked, message).hint(hint).into())
 }
 
 /// A known ledger whose file is gone or empty is damage, and no new one is made in its place.
-fn check_there(known: &KnownLedger) -> Result<(), Failure> {
+fn check_file_exists(known: &KnownLedger) -> Result<(), Diagnostics> {
     let Some(file) = known.file() else { return Ok(()) };
     let what = match file.symlink_metadata() {
         Ok(found) if found.len() > 0 => return Ok(()),
@@ -383,64 +427,63 @@ fn check_there(known: &KnownLedger) -> Result<(), Failure> {
     Err(lost(format!("the ledger at {} {what}{head}", known.shown())))
 }
 
-fn lost(message: String) -> Failure {
-    Diag::error(Code::LedgerDamaged, message)
+fn lost(message: String) -> Diagnostics {
+    Diagnostic::error(Code::LedgerDamaged, message)
         .hint("bring it back from a backup; or `callsheet ledger forget` makes room for a new one")
         .into()
 }
 
+/// What is found where the state directory knows a ledger and does not have its head any more.
+pub(crate) const HEAD_GONE: &str = "the head that was kept of it is gone from the state directory, so that nothing proves that its \
+     last records are still there; `callsheet ledger adopt` keeps the present one";
+
 /// Whether the ledger contains the head that was kept of it.
-pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), Error> {
-    let Some(head) = known.head().filter(|head| head.seq > 0) else { return Ok(()) };
+pub(crate) fn check_head(known: &KnownLedger, ledger: &mut Ledger) -> Result<(), LedgerError> {
+    // A ledger becomes known together with its head.
+    let head = known.head().ok_or_else(|| LedgerError::Damaged(HEAD_GONE.into()))?;
+    if head.seq == 0 {
+        return Ok(());
+    }
     if ledger.has_link(&head)? && ledger.head()?.seq >= head.seq {
         return Ok(());
     }
-    Err(Error::Damaged(format!("it does not lead to the head that was kept: {}:{}", head.seq, head.chain)))
+    Err(LedgerError::Damaged(format!(
+        "it does not lead to the head that was kept: {}:{}",
+        head.seq, head.chain
+    )))
 }
 
 /// Whether this user knows the ledger that lies at a place.
-pub(crate) fn standing(known: &KnownLedger, ledger: &mut Ledger) -> Result<Standing, Failure> {
+pub(crate) fn judge_ledger(known: &KnownLedger, ledger: &mut Ledger) -> Result<LedgerTrust, Diagnostics> {
     let id = ledger.id().map_err(failure)?;
     Ok(match known.entry() {
         Some(entry) if id.as_ref() != Some(&entry.id) => {
             return Err(lost(format!("another ledger lies at {} than the one that is known", known.shown())));
         }
-        Some(entry) if entry.inode != known.inode() => Standing::Foreign("its file was replaced"),
-        Some(_) => Standing::Known,
-        None if ledger.is_empty().map_err(failure)? => Standing::Empty,
-        None => Standing::Foreign("it was made elsewhere"),
+        Some(entry) if entry.inode != known.inode() => LedgerTrust::Foreign("its file was replaced"),
+        Some(_) => LedgerTrust::Known,
+        None if ledger.is_empty().map_err(failure)? => LedgerTrust::Empty,
+        None => LedgerTrust::Foreign("it was made elsewhere"),
     })
 }
 
-fn foreign(known: &KnownLedger, why: &str) -> Failure {
+fn foreign_ledger_error(known: &KnownLedger, why: &str) -> Diagnostics {
     let message = format!("the ledger at {} is foreign: {why}", known.shown());
     let hint = "`callsheet ledger adopt` shows what is in it and asks you; until then it can be read";
-    Diag::error(Code::LedgerForeign, message).hint(hint).into()
-}
-
-/// The state directory cannot be used.
-fn unwritable(Failure(diags): Failure) -> Failure {
-    let told = |diag: Diag| match diag.code {
-        Code::OutputFailed => {
-            let hint = "name a place for the ledger with --ledger, or set XDG_STATE_HOME to a directory that you can write";
-            Diag { code: Code::LedgerFailed, hints: Vec::new(), ..diag }.hint(hint)
-        }
-        _ => diag,
-    };
-    Failure(diags.into_iter().map(told).collect())
+    Diagnostic::error(Code::LedgerForeign, message).hint(hint).into()
 }
 
 /// How long the ledger is waited for: as long as usual, or as CALLSHEET_LEDGER_TIMEOUT says if that is shorter.
-pub(crate) fn patience() -> Result<Patience, Failure> {
-    let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(Patience::default()) };
-    let parsed: Result<Span, String> = text.parse();
-    let bad = |why| Diag::error(Code::ConfigBad, format!("CALLSHEET_LEDGER_TIMEOUT: {why}"));
-    Ok(Patience::at_most(parsed.map_err(bad)?.0))
+pub(crate) fn patience() -> Result<LedgerTimeouts, Diagnostics> {
+    let Ok(text) = std::env::var("CALLSHEET_LEDGER_TIMEOUT") else { return Ok(LedgerTimeouts::default()) };
+    let parsed: Result<HumanDuration, String> = text.parse();
+    let bad = |why| Diagnostic::error(Code::ConfigBad, format!("CALLSHEET_LEDGER_TIMEOUT: {why}"));
+    Ok(LedgerTimeouts::at_most(parsed.map_err(bad)?.0))
 }
 
-fn parse(url: &str, base: &Path) -> Result<Place, Failure> {
+fn parse(url: &str, base: &Path) -> Result<LedgerUrl, Diagnostics> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return Ok(Place::Postgres(url.into()));
+        return Ok(LedgerUrl::Postgres(url.into()));
     }
     let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).unwrap_or(url);
     if path.is_empty() || path.contains("://") {
@@ -449,28 +492,63 @@ fn parse(url: &str, base: &Path) -> Result<Place, Failure> {
         let error = usage(format!("`{scheme}` is no kind of ledger"));
         return Err(error.hint("a ledger is a file, or postgres://USER@HOST/DATABASE").into());
     }
-    Ok(Place::Sqlite(base.join(path)))
+    if has_options(path) || path.starts_with("postgres:") || path.starts_with("postgresql:") {
+        // Nothing of it is shown: it may hold a password, in any spelling.
+        let error = usage("a ledger is not named by options such as `host=… password=…`");
+        let hint = "a ledger is a file, or postgres://USER:PASSWORD@HOST:PORT/DATABASE; a file of such a name is ./NAME";
+        return Err(error.hint(hint).into());
+    }
+    Ok(LedgerUrl::Sqlite(base.join(path)))
 }
 
-pub(crate) fn failure(error: Error) -> Failure {
+/// The options of PostgreSQL that begin or hold an address as libpq takes it.
+const LIBPQ: [&str; 16] = [
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "passfile",
+    "options",
+    "service",
+    "servicefile",
+    "sslmode",
+    "sslcert",
+    "sslkey",
+    "sslpassword",
+    "application_name",
+    "connect_timeout",
+];
+
+/// Whether a text has options as libpq takes them: `host=… password = '…'`, in whatever case.
+fn has_options(text: &str) -> bool {
+    text.match_indices('=').any(|(at, _)| {
+        let before = text[..at].trim_end();
+        let name = before.rsplit(|c: char| c.is_whitespace() || c == '\'').next().unwrap_or_default();
+        LIBPQ.contains(&name.to_ascii_lowercase().as_str())
+    })
+}
+
+pub(crate) fn failure(error: LedgerError) -> Diagnostics {
     let message = error.to_string();
-    let diag = |code| Diag::error(code, message);
+    let diag = |code| Diagnostic::error(code, message);
     match error {
-        Error::NotThere(_) => {
+        LedgerError::NotThere(_) => {
             diag(Code::LedgerNotThere).hint("`callsheet compose --record` makes one").into()
         }
-        Error::Locked => diag(Code::LedgerLocked)
+        LedgerError::Locked => diag(Code::LedgerLocked)
             .hint("another process writes to it and does not end: wait for it, or end it")
             .into(),
-        Error::NoAnswer(_) => diag(Code::LedgerNoAnswer)
+        LedgerError::NoAnswer(_) => diag(Code::LedgerNoAnswer)
             .hint("look whether the server runs and can be reached; if something was being recorded, `callsheet log` tells whether it was")
             .into(),
-        Error::Damaged(_) => {
+        LedgerError::Damaged(_) => {
             diag(Code::LedgerDamaged).hint("`callsheet verify --all --read-data` finds all damage").into()
         }
-        Error::Newer { .. } => diag(Code::LedgerNewer).hint("use the newer callsheet").into(),
-        Error::Failed(_) => diag(Code::LedgerFailed).into(),
-        Error::NoRun(_) => diag(Code::RunNotFound).hint("`callsheet log` lists the runs").into(),
-        Error::ManyRuns(_, ids) => diag(Code::RunAmbiguous).looked(ids).into(),
+        LedgerError::Newer { .. } => diag(Code::LedgerNewer).hint("use the newer callsheet").into(),
+        LedgerError::Failed(_) => diag(Code::LedgerFailed).into(),
+        LedgerError::NoRun(_) => diag(Code::RunNotFound).hint("`callsheet log` lists the runs").into(),
+        LedgerError::ManyRuns(_, ids) => diag(Code::RunAmbiguous).looked(ids).into(),
     }
 }

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::request::{Document, DocumentKind, Request};
-use callsheet_core::{Detail, Listing, Root, SourceError, SourceId, Text};
-use callsheet_run::{Body, PackLimits, Packed, Packing, Progress, Want};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::request::{DocumentKind, Request, RequestDocument};
+use callsheet_core::{DocumentDetail, Listing, SharedText, SourceError, SourceId, SourceRoot};
+use callsheet_run::{FileBody, PackLimits, PackOptions, PackProgress, PackedTree, WantedContent};
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::failure::usage;
 use crate::inputs::relative;
 
 /// Paths that a person means.
-pub(crate) struct Paths {
+pub(crate) struct PathSelection {
     /// As they were written.
     written: String,
     /// A file, or a directory with all that it holds, as the project sees it.
@@ -25,9 +25,9 @@ pub(crate) struct Paths {
     pattern: Option<GlobMatcher>,
 }
 
-impl Paths {
+impl PathSelection {
     /// `None` for a plain path that lies outside the project.
-    pub(crate) fn new(app: &App<'_>, written: &str) -> Result<Option<Self>, Failure> {
+    pub(crate) fn new(app: &AppContext<'_>, written: &str) -> Result<Option<Self>, Diagnostics> {
         let is_there = app.here.join(written).symlink_metadata().is_ok();
         let magic = written.find(['*', '?', '[', '{']).filter(|_| !is_there);
         let fixed = magic.map_or(written.len(), |magic| written[..magic].rfind('/').map_or(0, |at| at + 1));
@@ -65,7 +65,7 @@ impl Paths {
     }
 }
 
-pub(crate) fn outside(written: &str) -> Failure {
+pub(crate) fn outside(written: &str) -> Diagnostics {
     let message =
         format!("`{written}` lies outside the project: only a directory inside of it can be packed");
     usage(message).hint("name single files, or choose another project with `-C`").into()
@@ -73,17 +73,17 @@ pub(crate) fn outside(written: &str) -> Failure {
 
 /// How much of each file goes in, by what was asked for with `--detail`.
 #[derive(Default)]
-pub(crate) struct Details(Vec<Choice>);
+pub(crate) struct DetailChoices(Vec<DetailChoice>);
 
-struct Choice {
+struct DetailChoice {
     written: String,
     /// Outside of the project a document has no path but the name of its file.
-    paths: Result<Paths, String>,
-    detail: Detail,
+    paths: Result<PathSelection, String>,
+    detail: DocumentDetail,
     used: Cell<bool>,
 }
 
-impl Choice {
+impl DetailChoice {
     fn fits(&self, document: &str) -> bool {
         let fits = match &self.paths {
             Ok(paths) => paths.hold(document),
@@ -96,40 +96,40 @@ impl Choice {
     }
 }
 
-impl Details {
-    pub(crate) fn new(app: &App<'_>, flags: &[String]) -> Result<Self, Failure> {
+impl DetailChoices {
+    pub(crate) fn new(app: &AppContext<'_>, flags: &[String]) -> Result<Self, Diagnostics> {
         let choice = |written: &String| {
             let (path, level) = written.rsplit_once('=').unwrap_or((written, ""));
             let detail = match level {
-                "full" => Detail::Full,
-                "outline" => Detail::Outline,
-                "path" => Detail::Path,
+                "full" => DocumentDetail::Full,
+                "outline" => DocumentDetail::Outline,
+                "path" => DocumentDetail::Path,
                 _ => {
                     let message =
                         format!("--detail takes PATH=full, PATH=outline or PATH=path, not `{written}`");
-                    return Err(Failure::from(usage(message)));
+                    return Err(Diagnostics::from(usage(message)));
                 }
             };
             let name =
                 || Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy().into());
-            let paths = Paths::new(app, path)?.ok_or_else(name);
-            Ok(Choice { written: written.clone(), paths, detail, used: Cell::new(false) })
+            let paths = PathSelection::new(app, path)?.ok_or_else(name);
+            Ok(DetailChoice { written: written.clone(), paths, detail, used: Cell::new(false) })
         };
         flags.iter().map(choice).collect::<Result<_, _>>().map(Self)
     }
 
     /// What was chosen last for a document's path or name.
-    fn of(&self, document: &str) -> Option<Detail> {
+    fn of(&self, document: &str) -> Option<DocumentDetail> {
         self.0.iter().filter(|choice| choice.fits(document)).last().map(|choice| choice.detail)
     }
 
     /// Whether more than the path is to be shown of what lies `below` these paths.
-    fn want_text(&self, paths: &Paths, below: &str) -> bool {
-        self.0.is_empty() || self.of(&paths.join(below)) != Some(Detail::Path)
+    fn is_text_wanted(&self, paths: &PathSelection, below: &str) -> bool {
+        self.0.is_empty() || self.of(&paths.join(below)) != Some(DocumentDetail::Path)
     }
 
     /// Sets what was chosen, and warns of choices that met nothing.
-    pub(crate) fn apply(&self, request: &mut Request, talk: &mut Vec<Diag>) {
+    pub(crate) fn apply(&self, request: &mut Request, talk: &mut Vec<Diagnostic>) {
         if self.0.is_empty() {
             return;
         }
@@ -139,31 +139,31 @@ impl Details {
         }
         for choice in self.0.iter().filter(|choice| !choice.used.get()) {
             let message = format!("`--detail {}`: no document has such a path", choice.written);
-            talk.push(Diag::warning(Code::DetailUnused, message));
+            talk.push(Diagnostic::warning(Code::DetailUnused, message));
         }
     }
 }
 
 /// What is known of the documents that flags have named.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredDocuments {
     /// The paths that are among the documents.
     paths: BTreeSet<(&'static str, String)>,
     /// Texts that were read on the way.
-    pub(crate) texts: BTreeMap<SourceId, Text>,
+    pub(crate) texts: BTreeMap<SourceId, SharedText>,
     /// Directories that were walked on the way.
     pub(crate) listings: BTreeMap<SourceId, Listing>,
-    progress: Progress,
+    progress: PackProgress,
 }
 
-impl Gathered {
+impl GatheredDocuments {
     pub(crate) fn new(request: &Request) -> Self {
         let paths = request.documents.iter().filter_map(|it| Some((it.kind.name(), it.path.clone()?)));
         Self { paths: paths.collect(), ..Self::default() }
     }
 
     /// Adds a document that has a path, unless it is there already.
-    pub(crate) fn add(&mut self, document: Document, request: &mut Request) {
+    pub(crate) fn add(&mut self, document: RequestDocument, request: &mut Request) {
         let path = document.path.clone().unwrap_or_default();
         if self.paths.insert((document.kind.name(), path)) {
             request.documents.push(document);
@@ -173,23 +173,23 @@ impl Gathered {
     /// Adds all files at `paths`, in byte order. Texts are read only if the prompt will show them.
     pub(crate) fn tree(
         &mut self,
-        app: &App<'_>,
-        paths: &Paths,
-        (details, carries_texts): (&Details, bool),
+        app: &AppContext<'_>,
+        paths: &PathSelection,
+        (details, carries_texts): (&DetailChoices, bool),
         request: &mut Request,
-    ) -> Result<Vec<Diag>, Failure> {
+    ) -> Result<Vec<Diagnostic>, Diagnostics> {
         let met = Cell::new(0_usize);
         let want = |below: &str| {
             met.set(met.get() + 1);
             if paths.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(below)) {
-                Want::Nothing
-            } else if carries_texts && details.want_text(paths, below) {
-                Want::Text
+                WantedContent::Nothing
+            } else if carries_texts && details.is_text_wanted(paths, below) {
+                WantedContent::Text
             } else {
-                Want::Path
+                WantedContent::Path
             }
         };
-        let dir = SourceId::new(Root::Project, &paths.at).map_err(|_| outside(&paths.written))?;
+        let dir = SourceId::new(SourceRoot::Project, &paths.at).map_err(|_| outside(&paths.written))?;
         let packed = self.pack(app, paths, &dir, &want)?;
         let packed = packed.filter(|packed| !packed.files.is_empty());
         let Some(packed) = packed else { return Err(nothing(app, paths, met.get())) };
@@ -197,14 +197,14 @@ impl Gathered {
         let mut texts = Vec::with_capacity(packed.files.len());
         for file in packed.files {
             let path = paths.join(&file.path);
-            let mut document = Document { path: Some(path), ..Document::default() };
+            let mut document = RequestDocument { path: Some(path), ..RequestDocument::default() };
             match file.body {
-                Body::Text(text) => {
-                    let id = document.path.as_deref().map(|path| SourceId::new(Root::Project, path));
+                FileBody::Text(text) => {
+                    let id = document.path.as_deref().map(|path| SourceId::new(SourceRoot::Project, path));
                     texts.extend(id.and_then(Result::ok).map(|id| (id, text)));
                 }
-                Body::LeftOut(left_out) => document.left_out = Some(left_out),
-                Body::Unread => {}
+                FileBody::LeftOut(left_out) => document.left_out = Some(left_out),
+                FileBody::Unread => {}
             }
             self.add(document, request);
         }
@@ -216,30 +216,30 @@ impl Gathered {
 
     fn pack(
         &self,
-        app: &App<'_>,
-        paths: &Paths,
+        app: &AppContext<'_>,
+        paths: &PathSelection,
         dir: &SourceId,
-        want: &dyn Fn(&str) -> Want,
-    ) -> Result<Option<Packed>, Failure> {
+        want: &dyn Fn(&str) -> WantedContent,
+    ) -> Result<Option<PackedTree>, Diagnostics> {
         let progress = &self.progress;
-        let packing = Packing { want, limits: PackLimits::default(), threads: None, progress };
+        let packing = PackOptions { want, limits: PackLimits::default(), threads: None, progress };
         let line = || {
             let (files, bytes) = (&progress.files, &progress.bytes);
             let megabytes = bytes.load(Ordering::Relaxed) / 1_000_000;
             format!("packing: {} files, {megabytes} MB", files.load(Ordering::Relaxed))
         };
         let disk = app.disk(None);
-        app.print.while_waiting(line, || disk.pack(dir, &packing)).map_err(|error| match error {
+        app.print.run_with_progress(line, || disk.pack(dir, &packing)).map_err(|error| match error {
             SourceError::Outside => outside(&paths.written),
             error => {
                 let message = format!("`{}` cannot be packed: {error}", paths.written);
-                Diag::error(Code::InputUnreadable, message).into()
+                Diagnostic::error(Code::InputUnreadable, message).into()
             }
         })
     }
 }
 
-fn nothing(app: &App<'_>, paths: &Paths, met: usize) -> Failure {
+fn nothing(app: &AppContext<'_>, paths: &PathSelection, met: usize) -> Diagnostics {
     let written = &paths.written;
     let message = if paths.is_pattern() {
         format!("`{written}` matches none of {met} files")
@@ -247,14 +247,14 @@ fn nothing(app: &App<'_>, paths: &Paths, met: usize) -> Failure {
         format!("`{written}` holds no file")
     };
     let folder = if paths.at == "." { app.project.clone() } else { app.project.join(&paths.at) };
-    Diag::error(Code::InputNotFound, message)
+    Diagnostic::error(Code::InputNotFound, message)
         .looked([folder.display()])
         .hint("hidden names and what `.gitignore` rules out do not count; a file named outright does")
         .into()
 }
 
 /// What is below the directory and has no path that could stand in the prompt.
-fn left_out(paths: &Paths, packed: &Packed) -> Vec<Diag> {
+fn left_out(paths: &PathSelection, packed: &PackedTree) -> Vec<Diagnostic> {
     let written = &paths.written;
     let counts = [
         (packed.listing.left_out, "a name that is not UTF-8", "names that are not UTF-8"),
@@ -266,7 +266,7 @@ fn left_out(paths: &Paths, packed: &Packed) -> Vec<Diag> {
     ];
     let warning = |(count, one, more): (usize, &str, &str)| {
         let what = if count == 1 { one.into() } else { format!("{count} {more}") };
-        Diag::warning(Code::InputLeftOut, format!("`{written}` holds {what}: left out"))
+        Diagnostic::warning(Code::InputLeftOut, format!("`{written}` holds {what}: left out"))
     };
     counts.into_iter().filter(|(count, ..)| *count > 0).map(warning).collect()
 }

@@ -7,16 +7,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure, Severity, is_invisible};
-use callsheet_core::secrets::{Rules, mask_address_in, mask_addresses};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, is_invisible};
+use callsheet_core::secrets::{SecretRules, mask_address_in, mask_addresses};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{Color, Global};
-use crate::failure::{Outcome, exit_code};
+use crate::args::{ColorMode, GlobalArgs};
+use crate::failure::{CommandResult, exit_code};
 
 #[derive(Debug)]
-pub(crate) struct Print {
+pub(crate) struct OutputPrinter {
     pub(crate) json: bool,
     least: Severity,
     colour_out: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Print {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Paint {
+pub(crate) enum TextStyle {
     Bold,
     Dim,
     Red,
@@ -37,7 +37,7 @@ pub(crate) enum Paint {
     Cyan,
 }
 
-impl Paint {
+impl TextStyle {
     const fn code(self) -> &'static str {
         match self {
             Self::Bold => "1",
@@ -50,13 +50,13 @@ impl Paint {
     }
 }
 
-impl Print {
-    pub(crate) fn new(global: &Global) -> Self {
+impl OutputPrinter {
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let colour = |terminal: bool| match global.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => !set("NO_COLOR") && (set("CLICOLOR_FORCE") || terminal),
+            ColorMode::Always => true,
+            ColorMode::Never => false,
+            ColorMode::Auto => !set("NO_COLOR") && (set("CLICOLOR_FORCE") || terminal),
         };
         Self {
             json: global.json,
@@ -104,7 +104,7 @@ impl Print {
     }
 
     /// Writes exactly these bytes to standard output. A reader that has seen enough is no failure.
-    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Diagnostics> {
         let mut out = io::stdout().lock();
         output(out.write_all(bytes).and_then(|()| out.flush()))
     }
@@ -113,8 +113,8 @@ impl Print {
     /// another thread writes the one before; a text of one part needs no other thread.
     pub(crate) fn parts<T>(
         &self,
-        make: impl FnOnce(&mut dyn FnMut(String) -> String) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        make: impl FnOnce(&mut dyn FnMut(String) -> String) -> Result<T, Diagnostics>,
+    ) -> Result<T, Diagnostics> {
         let (parts, waiting) = mpsc::sync_channel::<String>(1);
         let (done, written) = mpsc::channel();
         let write = move || {
@@ -163,31 +163,33 @@ impl Print {
         io::stdout().lock()
     }
 
-    pub(crate) fn line(&self, line: &str) -> Result<(), Failure> {
+    pub(crate) fn line(&self, line: &str) -> Result<(), Diagnostics> {
         self.data(format!("{line}\n").as_bytes())
     }
 
     /// A JSON value as data, with a newline behind it.
-    pub(crate) fn value(&self, value: &Value) -> Outcome {
+    pub(crate) fn value(&self, value: &Value) -> CommandResult {
         let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+            .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
         self.line(&without_invisible(text))?;
         Ok(0)
     }
 
     /// The same for what is too much to be held as text.
-    pub(crate) fn long_value(&self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn long_value(&self, value: &impl Serialize) -> Result<(), Diagnostics> {
         let mut out = VisibleWriter(BufWriter::new(io::stdout().lock()));
         let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
         output(written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()))
     }
 
     /// A JSON value as one line of a stream; whether somebody still reads.
-    pub(crate) fn stream(&self, value: &Value) -> Result<bool, Failure> {
+    pub(crate) fn stream(&self, value: &Value) -> Result<bool, Diagnostics> {
         match message(without_invisible(value.to_string()).as_bytes()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into()),
+            Err(error) => {
+                Err(Diagnostic::error(Code::OutputFailed, format!("standard output: {error}")).into())
+            }
         }
     }
 
@@ -210,7 +212,7 @@ impl Print {
         }
     }
 
-    pub(crate) fn talk<'d>(&self, diags: impl IntoIterator<Item = &'d Diag>) {
+    pub(crate) fn talk<'d>(&self, diags: impl IntoIterator<Item = &'d Diagnostic>) {
         for diag in diags {
             if diag.severity >= self.least && !self.json {
                 self.err(&self.diag(diag, self.colour_err));
@@ -219,13 +221,13 @@ impl Print {
     }
 
     /// Talk about a prompt that passed the gate against secrets, which has masked it already.
-    pub(crate) fn talk_of_the_gate(&self, diags: &[Diag]) {
+    pub(crate) fn print_masked_diagnostics(&self, diags: &[Diagnostic]) {
         for diag in diags.iter().filter(|diag| diag.severity >= self.least && !self.json) {
             self.err(&coloured(diag, self.colour_err));
         }
     }
 
-    pub(crate) fn failure(&self, failure: &Failure) -> u8 {
+    pub(crate) fn failure(&self, failure: &Diagnostics) -> u8 {
         if self.json {
             let mut object = failure.0.first().map_or_else(|| json!({}), diag_json);
             object["all"] = failure.0.iter().map(diag_json).collect();
@@ -239,7 +241,11 @@ impl Print {
     }
 
     /// Does `work`. If that takes long, somebody who watches sees `line` until it is done.
-    pub(crate) fn while_waiting<T>(&self, line: impl Fn() -> String + Sync, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_with_progress<T>(
+        &self,
+        line: impl Fn() -> String + Sync,
+        work: impl FnOnce() -> T,
+    ) -> T {
         if !self.watched {
             return work();
         }
@@ -263,16 +269,16 @@ impl Print {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
-    pub(crate) fn diag(&self, diag: &Diag, colour: bool) -> String {
+    pub(crate) fn diag(&self, diag: &Diagnostic, colour: bool) -> String {
         coloured(&masked(diag), colour)
     }
 
-    pub(crate) fn diag_for_stdout(&self, diag: &Diag) -> String {
+    pub(crate) fn diag_for_stdout(&self, diag: &Diagnostic) -> String {
         self.diag(diag, self.colour_out)
     }
 
     /// `text` for standard output, in colour where that is wanted.
-    pub(crate) fn paint<'t>(&self, paint: Paint, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn paint<'t>(&self, paint: TextStyle, text: &'t str) -> Cow<'t, str> {
         if self.colour_out { painted(paint, text).into() } else { text.into() }
     }
 }
@@ -304,7 +310,7 @@ fn watch(line: &dyn Fn() -> String, end: &Receiver<()>, out: &mut dyn Write) {
     show("");
 }
 
-fn painted(paint: Paint, text: &str) -> String {
+fn painted(paint: TextStyle, text: &str) -> String {
     format!("\x1b[{}m{text}\x1b[0m", paint.code())
 }
 
@@ -348,25 +354,25 @@ fn without_invisible(json: String) -> String {
     out
 }
 
-fn coloured(diag: &Diag, colour: bool) -> String {
+fn coloured(diag: &Diagnostic, colour: bool) -> String {
     let text = diag.to_string();
     if !colour {
         return text;
     }
     let paint = match diag.severity {
-        Severity::Error => Paint::Red,
-        Severity::Warning => Paint::Yellow,
-        Severity::Note => Paint::Cyan,
+        Severity::Error => TextStyle::Red,
+        Severity::Warning => TextStyle::Yellow,
+        Severity::Note => TextStyle::Cyan,
     };
     let (head, rest) = text.split_once(']').unwrap_or((&text, ""));
     format!("{}]{rest}", painted(paint, head))
 }
 
 /// What becomes of writing to standard output.
-fn output(written: io::Result<()>) -> Result<(), Failure> {
+fn output(written: io::Result<()>) -> Result<(), Diagnostics> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Diag::error(Code::OutputFailed, format!("standard output: {error}")).into())
+            Err(Diagnostic::error(Code::OutputFailed, format!("standard output: {error}")).into())
         }
         _ => Ok(()),
     }
@@ -374,19 +380,19 @@ fn output(written: io::Result<()>) -> Result<(), Failure> {
 
 thread_local! {
     /// Rules for what is said where a command knows none: they are read when there is something to say.
-    static SHIPPED: Option<Rules> = Rules::shipped().ok();
+    static SHIPPED: Option<SecretRules> = SecretRules::shipped().ok();
 }
 
 /// The diagnostic with no secret in it, whatever text it is about.
-pub(crate) fn masked(diag: &Diag) -> Diag {
+pub(crate) fn masked(diag: &Diagnostic) -> Diagnostic {
     SHIPPED.with(|rules| match rules {
-        Some(rules) => rules.mask_diag(diag.clone()),
+        Some(rules) => rules.mask_diagnostic(diag.clone()),
         None => diag.clone(),
     })
 }
 
 /// A diagnostic as JSON: `places` are where it is and where was looked, in this order.
-pub(crate) fn diag_json(diag: &Diag) -> Value {
+pub(crate) fn diag_json(diag: &Diagnostic) -> Value {
     let diag = masked(diag);
     let place = diag.place.as_ref().map(|place| {
         let (line, column) = place.line_column();
@@ -404,6 +410,11 @@ pub(crate) fn diag_json(diag: &Diag) -> Value {
         object["more"] = diag.more.into();
     }
     object
+}
+
+/// A text of several lines as one.
+pub(crate) fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::{Id, is_project_name, project_of_url};
-use callsheet_core::{Root, SourceId, Sources as _};
-use callsheet_run::{Disk, Folder, Git, Roots, read_own};
+use callsheet_core::{SourceId, SourceRoot, Sources as _};
+use callsheet_run::{Disk, Git, Roots, WritableFolder, read_own};
 use callsheet_store::new_id;
 use serde::{Deserialize, Serialize};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::state::{hold, name_of, private_folder, replace_private, state_dir};
 
 /// The file in git's common directory that holds the project's id.
@@ -23,7 +23,7 @@ const ID_BYTES: u64 = 64;
 
 /// A directory of a project, as the state directory knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct KnownPlace {
+struct KnownDirectory {
     id: Id,
     path: String,
     inode: u64,
@@ -39,40 +39,41 @@ pub(crate) struct ProjectHome {
     common: Option<PathBuf>,
     /// The project's directory, relative to the top of its worktree.
     below: PathBuf,
-    pub(crate) talk: Vec<Diag>,
+    pub(crate) talk: Vec<Diagnostic>,
 }
 
 fn inode(path: &Path) -> u64 {
     path.metadata().map_or(0, |found| found.ino())
 }
 
-fn by_path(path: &Path) -> Result<Option<KnownPlace>, Failure> {
+fn by_path(path: &Path) -> Result<Option<KnownDirectory>, Diagnostics> {
     Ok(read_place(&state_dir()?.join("places").join(name_of(path))))
 }
 
-fn by_id(id: &Id) -> Result<Option<KnownPlace>, Failure> {
+fn by_id(id: &Id) -> Result<Option<KnownDirectory>, Diagnostics> {
     Ok(read_place(&folder_of(id)?.join("place")))
 }
 
-fn folder_of(id: &Id) -> Result<PathBuf, Failure> {
+fn folder_of(id: &Id) -> Result<PathBuf, Diagnostics> {
     Ok(state_dir()?.join("projects").join(id.as_str()))
 }
 
-fn read_place(path: &Path) -> Option<KnownPlace> {
+fn read_place(path: &Path) -> Option<KnownDirectory> {
     serde_json::from_str(&read_own(path)?).ok()
 }
 
 /// The id in git's common directory. A link is not followed, and nothing but an id is taken.
 fn written_id(common: &Path) -> Option<Id> {
     let roots = Roots { project: Some(common.to_owned()), ..Roots::default() };
-    let text = Disk::new(&roots, ID_BYTES).text(&SourceId::new(Root::Project, ID_FILE).ok()?).ok()??;
+    let text =
+        Disk::new(&roots, ID_BYTES).text(&SourceId::new(SourceRoot::Project, ID_FILE).ok()?).ok()??;
     let is_link = common.join(ID_FILE).symlink_metadata().is_ok_and(|found| found.is_symlink());
     Id::parse(text.trim_end_matches('\n')).filter(|_| !is_link)
 }
 
 fn write_id(common: &Path, id: &Id) {
     let write = || {
-        let folder = Folder::open(common).ok()?;
+        let folder = WritableFolder::open(common).ok()?;
         folder.update(ID_FILE, ID_BYTES, |_| (format!("{id}\n"), ())).ok()
     };
     // Without the file, the project is known by its path alone.
@@ -80,14 +81,14 @@ fn write_id(common: &Path, id: &Id) {
 }
 
 /// Held while places are looked up and written.
-fn lock() -> Result<File, Failure> {
+fn lock() -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("places");
     private_folder(&folder)?;
     hold(&folder.join("lock"))
 }
 
 /// What the git directory says, and how sure that is.
-enum GitSays {
+enum GitProjectId {
     Nothing,
     /// Kept at this place, or moved here.
     Kept(Id),
@@ -97,7 +98,7 @@ enum GitSays {
     CopyOf(String),
 }
 
-fn git_says(common: &Path) -> Result<GitSays, Failure> {
+fn read_git_id(common: &Path) -> Result<GitProjectId, Diagnostics> {
     let written = written_id(common);
     let moved = match &written {
         // The place where it was does not hold it any more.
@@ -111,24 +112,24 @@ fn git_says(common: &Path) -> Result<GitSays, Failure> {
     if let Some(kept) = by_path(common)? {
         let is_same = kept.inode == inode(common);
         return Ok(match moved {
-            Some(moved) if !is_same && moved.inode == inode(common) => GitSays::Kept(moved.id),
-            _ => GitSays::Kept(kept.id),
+            Some(moved) if !is_same && moved.inode == inode(common) => GitProjectId::Kept(moved.id),
+            _ => GitProjectId::Kept(kept.id),
         });
     }
     Ok(match (written, moved) {
-        (Some(_), Some(moved)) => GitSays::Kept(moved.id),
+        (Some(_), Some(moved)) => GitProjectId::Kept(moved.id),
         (Some(id), None) => match by_id(&id)? {
-            Some(place) if Path::new(&place.path) == common => GitSays::Kept(id),
-            Some(place) => GitSays::CopyOf(place.path),
-            None => GitSays::Written(id),
+            Some(place) if Path::new(&place.path) == common => GitProjectId::Kept(id),
+            Some(place) => GitProjectId::CopyOf(place.path),
+            None => GitProjectId::Written(id),
         },
-        (None, _) => GitSays::Nothing,
+        (None, _) => GitProjectId::Nothing,
     })
 }
 
 impl ProjectHome {
     /// Finds the project that `project`, a real path, belongs to. One that has no id gets one if `create` says so.
-    pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Failure> {
+    pub(crate) fn find(project: &Path, create: bool) -> Result<Self, Diagnostics> {
         let project = &project.canonicalize().unwrap_or_else(|_| project.to_owned());
         let found = Git::with_common(project).ok().flatten();
         let below = found.as_ref().and_then(|found| project.strip_prefix(found.git.top()).ok());
@@ -156,39 +157,39 @@ impl ProjectHome {
         Ok(home)
     }
 
-    fn look(&mut self, project: &Path, create: bool) -> Result<(), Failure> {
+    fn look(&mut self, project: &Path, create: bool) -> Result<(), Diagnostics> {
         let common = self.common.clone();
         let common = common.as_deref();
-        let says = common.map_or(Ok(GitSays::Nothing), git_says)?;
+        let says = common.map_or(Ok(GitProjectId::Nothing), read_git_id)?;
         // The directory itself: a `.git` that was removed, or that leads to another repository now, changes nothing.
         let kept = by_path(project)?;
         let is_same = kept.as_ref().is_some_and(|kept| kept.inode == inode(project));
         let warn = |message: String| {
             let hint = "its ledger stays the same; `callsheet ledger path` shows it";
-            Diag::warning(Code::LedgerProject, message).hint(hint)
+            Diagnostic::warning(Code::LedgerProject, message).hint(hint)
         };
         let id = match (kept.map(|kept| kept.id), says) {
-            (Some(kept), GitSays::Kept(id)) if kept == id => Some(kept),
+            (Some(kept), GitProjectId::Kept(id)) if kept == id => Some(kept),
             // Another directory lies there now, and the state directory knows which.
-            (Some(_), GitSays::Kept(id)) if !is_same => Some(id),
-            (Some(kept), GitSays::Kept(_) | GitSays::Written(_)) => {
+            (Some(_), GitProjectId::Kept(id)) if !is_same => Some(id),
+            (Some(kept), GitProjectId::Kept(_) | GitProjectId::Written(_)) => {
                 self.talk.push(warn("the git directory of this project holds the id of another one".into()));
                 Some(kept)
             }
-            (Some(kept), GitSays::CopyOf(_) | GitSays::Nothing) => Some(kept),
-            (None, GitSays::Kept(id) | GitSays::Written(id)) => Some(id),
-            (None, GitSays::CopyOf(path)) => {
+            (Some(kept), GitProjectId::CopyOf(_) | GitProjectId::Nothing) => Some(kept),
+            (None, GitProjectId::Kept(id) | GitProjectId::Written(id)) => Some(id),
+            (None, GitProjectId::CopyOf(path)) => {
                 let message = format!("this is a copy of the project at {path}: it has a ledger of its own");
-                self.talk.extend(create.then(|| Diag::note(Code::LedgerProject, message)));
+                self.talk.extend(create.then(|| Diagnostic::note(Code::LedgerProject, message)));
                 None
             }
-            (None, GitSays::Nothing) => None,
+            (None, GitProjectId::Nothing) => None,
         };
         let id = match id {
             Some(id) => Some(id),
-            None if create => {
-                Some(new_id().ok_or_else(|| Diag::error(Code::LedgerFailed, "an id could not be made"))?)
-            }
+            None if create => Some(
+                new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "an id could not be made"))?,
+            ),
             None => None,
         };
         if let (Some(id), Some(common)) = (&id, common) {
@@ -207,8 +208,12 @@ impl ProjectHome {
         if let Some(id) = &id {
             let is_kept = folder_of(id)?.join("place").exists();
             if create || is_kept {
-                remember(id, common.unwrap_or(project), true)?;
-                remember(id, project, false)?;
+                let kept =
+                    remember(id, common.unwrap_or(project), true).and_then(|()| remember(id, project, false));
+                // Who only reads need not be able to write: the next one who can keeps it.
+                if create {
+                    kept?;
+                }
             }
         }
         self.id = id;
@@ -216,7 +221,7 @@ impl ProjectHome {
     }
 
     /// Where the project's own ledger is. A project below the top of its worktree has a ledger of its own.
-    pub(crate) fn ledger(&self) -> Result<Option<PathBuf>, Failure> {
+    pub(crate) fn ledger(&self) -> Result<Option<PathBuf>, Diagnostics> {
         let Some(id) = &self.id else { return Ok(None) };
         let mut folder = folder_of(id)?;
         if !self.below.as_os_str().is_empty() {
@@ -226,7 +231,7 @@ impl ProjectHome {
     }
 
     /// What the project is called: by its configuration, else by where it is fetched from, else by its folder.
-    pub(crate) fn name(&self, app: &App<'_>) -> String {
+    pub(crate) fn name(&self, app: &AppContext<'_>) -> String {
         if let Some(name) = &app.config.project {
             return name.clone();
         }
@@ -248,8 +253,9 @@ impl ProjectHome {
 }
 
 /// Keeps the pair of an id and a directory, and the other way around if it is the id's own.
-fn remember(id: &Id, path: &Path, own: bool) -> Result<(), Failure> {
-    let place = KnownPlace { id: id.clone(), path: path.to_string_lossy().into_owned(), inode: inode(path) };
+fn remember(id: &Id, path: &Path, own: bool) -> Result<(), Diagnostics> {
+    let place =
+        KnownDirectory { id: id.clone(), path: path.to_string_lossy().into_owned(), inode: inode(path) };
     let text = serde_json::to_string(&place).unwrap_or_default();
     let places = state_dir()?.join("places");
     if by_path(path)?.as_ref() != Some(&place) {

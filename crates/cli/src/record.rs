@@ -3,33 +3,33 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Digest, Kept, MadeBy, Run, Sealed, keep};
-use callsheet_core::render::{Api, Rendered, render};
-use callsheet_core::secrets::{Keyed, Passed, seal};
-use callsheet_core::{Composed, Request, Snapshot, compose};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::{Digest, MadeBy, RecordBundle, Run, SealedText, keep};
+use callsheet_core::render::{ModelApi, RenderedText, render};
+use callsheet_core::secrets::{GateReport, HmacKey, seal};
+use callsheet_core::{ComposedPrompt, Request, Snapshot, compose};
 use callsheet_run::user_name;
 use callsheet_store::{new_id, now};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::drive::host;
 
 /// What a prompt was made of.
-pub(crate) struct Made {
+pub(crate) struct PromptInputs {
     pub(crate) request: Request,
     pub(crate) snapshot: Snapshot,
-    pub(crate) api: Option<Api>,
+    pub(crate) api: Option<ModelApi>,
     /// Which secrets were found, and what became of them.
-    pub(crate) passed: Passed,
+    pub(crate) passed: GateReport,
 }
 
-fn fault(why: impl Into<String>) -> Diag {
-    Diag::error(Code::LedgerFailed, why)
+fn fault(why: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::LedgerFailed, why)
 }
 
-impl Made {
+impl PromptInputs {
     /// A run of its own for the prompt.
-    pub(crate) fn run(&self, app: &App<'_>, composed: &Composed) -> Result<Run, Failure> {
+    pub(crate) fn run(&self, app: &AppContext<'_>, composed: &ComposedPrompt) -> Result<Run, Diagnostics> {
         let id = new_id().ok_or_else(|| fault("an id could not be made"))?;
         let task = self.request.task.as_ref().and_then(|task| task.id.as_ref());
         Ok(Run {
@@ -49,9 +49,9 @@ impl Made {
     pub(crate) fn kept(
         &self,
         run: Run,
-        (composed, rendered): (&Composed, &Rendered),
-        talk: &[Diag],
-    ) -> Result<Kept, Failure> {
+        (composed, rendered): (&ComposedPrompt, &RenderedText),
+        talk: &[Diagnostic],
+    ) -> Result<RecordBundle, Diagnostics> {
         let mut kept = if self.request.secret.is_empty() {
             let made = (composed, rendered, self.api);
             keep(run, &self.request, &self.snapshot, made, talk).map_err(fault)?
@@ -65,17 +65,23 @@ impl Made {
 
     /// The same prompt with a seal in the place of each value that is marked as secret, and the keyed hash of the true
     /// one.
-    fn sealed(&self, run: Run, delivered: &Rendered, talk: &[Diag]) -> Result<Kept, Failure> {
+    fn sealed(
+        &self,
+        run: Run,
+        delivered: &RenderedText,
+        talk: &[Diagnostic],
+    ) -> Result<RecordBundle, Diagnostics> {
         let mut key = [0; 32];
         let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
         random.map_err(|error| fault(format!("no random key can be had: {error}")))?;
-        let keyed = Keyed::new(key);
+        let keyed = HmacKey::new(key);
         let request = seal(&self.request, &keyed);
         let composed = compose(&request, &self.snapshot)?;
         let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
         let made = (&composed, &rendered, self.api);
         let mut kept = keep(run, &request, &self.snapshot, made, talk).map_err(fault)?;
-        kept.composed.sealed = Some(Sealed { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
+        kept.composed.sealed =
+            Some(SealedText { key: Digest(key), text: keyed.hash(delivered.text.as_bytes()) });
         Ok(kept)
     }
 }

@@ -5,41 +5,49 @@ use std::io::Read as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::fact::CheckSpec;
-use callsheet_core::secrets::{Mode, Rules};
-use callsheet_core::{SourceError, SourceId, Text, Values};
+use callsheet_core::secrets::{SecretMode, SecretRules};
+use callsheet_core::{SharedText, SlotValues, SourceError, SourceId};
 
-use crate::app::App;
-use crate::commands::compose::Then;
+use crate::app::AppContext;
+use crate::commands::compose::Purpose;
 use crate::commands::verify::open;
 use crate::config::stricter_mode;
 use crate::failure::usage;
 use crate::inputs::{pair, unreadable};
 
 /// What the flag says, else the configuration; else a warning, or a refusal where the prompt is kept.
-pub(crate) fn mode(app: &App<'_>, said: Option<Mode>, then: Then) -> Result<Mode, Failure> {
+pub(crate) fn mode(
+    app: &AppContext<'_>,
+    said: Option<SecretMode>,
+    then: Purpose,
+) -> Result<SecretMode, Diagnostics> {
     let mode = match (said.or(app.config.secrets.value), then) {
-        (Some(Mode::Warn), Then::Record) if said.is_some() => {
+        (Some(SecretMode::Warn), Purpose::Record) if said.is_some() => {
             return Err(usage("a secret is not recorded with a warning")
                 .hint("`--secrets redact`, or `allow`")
                 .into());
         }
-        (None | Some(Mode::Warn), Then::Record) => Mode::Refuse,
+        (None | Some(SecretMode::Warn), Purpose::Record) => SecretMode::Refuse,
         (mode, _) => mode.unwrap_or_default(),
     };
     Ok(app.config.hard.secrets.map_or(mode, |hard| stricter_mode(mode, hard)))
 }
 
 /// The rules of the project, the user and the shipped ones.
-pub(crate) fn rules(app: &App<'_>) -> Result<Rules, Failure> {
-    Rules::load(&app.disk(None), &app.config.layout())
+pub(crate) fn rules(app: &AppContext<'_>) -> Result<SecretRules, Diagnostics> {
+    SecretRules::load(&app.disk(None), &app.config.layout())
 }
 
 /// Refuses secrets in what is recorded as it is: a command with another argument would be another command. Each text comes
 /// with what it is.
-pub(crate) fn refuse_in(app: &App<'_>, said: Option<Mode>, texts: &[(String, &str)]) -> Result<(), Failure> {
-    if texts.is_empty() || said.map_or_else(|| mode(app, None, Then::Record), Ok)? == Mode::Allow {
+pub(crate) fn refuse_secrets(
+    app: &AppContext<'_>,
+    said: Option<SecretMode>,
+    texts: &[(String, &str)],
+) -> Result<(), Diagnostics> {
+    if texts.is_empty() || said.map_or_else(|| mode(app, None, Purpose::Record), Ok)? == SecretMode::Allow {
         return Ok(());
     }
     let rules = rules(app)?;
@@ -49,14 +57,14 @@ pub(crate) fn refuse_in(app: &App<'_>, said: Option<Mode>, texts: &[(String, &st
             let message = format!("{} ({}) in {place}", rules.describe(hit.rule), hit.rule);
             let hint = "it would be recorded: let it be read from a file or from the environment; \
                         `CALLSHEET_SECRETS=allow` lets it through";
-            diags.push(Diag::error(Code::SecretFound, message).hint(hint));
+            diags.push(Diagnostic::error(Code::SecretFound, message).hint(hint));
         }
     }
-    if diags.is_empty() { Ok(()) } else { Err(Failure(diags)) }
+    if diags.is_empty() { Ok(()) } else { Err(Diagnostics(diags)) }
 }
 
 /// The words of what is started, each with what it belongs to.
-pub(crate) fn words_of<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
+pub(crate) fn program_words<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Vec<(String, &'w str)> {
     let of_program = program.iter().map(|word| ("an argument of the program".to_owned(), word.as_str()));
     let of_checks = checks.iter().flat_map(|check| {
         check.argv.iter().map(|word| (format!("an argument of the check `{}`", check.name), word.as_str()))
@@ -68,13 +76,16 @@ pub(crate) fn words_of<'w>(program: &'w [String], checks: &'w [CheckSpec]) -> Ve
 const MUCH: usize = 1 << 20;
 
 /// Those of many texts in which the rules find nothing, by as many threads as the machine runs at once.
-pub(crate) fn clean(rules: &Rules, texts: &BTreeMap<SourceId, Text>) -> Vec<(SourceId, Text)> {
+pub(crate) fn clean(
+    rules: &SecretRules,
+    texts: &BTreeMap<SourceId, SharedText>,
+) -> Vec<(SourceId, SharedText)> {
     if texts.values().map(|text| text.len()).sum::<usize>() < MUCH {
         return Vec::new();
     }
-    let all: Vec<(&SourceId, &Text)> = texts.iter().collect();
+    let all: Vec<(&SourceId, &SharedText)> = texts.iter().collect();
     let next = AtomicUsize::new(0);
-    let look = |rules: &Rules| {
+    let look = |rules: &SecretRules| {
         let mut clean = Vec::new();
         while let Some((id, text)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
             if rules.scan(text).is_empty() {
@@ -98,13 +109,14 @@ pub(crate) fn clean(rules: &Rules, texts: &BTreeMap<SourceId, Text>) -> Vec<(Sou
 }
 
 /// The value of an environment variable. Its name may stand on a command line, which others can see; its value may not.
-pub(crate) fn variable(name: &str) -> Result<Text, Failure> {
+pub(crate) fn variable(name: &str) -> Result<SharedText, Diagnostics> {
     match std::env::var(name) {
         Ok(value) => Ok(value.into()),
-        Err(std::env::VarError::NotPresent) => {
-            Err(Diag::error(Code::InputNotFound, format!("the environment variable `{name}` is not set"))
-                .into())
-        }
+        Err(std::env::VarError::NotPresent) => Err(Diagnostic::error(
+            Code::InputNotFound,
+            format!("the environment variable `{name}` is not set"),
+        )
+        .into()),
         Err(std::env::VarError::NotUnicode(_)) => {
             Err(usage(format!("the environment variable `{name}` is not UTF-8")).into())
         }
@@ -112,8 +124,12 @@ pub(crate) fn variable(name: &str) -> Result<Text, Failure> {
 }
 
 /// Values that were marked as secret, from files and from the environment.
-pub(crate) fn given(app: &App<'_>, files: &[String], variables: &[String]) -> Result<Values, Failure> {
-    let mut given = Values::default();
+pub(crate) fn given(
+    app: &AppContext<'_>,
+    files: &[String],
+    variables: &[String],
+) -> Result<SlotValues, Diagnostics> {
+    let mut given = SlotValues::default();
     for item in files {
         let (key, path) = pair("set_secret", item)?;
         let limit = app.config.max_file_bytes.value;

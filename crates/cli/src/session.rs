@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::prefs::{self, Preference};
 use callsheet_core::request::Layout;
 use callsheet_core::secrets::mask_addresses;
-use callsheet_core::submission::{self, Submitted, read_yaml, waiting};
-use callsheet_core::{Root, SourceId, Sources as _};
-use callsheet_run::{Disk, Folder, Roots, WriteError, shared_names};
+use callsheet_core::submission::{self, AcceptedSubmission, read_yaml, waiting};
+use callsheet_core::{SourceId, SourceRoot, Sources as _};
+use callsheet_run::{Disk, Roots, WritableFolder, WriteError, shared_names};
 use serde_json::{Value, json};
 
-use crate::app::{App, named_directory};
-use crate::print::masked;
-use crate::write::stays;
+use crate::app::{AppContext, named_directory};
+use crate::print::{masked, one_line};
+use crate::write::check_stays_inside;
 
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct SessionDir {
     pub(crate) layout: Layout,
     pub(crate) disk: Disk,
     pub(crate) project: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Session {
 
 /// What became of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct SubmissionResult {
     pub(crate) written: Vec<String>,
     pub(crate) removed: Vec<String>,
     /// Role → the preferences that were new.
@@ -42,14 +42,14 @@ pub(crate) struct Done {
 
 /// What became of the files that waited for a contract.
 #[derive(Debug, Default)]
-pub(crate) struct HandedIn {
+pub(crate) struct FileSubmissions {
     /// Each with its verdict, where it has one.
-    pub(crate) accepted: Vec<(Option<String>, Done)>,
+    pub(crate) accepted: Vec<(Option<String>, SubmissionResult)>,
     /// Why others were not.
     pub(crate) refused: Vec<String>,
 }
 
-impl Done {
+impl SubmissionResult {
     pub(crate) fn to_json(&self) -> Value {
         let mut done =
             json!({ "written": self.written, "removed": self.removed, "preferences": self.preferences });
@@ -63,14 +63,14 @@ impl Done {
     }
 }
 
-impl Session {
+impl SessionDir {
     /// The session at `dir`, or the project as one.
-    pub(crate) fn open(app: &App<'_>, dir: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn open(app: &AppContext<'_>, dir: Option<&Path>) -> Result<Self, Diagnostics> {
         let dir = match dir {
             Some(dir) => {
                 let path = app.session_path(dir);
                 let real = named_directory(&path, dir)?;
-                stays(&app.project, &path, &real)?;
+                check_stays_inside(&app.project, &path, &real)?;
                 real
             }
             None => app.project.clone(),
@@ -89,41 +89,41 @@ impl Session {
     }
 
     /// Hands in `data` by the contract `tool`: files are written, preferences remembered.
-    pub(crate) fn hand_in(&self, tool: &str, data: &Value) -> Result<Done, Failure> {
+    pub(crate) fn submit(&self, tool: &str, data: &Value) -> Result<SubmissionResult, Diagnostics> {
         self.carry_out(self.judge(tool, data)?)
     }
 
     /// Hands in the files that agents wrote for the contract `tool`. Nothing is written unless all of them are good.
-    pub(crate) fn hand_in_files(&self, tool: &str) -> Result<Vec<Done>, Failure> {
+    pub(crate) fn submit_files(&self, tool: &str) -> Result<Vec<SubmissionResult>, Diagnostics> {
         let files = waiting(&self.disk, &self.layout, tool)?;
         if files.is_empty() {
             let message = format!("there is no file in the session that hands in `{tool}`");
-            return Err(Diag::error(Code::InputNotFound, message).looked([self.dir.display()]).into());
+            return Err(Diagnostic::error(Code::InputNotFound, message).looked([self.dir.display()]).into());
         }
         let mut all = Vec::new();
         let mut wrong = Vec::new();
         for (path, named) in files {
             match self.judge_file(tool, &path, &named) {
                 Ok((submitted, _)) => all.push(submitted),
-                Err(Failure(diags)) => wrong.extend(diags.into_iter().map(|mut diag| {
+                Err(Diagnostics(diags)) => wrong.extend(diags.into_iter().map(|mut diag| {
                     diag.looked.insert(0, format!("session:{path}"));
                     diag
                 })),
             }
         }
         if !wrong.is_empty() {
-            return Err(Failure(wrong));
+            return Err(Diagnostics(wrong));
         }
         all.into_iter().map(|submitted| self.carry_out(submitted)).collect()
     }
 
     /// Hands in those of the waiting files for the contract `tool` that `wanted` names, each if it is good.
-    pub(crate) fn hand_in_waiting(
+    pub(crate) fn submit_waiting_files(
         &self,
         tool: &str,
         wanted: &dyn Fn(&str) -> bool,
-    ) -> Result<HandedIn, Failure> {
-        let mut handed_in = HandedIn::default();
+    ) -> Result<FileSubmissions, Diagnostics> {
+        let mut handed_in = FileSubmissions::default();
         for (path, named) in
             waiting(&self.disk, &self.layout, tool)?.into_iter().filter(|(path, _)| wanted(path))
         {
@@ -144,10 +144,10 @@ impl Session {
         tool: &str,
         path: &str,
         named: &serde_json::Map<String, Value>,
-    ) -> Result<(Submitted, Value), Failure> {
+    ) -> Result<(AcceptedSubmission, Value), Diagnostics> {
         let unreadable =
-            |why: String| Diag::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
-        let id = SourceId::new(Root::Session, path).map_err(|error| unreadable(error.to_string()))?;
+            |why: String| Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {why}"));
+        let id = SourceId::new(SourceRoot::Session, path).map_err(|error| unreadable(error.to_string()))?;
         let text = self.disk.text(&id).map_err(|error| unreadable(error.to_string()))?;
         // An empty file says nothing, which is enough where nothing is required.
         let mut data = match read_yaml(path, &text.unwrap_or_default())? {
@@ -164,42 +164,50 @@ impl Session {
                 Some(given) if given == value => {}
                 Some(given) => {
                     let message = format!("`{field}` is {given}, and the name of the file says {value}");
-                    return Err(Diag::error(Code::SubmissionBad, message).into());
+                    return Err(Diagnostic::error(Code::SubmissionBad, message).into());
                 }
             }
         }
         Ok((self.judge(tool, &data)?, data))
     }
 
-    fn judge(&self, tool: &str, data: &Value) -> Result<Submitted, Failure> {
-        submission::submit_in(&self.disk, &self.layout, tool, data, &|| shared_names(&self.project))
+    fn judge(&self, tool: &str, data: &Value) -> Result<AcceptedSubmission, Diagnostics> {
+        submission::submit_with_shared_names(&self.disk, &self.layout, tool, data, &|| {
+            shared_names(&self.project)
+        })
     }
 
-    fn carry_out(&self, submitted: Submitted) -> Result<Done, Failure> {
-        let Submitted { changes, preferences, questions } = submitted;
+    fn carry_out(&self, submitted: AcceptedSubmission) -> Result<SubmissionResult, Diagnostics> {
+        let AcceptedSubmission { changes, preferences, questions } = submitted;
         let folder = open(&self.dir)?;
         folder.apply(&changes).map_err(|error| failed(&error))?;
         let (approved, proposed) =
             if self.proposes { (Vec::new(), preferences) } else { (preferences, Vec::new()) };
         let preferences = remember(&self.project, &self.layout, self.max_file_bytes, &approved)?;
         let written = changes.write.into_keys().collect();
-        Ok(Done { written, removed: changes.remove, preferences, proposed, questions })
+        Ok(SubmissionResult { written, removed: changes.remove, preferences, proposed, questions })
     }
 }
 
 /// Why something was refused, each reason with its place. They are recorded, so that they hold no secret.
-pub(crate) fn reasons(Failure(diags): &Failure, file: Option<&str>) -> Vec<String> {
-    let reason = |diag: &Diag| {
+pub(crate) fn reasons(Diagnostics(diags): &Diagnostics, file: Option<&str>) -> Vec<String> {
+    let reason = |diag: &Diagnostic| {
         let diag = masked(diag);
         let place = diag.place.as_ref().map(|place| {
             let (line, column) = place.line_column();
             format!("{}:{line}:{column}: ", place.name)
         });
-        let place = place.or_else(|| Some(format!("{}: ", file?))).unwrap_or_default();
+        // What names a file of the same folder has its place.
+        let is_unnamed = |file: &&str| {
+            let folder = file.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
+            !folder.is_some_and(|folder| diag.message.contains(&folder))
+        };
+        let place = place.or_else(|| Some(format!("{}: ", file.filter(is_unnamed)?))).unwrap_or_default();
         let hints: String = diag.hints.iter().map(|hint| format!("; {hint}")).collect();
         let more =
             if diag.more > 0 { format!("; and {} more of this kind", diag.more) } else { String::new() };
-        let reason = format!("{place}{}{hints}{more}", diag.message);
+        let message = one_line(&diag.message);
+        let reason = format!("{place}{message}{hints}{more}");
         mask_addresses(&visible(&reason))
     };
     diags.iter().map(reason).collect()
@@ -211,7 +219,7 @@ pub(crate) fn remember(
     layout: &Layout,
     limit: u64,
     preferences: &[Preference],
-) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+) -> Result<BTreeMap<String, Vec<String>>, Diagnostics> {
     let mut by_role: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for Preference { role, bullet } in preferences {
         by_role.entry(role).or_default().push(bullet);
@@ -226,24 +234,25 @@ pub(crate) fn remember(
 }
 
 /// Those of the preferences that their roles do not have yet.
-pub(crate) fn new_preferences(app: &App<'_>, preferences: &[Preference]) -> Vec<Preference> {
+pub(crate) fn new_preferences(app: &AppContext<'_>, preferences: &[Preference]) -> Vec<Preference> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_new = |preference: &&Preference| {
-        let id = SourceId::new(Root::Project, &prefs::file(&layout, &preference.role)).ok();
+        let id = SourceId::new(SourceRoot::Project, &prefs::file(&layout, &preference.role)).ok();
         let text = id.and_then(|id| disk.text(&id).ok().flatten()).unwrap_or_default();
         !prefs::add(&text, &[&preference.bullet]).1.is_empty()
     };
     preferences.iter().filter(is_new).cloned().collect()
 }
 
-pub(crate) fn open(dir: &Path) -> Result<Folder, Failure> {
-    Folder::open(dir).map_err(|error| {
-        Diag::error(Code::InputNotFound, format!("`{}` cannot be opened: {error}", dir.display())).into()
+pub(crate) fn open(dir: &Path) -> Result<WritableFolder, Diagnostics> {
+    WritableFolder::open(dir).map_err(|error| {
+        Diagnostic::error(Code::InputNotFound, format!("`{}` cannot be opened: {error}", dir.display()))
+            .into()
     })
 }
 
-pub(crate) fn failed(error: &WriteError) -> Failure {
-    Diag::error(Code::OutputFailed, error.to_string()).into()
+pub(crate) fn failed(error: &WriteError) -> Diagnostics {
+    Diagnostic::error(Code::OutputFailed, error.to_string()).into()
 }
 
 #[cfg(test)]
@@ -263,12 +272,12 @@ mod tests {
             world
         }
 
-        fn session(&self) -> Session {
+        fn session(&self) -> SessionDir {
             let (project, dir) = (self.0.path().to_path_buf(), self.0.path().join("session"));
             let roots = Roots { user: None, project: Some(project.clone()), session: Some(dir.clone()) };
             let max_file_bytes = 1 << 20;
             let disk = Disk::new(&roots, max_file_bytes);
-            Session { layout: Layout::default(), disk, project, dir, max_file_bytes, proposes: false }
+            SessionDir { layout: Layout::default(), disk, project, dir, max_file_bytes, proposes: false }
         }
 
         fn write(&self, path: &str, text: &str) {
@@ -388,9 +397,9 @@ mod tests {
         for steps in sessions {
             let (by_tool, by_file) = (World::new(), World::new());
             for (tool, data, file, yaml) in steps {
-                let done = by_tool.session().hand_in(tool, data).unwrap();
+                let done = by_tool.session().submit(tool, data).unwrap();
                 by_file.write(file, yaml);
-                assert_eq!(by_file.session().hand_in_files(tool).unwrap(), [done]);
+                assert_eq!(by_file.session().submit_files(tool).unwrap(), [done]);
             }
             assert_eq!(by_tool.files(), by_file.files());
         }
@@ -404,7 +413,7 @@ mod tests {
         world.write("04_planning/plan_3.yaml", "index: 3\n");
         world.write("04_planning/plan_03.yaml", "nobody's");
         let before = world.files();
-        let failure = world.session().hand_in_files("submit_subplan").unwrap_err().to_string();
+        let failure = world.session().submit_files("submit_subplan").unwrap_err().to_string();
         let missing = [
             "title",
             "scope",
@@ -432,7 +441,7 @@ mod tests {
     #[test]
     fn a_session_without_such_a_file_is_told() {
         let world = World::new();
-        let failure = world.session().hand_in_files("submit_review").unwrap_err();
+        let failure = world.session().submit_files("submit_review").unwrap_err();
         assert_eq!(failure.0[0].message, "there is no file in the session that hands in `submit_review`");
     }
 }

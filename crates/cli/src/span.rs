@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct HumanDuration(pub(crate) Duration);
 
-impl Span {
+impl HumanDuration {
     /// The shorter one.
     pub(crate) fn min(self, other: Self) -> Self {
         Self(self.0.min(other.0))
@@ -23,7 +23,7 @@ impl Span {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for HumanDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -42,7 +42,7 @@ impl FromStr for Span {
     }
 }
 
-impl TryFrom<String> for Span {
+impl TryFrom<String> for HumanDuration {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -50,13 +50,13 @@ impl TryFrom<String> for Span {
     }
 }
 
-impl From<Span> for String {
-    fn from(span: Span) -> Self {
+impl From<HumanDuration> for String {
+    fn from(span: HumanDuration) -> Self {
         span.to_string()
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         match seconds {
@@ -69,15 +69,18 @@ impl fmt::Display for Span {
 
 #[cfg(test)]
 mod tests {
-    use super::Span;
+    use super::HumanDuration;
 
     #[test]
     fn times_are_read_and_written_as_people_do() {
         for (text, written) in [("90s", "90s"), ("120", "2m"), ("30m", "30m"), ("2h", "2h"), ("1d", "24h")] {
-            assert_eq!(text.parse::<Span>().unwrap().to_string(), written);
+            assert_eq!(text.parse::<HumanDuration>().unwrap().to_string(), written);
         }
         for bad in ["", "0", "0s", "-1s", "1.5h", "5 m", "m", "1w", "99999999999999999999"] {
-            assert_eq!(bad.parse::<Span>(), Err(format!("`{bad}` is no time; write 90s, 30m or 2h")));
+            assert_eq!(
+                bad.parse::<HumanDuration>(),
+                Err(format!("`{bad}` is no time; write 90s, 30m or 2h"))
+            );
         }
     }
 }

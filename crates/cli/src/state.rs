@@ -1,28 +1,44 @@
 //! The user's state directory: what is neither configuration nor part of a project. Only its owner can look into it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::{Digest, Id, sha256};
-use callsheet_run::{Before, LOCK_PATIENCE, hold_file, open_file, open_private, read_own, state_home};
+use callsheet_run::{
+    LOCK_PATIENCE, ProcessTrace, WorktreeSnapshot, hold_file, last_documents, open_file, open_private,
+    read_own, state_home,
+};
 
 /// `$XDG_STATE_HOME/callsheet`.
-pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
-    state_home().ok_or_else(|| {
-        let message = "there is no place for the state of callsheet: HOME is not set";
-        Diag::error(Code::OutputFailed, message).hint("set HOME or XDG_STATE_HOME").into()
-    })
+pub(crate) fn state_dir() -> Result<PathBuf, Diagnostics> {
+    state_home().ok_or_else(|| unusable("HOME is not set"))
 }
 
-pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
-    let diag = Diag::error(Code::OutputFailed, format!("`{}`: {error}", path.display()));
-    diag.hint("set XDG_STATE_HOME to a directory that you can write").into()
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Diagnostics {
+    unusable(&format!("`{}`: {error}", path.display()))
 }
 
-pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {
+/// One error for whatever needs the state directory, where it cannot be written.
+fn unusable(why: &str) -> Diagnostics {
+    Diagnostic::error(Code::LedgerFailed, format!("the state directory of callsheet cannot be used: {why}"))
+        .hint(STATE_HINT)
+        .hint(
+            "`run`, `retry`, `continue` and flows need one also with --ledger: for locks, and for what `stop` and \
+             `recover` have to know of a run",
+        )
+        .into()
+}
+
+/// What helps where the state directory cannot be written.
+pub(crate) const STATE_HINT: &str =
+    "set XDG_STATE_HOME to a directory that you can write, or name a place for the ledger with --ledger";
+
+pub(crate) fn private_folder(path: &Path) -> Result<(), Diagnostics> {
     if path.is_dir() {
         return Ok(());
     }
@@ -39,18 +55,18 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {
 }
 
 /// Holds a file as a lock until the answer is dropped.
-pub(crate) fn hold(path: &Path) -> Result<File, Failure> {
+pub(crate) fn hold(path: &Path) -> Result<File, Diagnostics> {
     hold_file(path, LOCK_PATIENCE).map_err(|error| {
         let hint = "another callsheet works on the same thing: wait for it, or end it";
         let message = format!("`{}`: {error}", path.display());
         match error.kind() {
-            io::ErrorKind::TimedOut => Diag::error(Code::LedgerLocked, message).hint(hint).into(),
+            io::ErrorKind::TimedOut => Diagnostic::error(Code::LedgerLocked, message).hint(hint).into(),
             _ => failed(path, &error),
         }
     })
 }
 
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
     let write = || {
         let mut file = open_private(path)?;
         file.set_len(0)?;
@@ -60,7 +76,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// The same in one step: others read the old text or the new one.
-pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Diagnostics> {
     let number = std::process::id();
     let thread = std::thread::current().id();
     let fresh = path.with_extension(format!("{number}-{thread:?}.new"));
@@ -76,7 +92,7 @@ pub(crate) fn name_of(dir: &Path) -> String {
 }
 
 /// For as long as the answer lives, nobody else on this machine decides whether a task is run again.
-pub(crate) fn hold_task(project: &str, task: &str) -> Result<File, Failure> {
+pub(crate) fn lock_task(project: &str, task: &str) -> Result<File, Diagnostics> {
     let folder = state_dir()?.join("tasks");
     private_folder(&folder)?;
     let path = folder.join(name_of(Path::new(&format!("{project}\n{task}"))));
@@ -84,7 +100,7 @@ pub(crate) fn hold_task(project: &str, task: &str) -> Result<File, Failure> {
 }
 
 /// The runs of this machine that are not recorded to their end, of whatever project.
-pub(crate) fn unfinished() -> Result<Vec<Id>, Failure> {
+pub(crate) fn unfinished_runs() -> Result<Vec<Id>, Diagnostics> {
     let desks = fs::read_dir(state_dir()?.join("runs")).into_iter().flatten().flatten();
     let mut runs: Vec<Id> = desks.filter_map(|desk| Id::parse(desk.file_name().to_str()?)).collect();
     runs.sort();
@@ -93,12 +109,15 @@ pub(crate) fn unfinished() -> Result<Vec<Id>, Failure> {
 
 /// Where the process that drives a run and the others on this machine meet.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct RunDir {
     dir: PathBuf,
 }
 
-impl Desk {
-    pub(crate) fn of(run: &Id) -> Result<Self, Failure> {
+/// How long the guard of a run may take to end what it guards.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl RunDir {
+    pub(crate) fn of(run: &Id) -> Result<Self, Diagnostics> {
         Ok(Self::below(&state_dir()?, run))
     }
 
@@ -114,7 +133,7 @@ impl Desk {
 
     /// Sits down: for as long as the answer lives, the run is driven by this process. `None` where another one sits
     /// there.
-    pub(crate) fn sit(&self) -> Result<Option<File>, Failure> {
+    pub(crate) fn sit(&self) -> Result<Option<File>, Diagnostics> {
         private_folder(&self.dir)?;
         let path = self.dir.join("lock");
         let lock = open_private(&path).map_err(|error| failed(&path, &error))?;
@@ -126,18 +145,18 @@ impl Desk {
     }
 
     /// Whether a process drives the run.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         let lock = open_file(&self.dir.join("lock")).ok().flatten();
         lock.is_some_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
     /// Asks whoever drives the run to end it.
-    pub(crate) fn ask_to_stop(&self) -> Result<(), Failure> {
+    pub(crate) fn ask_to_stop(&self) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("stop"), "")
     }
 
     /// Whoever goes on has not been asked to stop again.
-    pub(crate) fn forget_stop(&self) {
+    pub(crate) fn clear_stop(&self) {
         // Where it cannot be removed, it stops again, and says so.
         let _ = fs::remove_file(self.dir.join("stop"));
     }
@@ -147,17 +166,17 @@ impl Desk {
     }
 
     /// What the worktree was like, for whoever has to finish the run.
-    pub(crate) fn keep_before(&self, before: &Before) -> Result<(), Failure> {
+    pub(crate) fn keep_before(&self, before: &WorktreeSnapshot) -> Result<(), Diagnostics> {
         let text = serde_json::to_string(before).unwrap_or_default();
         write_private(&self.dir.join("before.json"), &text)
     }
 
-    pub(crate) fn before(&self) -> Option<Before> {
+    pub(crate) fn before(&self) -> Option<WorktreeSnapshot> {
         serde_json::from_str(&read_own(&self.dir.join("before.json"))?).ok()
     }
 
     /// The pane in which an agent works on after its line was typed: the server's name, and the pane.
-    pub(crate) fn keep_pane(&self, server: &str, pane: &str) -> Result<(), Failure> {
+    pub(crate) fn keep_pane(&self, server: &str, pane: &str) -> Result<(), Diagnostics> {
         write_private(&self.dir.join("pane"), &format!("{server}\n{pane}"))
     }
 
@@ -165,6 +184,14 @@ impl Desk {
         let text = read_own(&self.dir.join("pane"))?;
         let (server, pane) = text.split_once('\n')?;
         Some((server.into(), pane.into()))
+    }
+
+    /// What the documents of its flow were when nothing of the run lived any more; none where that is not known.
+    pub(crate) fn last_documents(&self, run: &Id) -> Option<BTreeMap<String, String>> {
+        if !self.dir.is_dir() || !ProcessTrace::open(run.as_str(), &self.dir).wait(PATIENCE).is_empty() {
+            return None;
+        }
+        last_documents(&self.dir)
     }
 
     /// The run is over and recorded: there is nothing left to talk about.

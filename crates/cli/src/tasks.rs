@@ -2,35 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Account, Id};
-use callsheet_core::task::{Checkout, TaskReason, TaskStatus, standing};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::{Id, RunSummary};
+use callsheet_core::task::{TaskCheckout, TaskReason, TaskStatus, task_status};
 use callsheet_run::Git;
-use callsheet_store::{Filter, Ledger, RunRow};
+use callsheet_store::{Ledger, RunFilter, RunRow};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::ledger::failure;
 
 /// Runs that belong together, the oldest first.
 #[derive(Debug)]
-pub(crate) struct Task {
+pub(crate) struct TaskRuns {
     /// The task's id, else the id of the first run.
     pub(crate) name: String,
-    pub(crate) runs: Vec<Account>,
+    pub(crate) runs: Vec<RunSummary>,
 }
 
-impl Task {
-    pub(crate) fn run(&self, id: &Id) -> Result<&Account, Failure> {
-        let gone = || Diag::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
+impl TaskRuns {
+    pub(crate) fn run(&self, id: &Id) -> Result<&RunSummary, Diagnostics> {
+        let gone = || Diagnostic::error(Code::RunNotFound, format!("run {id} is not there any more")).into();
         self.runs.iter().find(|run| run.run.id == *id).ok_or_else(gone)
     }
 
     /// Where it stands, and why.
-    pub(crate) fn standing(&self, app: &App<'_>) -> (TaskStatus, Vec<TaskReason>) {
+    pub(crate) fn task_status(&self, app: &AppContext<'_>) -> (TaskStatus, Vec<TaskReason>) {
         let git = Git::at(&app.project).ok().flatten();
-        standing(
+        task_status(
             &self.runs,
-            &mut Checkout {
+            &mut TaskCheckout {
                 has_commit: &mut |commit| git.as_ref().is_some_and(|git| git.holds(commit)),
                 has_contents: &mut |worktree, since, contents| match worktree {
                     None => git.as_ref().is_some_and(|git| git.has_contents(since, contents)),
@@ -45,34 +45,47 @@ impl Task {
 }
 
 /// The task that a run belongs to, with all its runs. A run without a task belongs to those that it was made from.
-pub(crate) fn task_of(app: &App<'_>, ledger: &mut Ledger, row: &RunRow) -> Result<Task, Failure> {
+pub(crate) fn find_task(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+    row: &RunRow,
+) -> Result<TaskRuns, Diagnostics> {
     let run = &row.run;
     // Another project may have a task of the same name.
-    let project = app.runs_beside(run);
-    let filter = Filter {
+    let project = app.sibling_filter(run);
+    let filter = RunFilter {
         project,
         own: !row.imported,
         task: run.task.clone(),
         limit: usize::MAX,
-        ..Filter::default()
+        ..RunFilter::default()
     };
     let mut rows = ledger.runs(&filter).map_err(failure)?;
     rows.reverse();
     if run.task.is_none() {
         rows.retain(|row| row.run.task.is_none());
-        let family = family(&rows, &run.id);
+        let family = related_runs(&rows, &run.id);
         rows.retain(|row| family.contains(&row.run.id));
     }
     let name = match &run.task {
         Some(task) => task.clone(),
         None => rows.first().map_or_else(|| run.id.to_string(), |row| row.run.id.to_string()),
     };
-    Ok(Task { name, runs: accounts(ledger, &rows)? })
+    Ok(TaskRuns { name, runs: accounts(ledger, &rows)? })
 }
 
 /// The tasks of the newest runs, at most `limit`, the newest first.
-pub(crate) fn newest(app: &App<'_>, ledger: &mut Ledger, limit: usize) -> Result<Vec<Task>, Failure> {
-    let filter = Filter { project: app.runs_of(ledger)?, own: true, limit: usize::MAX, ..Filter::default() };
+pub(crate) fn newest(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+    limit: usize,
+) -> Result<Vec<TaskRuns>, Diagnostics> {
+    let filter = RunFilter {
+        project: app.project_filter(ledger)?,
+        own: true,
+        limit: usize::MAX,
+        ..RunFilter::default()
+    };
     let rows = ledger.runs(&filter).map_err(failure)?;
     let parents: BTreeMap<&Id, &Id> =
         rows.iter().filter_map(|row| Some((&row.run.id, row.run.parent.as_ref()?))).collect();
@@ -98,7 +111,7 @@ pub(crate) fn newest(app: &App<'_>, ledger: &mut Ledger, limit: usize) -> Result
         // The runs of a flow belong to it, and `flow status` shows them.
         runs.retain(|run| run.launch.as_ref().is_none_or(|launch| launch.flow.is_empty()));
         if !runs.is_empty() {
-            tasks.push(Task { runs, name: key.1 });
+            tasks.push(TaskRuns { runs, name: key.1 });
         }
     }
     Ok(tasks)
@@ -114,12 +127,12 @@ fn root_of<'r>(run: &'r Id, parent: impl Fn(&Id) -> Option<&'r Id>) -> &'r Id {
     root
 }
 
-fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<Account>, Failure> {
+fn accounts(ledger: &mut Ledger, rows: &[RunRow]) -> Result<Vec<RunSummary>, Diagnostics> {
     rows.iter().map(|row| ledger.account(&row.run.id).map_err(failure)).collect()
 }
 
 /// The runs that `run` was made from, and all that were made from them.
-fn family(rows: &[RunRow], run: &Id) -> BTreeSet<Id> {
+fn related_runs(rows: &[RunRow], run: &Id) -> BTreeSet<Id> {
     let parent = |id: &Id| rows.iter().find(|row| row.run.id == *id).and_then(|row| row.run.parent.as_ref());
     let mut family = BTreeSet::from([root_of(run, parent).clone()]);
     // A parent is older than its children, so one pass finds all.

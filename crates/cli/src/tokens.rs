@@ -8,14 +8,14 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::thread;
 
-use callsheet_core::agent::{Tokens, Vocabulary};
-use callsheet_core::diag::{Diag, visible};
-use callsheet_core::render::Rendered;
-use callsheet_core::{Composed, Step};
+use callsheet_core::agent::{TokenEncoding, TokenizerSpec};
+use callsheet_core::diag::{Diagnostic, visible};
+use callsheet_core::render::RenderedText;
+use callsheet_core::{ComposedPrompt, Degradation};
 use serde_json::{Value, json};
 use tiktoken::CoreBpe;
 
-use self::parts::Counted;
+use self::parts::CountedParts;
 
 static CL100K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::cl100k_base);
 static O200K_BASE: LazyLock<CoreBpe> = LazyLock::new(tiktoken::encoding::o200k_base);
@@ -27,79 +27,79 @@ pub(crate) fn prepare() {
 }
 
 /// Counts the tokens of texts for one agent and model.
-pub(crate) struct Counter(Tokens);
+pub(crate) struct TokenCounter(TokenizerSpec);
 
 /// The tokens of a text by the vocabulary that is used unless a model says otherwise.
 pub(crate) fn tokens(text: &str) -> usize {
-    Counter(Tokens::default()).count(text)
+    TokenCounter(TokenizerSpec::default()).count(text)
 }
 
-impl Counter {
+impl TokenCounter {
     /// The counter for those whom the prompt is composed for.
-    pub(crate) fn of(composed: &Composed) -> Self {
-        let known = composed.agent.counting(composed.prompt.model.as_deref());
-        Self(known.cloned().unwrap_or_else(|| Tokens {
+    pub(crate) fn of(composed: &ComposedPrompt) -> Self {
+        let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
+        Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
             percent: Some(100),
             method: "o200k_base as it is, since the model is not known".into(),
-            ..Tokens::default()
+            ..TokenizerSpec::default()
         }))
     }
 
     pub(crate) fn count(&self, text: &str) -> usize {
-        self.0.scaled(Counted::new(text, &|part| self.exactly(part)).all())
+        self.0.scale_tokens(CountedParts::new(text, &|part| self.exactly(part)).all())
     }
 
     /// The tokens of the vocabulary, before anything is estimated from them.
     fn exactly(&self, text: &str) -> usize {
         let vocabulary = match self.0.encoding {
-            Vocabulary::Cl100kBase => &CL100K_BASE,
-            Vocabulary::O200kBase => &O200K_BASE,
+            TokenEncoding::Cl100kBase => &CL100K_BASE,
+            TokenEncoding::O200kBase => &O200K_BASE,
         };
         // A text such as `<|endoftext|>` is only text here: nobody lets a prompt end a prompt.
         vocabulary.count(text)
     }
 
     /// A warning if so many tokens are more than the model takes.
-    pub(crate) fn over_window(&self, tokens: usize) -> Option<Diag> {
-        self.0.over_window(tokens)
+    pub(crate) fn over_window(&self, tokens: usize) -> Option<Diagnostic> {
+        self.0.window_warning(tokens)
     }
 }
 
 /// The tokens of a finished prompt.
-pub(crate) struct Summary {
-    counter: Counter,
+pub(crate) struct TokenSummary {
+    counter: TokenCounter,
     model: Option<String>,
-    total: Share,
+    total: TokenShare,
     characters: usize,
     /// Name and share of each section, in the order of the recipe. Counts do not add up over cuts, and what
     /// stands between sections is in none of them: their sum is near the total, and not it.
-    sections: Vec<(String, Share)>,
+    sections: Vec<(String, TokenShare)>,
     limits: Value,
 }
 
-struct Share {
+struct TokenShare {
     tokens: usize,
     bytes: usize,
 }
 
-impl Summary {
+impl TokenSummary {
     /// `sections` are their names and where they are.
     pub(crate) fn new(
-        composed: &Composed,
-        rendered: &Rendered,
+        composed: &ComposedPrompt,
+        rendered: &RenderedText,
         sections: Vec<(String, Range<usize>)>,
     ) -> Self {
-        let counter = Counter::of(composed);
+        let counter = TokenCounter::of(composed);
         let exactly = |text: &str| counter.exactly(text);
-        let counted = Counted::new(&rendered.text, &exactly);
-        let tokens = counter.0.scaled(counted.all());
-        let share = |range: Range<usize>| Share {
+        let counted = CountedParts::new(&rendered.text, &exactly);
+        let tokens = counter.0.scale_tokens(counted.all());
+        let share = |range: Range<usize>| TokenShare {
             bytes: range.len(),
-            tokens: counter.0.scaled(counted.within(&rendered.text, range, &exactly)),
+            tokens: counter.0.scale_tokens(counted.count_within(&rendered.text, range, &exactly)),
         };
         Self {
             model: composed.prompt.model.clone(),
-            total: Share { tokens, bytes: rendered.text.len() },
+            total: TokenShare { tokens, bytes: rendered.text.len() },
             characters: rendered.text.chars().count(),
             sections: sections.into_iter().map(|(name, range)| (name, share(range))).collect(),
             limits: json!({ "max_bytes": composed.agent.max_bytes, "max_chars": composed.agent.max_chars }),
@@ -108,7 +108,7 @@ impl Summary {
     }
 
     /// A warning if the prompt is more than the model takes.
-    pub(crate) fn over_window(&self) -> Option<Diag> {
+    pub(crate) fn over_window(&self) -> Option<Diagnostic> {
         self.counter.over_window(self.total.tokens)
     }
 
@@ -117,8 +117,7 @@ impl Summary {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let share =
-            |name: &str, share: &Share| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
+        let share = |name: &str, share: &TokenShare| json!({ "name": name, "tokens": share.tokens, "bytes": share.bytes });
         json!({
             "encoding": self.counter.0.encoding,
             "method": self.method(),
@@ -135,7 +134,8 @@ impl Summary {
 
     /// A table for people.
     pub(crate) fn table(&self) -> String {
-        let row = |share: &Share, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
+        let row =
+            |share: &TokenShare, name: &str| format!("{:>9} {:>9}  {name}\n", share.tokens, share.bytes);
         let mut table = format!("{:>9} {:>9}\n", "tokens", "bytes");
         for (name, share) in &self.sections {
             table.push_str(&row(share, name));
@@ -156,7 +156,7 @@ impl Summary {
 }
 
 /// A step of a budget as a line for people.
-pub(crate) fn step_line(step: &Step) -> String {
+pub(crate) fn step_line(step: &Degradation) -> String {
     format!(
         "{} ({}, {}): {} → {}, {} → {} tokens",
         visible(&step.what),

@@ -6,27 +6,27 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::flow::find_flow;
 use callsheet_core::record::sha256;
 use callsheet_core::{
-    Builtin, FILES, Library, Root, SourceId, Sources as _, candidates, find_contract, names_in,
+    Builtin, FILES, Library, SourceId, SourceRoot, Sources as _, candidates, find_contract, names_in,
 };
 use callsheet_run::read_own;
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::state::{name_of, private_folder, state_dir, write_private};
 
 /// Something that a project's file asks for, in words, and all that counts of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct TrustRequest {
     pub(crate) shown: String,
     pub(crate) whole: String,
     /// Nothing is started before the user has agreed. Otherwise the user's own, tighter value holds until then.
     pub(crate) blocks: bool,
 }
 
-impl Wish {
+impl TrustRequest {
     pub(crate) fn new(shown: impl Into<String>) -> Self {
         let shown = shown.into();
         Self { whole: shown.clone(), shown, blocks: true }
@@ -39,27 +39,27 @@ impl Wish {
 }
 
 /// What the user agreed to, as one number: another wish, and it is another one.
-pub(crate) fn print_of(wishes: &[Wish]) -> String {
+pub(crate) fn fingerprint(wishes: &[TrustRequest]) -> String {
     let parts: Vec<String> =
         wishes.iter().map(|wish| format!("{} {}\n", wish.whole.len(), wish.whole)).collect();
     sha256(&[parts.concat().as_bytes()]).to_string()
 }
 
-fn place(project: &Path) -> Result<PathBuf, Failure> {
+fn place(project: &Path) -> Result<PathBuf, Diagnostics> {
     Ok(state_dir()?.join("trust").join(name_of(project)))
 }
 
-pub(crate) fn is_trusted(project: &Path, wishes: &[Wish]) -> bool {
+pub(crate) fn is_trusted(project: &Path, wishes: &[TrustRequest]) -> bool {
     let kept = place(project).ok().and_then(|place| read_own(&place));
-    kept.is_some_and(|kept| kept.trim_end() == print_of(wishes))
+    kept.is_some_and(|kept| kept.trim_end() == fingerprint(wishes))
 }
 
-impl App<'_> {
+impl AppContext<'_> {
     /// Everything that the project's files ask for and that nobody but its user can allow.
-    pub(crate) fn wishes(&self) -> Result<Vec<Wish>, Failure> {
+    pub(crate) fn wishes(&self) -> Result<Vec<TrustRequest>, Diagnostics> {
         let mut wishes = self.config.wishes.clone();
         wishes.extend(agents(self)?);
-        wishes.extend(less_evidence(self)?);
+        wishes.extend(evidence_requests(self)?);
         Ok(wishes)
     }
 
@@ -70,7 +70,7 @@ impl App<'_> {
     }
 
     /// Tells which settings of the project do not hold, and what makes them hold.
-    pub(crate) fn tell_unapplied(&self) {
+    pub(crate) fn warn_unapplied(&self) {
         let keys: Vec<String> = self.config.unapplied.iter().map(|it| format!("`{}`", it.key)).collect();
         if !keys.is_empty() {
             self.print.say(&format!(
@@ -85,11 +85,11 @@ impl App<'_> {
     pub(crate) fn announce(&self, kind: &str, folder: &str, name: &str) {
         static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
         let file = format!("{folder}/{name}.toml");
-        let shipped = SourceId::new(Root::Builtin, &file)
+        let shipped = SourceId::new(SourceRoot::Builtin, &file)
             .is_ok_and(|id| Builtin.text(&id).is_ok_and(|text| text.is_some()));
         let places = candidates(&file, &self.config.layout());
         let is_there = |id: &&SourceId| {
-            id.root() == Root::Project && self.project.join(id.path()).symlink_metadata().is_ok()
+            id.root() == SourceRoot::Project && self.project.join(id.path()).symlink_metadata().is_ok()
         };
         if let Some(id) = places.iter().find(is_there).filter(|_| shipped)
             && TOLD.lock().is_ok_and(|mut told| told.insert(id.to_string()))
@@ -105,7 +105,7 @@ impl App<'_> {
         }
         let layout = self.config.layout();
         let is_there = |id: &&SourceId| {
-            id.root() == Root::Project && self.project.join(id.path()).symlink_metadata().is_ok()
+            id.root() == SourceRoot::Project && self.project.join(id.path()).symlink_metadata().is_ok()
         };
         for (file, _) in FILES.iter().filter(|(file, _)| file.starts_with("templates/")) {
             if let Some(id) = candidates(file, &layout).iter().find(is_there) {
@@ -115,7 +115,7 @@ impl App<'_> {
     }
 
     /// Nothing happens where the project asks for nothing, or its user has agreed. A person at a terminal is asked.
-    pub(crate) fn need_trust(&self) -> Result<(), Failure> {
+    pub(crate) fn require_trust(&self) -> Result<(), Diagnostics> {
         let wishes = self.wishes()?;
         if !wishes.iter().any(|wish| wish.blocks) || is_trusted(&self.project, &wishes) {
             return Ok(());
@@ -123,17 +123,17 @@ impl App<'_> {
         if !self.print.watched || !std::io::stdin().is_terminal() {
             return Err(required(&wishes));
         }
-        self.above_guard()?;
+        self.refuse_below_guard()?;
         if self.asks(&wishes)? { self.trust(&wishes) } else { Err(required(&wishes)) }
     }
 
     /// The same, only where the project's contracts or flows need less evidence than the shipped ones.
-    pub(crate) fn need_evidence(&self) -> Result<(), Failure> {
-        if less_evidence(self)?.is_empty() { Ok(()) } else { self.need_trust() }
+    pub(crate) fn require_evidence_trust(&self) -> Result<(), Diagnostics> {
+        if evidence_requests(self)?.is_empty() { Ok(()) } else { self.require_trust() }
     }
 
     /// Asks the person at the terminal.
-    pub(crate) fn asks(&self, wishes: &[Wish]) -> Result<bool, Failure> {
+    pub(crate) fn asks(&self, wishes: &[TrustRequest]) -> Result<bool, Diagnostics> {
         self.print.say("The files of this project ask for this:");
         for wish in wishes {
             self.print.say(&format!("  {}", visible(&wish.shown)));
@@ -141,41 +141,41 @@ impl App<'_> {
         self.print.say("Do you trust them? Type yes:");
         let mut answer = String::new();
         let read = std::io::stdin().lock().read_line(&mut answer);
-        read.map_err(|error| Diag::error(Code::InputUnreadable, format!("standard input: {error}")))?;
+        read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;
         Ok(answer.trim() == "yes")
     }
 
-    pub(crate) fn trust(&self, wishes: &[Wish]) -> Result<(), Failure> {
+    pub(crate) fn trust(&self, wishes: &[TrustRequest]) -> Result<(), Diagnostics> {
         let place = place(&self.project)?;
         if let Some(folder) = place.parent() {
             private_folder(folder)?;
         }
-        write_private(&place, &print_of(wishes))
+        write_private(&place, &fingerprint(wishes))
     }
 
     /// Takes trust back; whether there was any.
-    pub(crate) fn distrust(&self) -> Result<bool, Failure> {
+    pub(crate) fn distrust(&self) -> Result<bool, Diagnostics> {
         Ok(fs::remove_file(place(&self.project)?).is_ok())
     }
 }
 
-pub(crate) fn required(wishes: &[Wish]) -> Failure {
+pub(crate) fn required(wishes: &[TrustRequest]) -> Diagnostics {
     let shown: Vec<&str> = wishes.iter().map(|wish| wish.shown.as_str()).collect();
     let message = format!("this project's files ask for what only you can allow: {}", shown.join("; "));
-    Diag::error(Code::TrustRequired, message).hint("look at them, then say `callsheet trust`").into()
+    Diagnostic::error(Code::TrustRequired, message).hint("look at them, then say `callsheet trust`").into()
 }
 
 /// The project's own agents: each of them starts a program.
-fn agents(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
+fn agents(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
     let (disk, layout) = (app.disk_for_trust(), app.config.layout());
     let mut wishes = Vec::new();
     for name in names_in(&disk, "agents", &layout) {
         let places = candidates(&format!("agents/{name}.toml"), &layout);
-        for id in places.iter().filter(|id: &&SourceId| id.root() == Root::Project) {
+        for id in places.iter().filter(|id: &&SourceId| id.root() == SourceRoot::Project) {
             let text = disk.text(id).map_err(|error| {
-                Diag::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}"))
+                Diagnostic::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}"))
             })?;
-            wishes.extend(text.map(|text| Wish {
+            wishes.extend(text.map(|text| TrustRequest {
                 shown: format!("start the agent `{name}` as `{id}` says"),
                 whole: format!("agent {name} {id}\n{text}"),
                 blocks: true,
@@ -186,19 +186,19 @@ fn agents(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
 }
 
 /// The project's own flows and contracts that need less evidence than the shipped ones of their names.
-fn less_evidence(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
+fn evidence_requests(app: &AppContext<'_>) -> Result<Vec<TrustRequest>, Diagnostics> {
     let layout = app.config.layout();
     let disk = app.disk_for_trust();
     let (own, shipped) = (Library::new(&disk), Library::new(&Builtin));
     let mut wishes = Vec::new();
-    let mut wish = |kind: &str, name: &str, id: &SourceId, less: Vec<String>| -> Result<(), Failure> {
+    let mut wish = |kind: &str, name: &str, id: &SourceId, less: Vec<String>| -> Result<(), Diagnostics> {
         if less.is_empty() {
             return Ok(());
         }
-        let text = disk
-            .text(id)
-            .map_err(|error| Diag::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}")))?;
-        wishes.push(Wish {
+        let text = disk.text(id).map_err(|error| {
+            Diagnostic::error(Code::InputUnreadable, format!("`{id}` cannot be used: {error}"))
+        })?;
+        wishes.push(TrustRequest {
             shown: format!("use the {kind} of `{id}`, which needs less evidence: {}", less.join("; ")),
             whole: format!("{kind} {name} {id}\n{}", text.unwrap_or_default()),
             blocks: true,
@@ -209,17 +209,17 @@ fn less_evidence(app: &App<'_>) -> Result<Vec<Wish>, Failure> {
         // One that cannot be read cannot be used either, and who uses it is told.
         if let (Ok((id, flow)), Ok((_, usual))) =
             (find_flow(&own, &name, &layout), find_flow(&shipped, &name, &layout))
-            && id.root() == Root::Project
+            && id.root() == SourceRoot::Project
         {
-            wish("flow", &name, &id, flow.weaker_than(&usual))?;
+            wish("flow", &name, &id, flow.list_weaknesses(&usual))?;
         }
     }
     for name in names_in(&disk, "contracts", &layout) {
         if let (Ok((id, contract)), Ok((_, usual))) =
             (find_contract(&own, &name, &layout), find_contract(&shipped, &name, &layout))
-            && id.root() == Root::Project
+            && id.root() == SourceRoot::Project
         {
-            wish("contract", &name, &id, contract.weaker_than(&usual))?;
+            wish("contract", &name, &id, contract.find_weakenings(&usual))?;
         }
     }
     Ok(wishes)

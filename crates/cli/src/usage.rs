@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-use callsheet_core::diag::{Diag, visible};
+use callsheet_core::diag::{Diagnostic, visible};
 use clap::error::ErrorKind;
 
 use crate::failure::{USAGE, usage};
-use crate::print::Print;
+use crate::print::OutputPrinter;
 
 /// Ends with what the parser has to say; help and versions are data and stay as they are.
 pub(crate) fn exit(error: &clap::Error) -> ExitCode {
@@ -17,16 +17,16 @@ pub(crate) fn exit(error: &clap::Error) -> ExitCode {
         error.exit();
     }
     if words.into_iter().any(|word| word == OsStr::new("--json")) {
-        return ExitCode::from(Print::json().failure(&diag(error).into()));
+        return ExitCode::from(OutputPrinter::json().failure(&diag(error).into()));
     }
     // The page repeats what was typed, whatever that does to a terminal. Only its line ends are the parser's own.
     let page = error.render().to_string();
-    Print::plain().lines(page.trim_end().lines().map(visible));
+    OutputPrinter::plain().lines(page.trim_end().lines().map(visible));
     ExitCode::from(USAGE)
 }
 
 /// The parser's page in parts: what is wrong comes first, then tips and the usage.
-fn diag(error: &clap::Error) -> Diag {
+fn diag(error: &clap::Error) -> Diagnostic {
     let bare = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
     if bare.contains(&error.kind()) {
         return usage("a command is missing").hint("`callsheet --help` lists them");

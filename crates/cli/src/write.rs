@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use callsheet_core::SourceError;
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_run::open_file;
 use tempfile::NamedTempFile;
 
@@ -18,14 +18,14 @@ const PRIVATE: u32 = 0o600;
 /// The file that a person named for output; `None` is standard output. Standard output has other names too, and they may
 /// stand for a file that others are writing to as well: it must not be replaced. A FIFO, a device or a directory is
 /// refused, before there is anything to write.
-pub(crate) fn output_file(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn output_file(here: &Path, out: Option<&Path>) -> Result<Option<PathBuf>, Diagnostics> {
     let is_stdout = |out: &Path| STDOUT_NAMES.iter().any(|name| out == Path::new(name));
     let Some(out) = out.filter(|out| !is_stdout(out)).map(|out| here.join(out)) else { return Ok(None) };
     match open_file(&out) {
         Err(error @ SourceError::NotAFile(_)) => {
             let message = format!("`{}` cannot be used: {error}", out.display());
             let hint = "leave out --out and redirect standard output";
-            Err(Diag::error(Code::SourceUnreadable, message).hint(hint).into())
+            Err(Diagnostic::error(Code::SourceUnreadable, message).hint(hint).into())
         }
         _ => Ok(Some(out)),
     }
@@ -35,7 +35,7 @@ const STDOUT_NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd
 
 /// Puts `bytes` where a person wants them. A link keeps leading to its file, a file keeps its mode, and a new one is for
 /// its owner alone. A path in the project stays there: its links are not the person's.
-pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
     let target = end_of_links(path);
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let real = folder.canonicalize().map_err(|error| failed(path, &error))?;
@@ -49,7 +49,7 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
         };
         return written.map_err(|error| unwritten(&error));
     }
-    stays(project, path, &target)?;
+    check_stays_inside(project, path, &target)?;
     let write = || -> io::Result<()> {
         let file = beside(&target, bytes)?;
         if let Ok(old) = target.metadata() {
@@ -62,18 +62,18 @@ pub(crate) fn write_out(project: &Path, path: &Path, bytes: &[u8]) -> Result<(),
 }
 
 /// A path in the project must not lead out of it: its links are not those of the person who named it.
-pub(crate) fn stays(project: &Path, path: &Path, real: &Path) -> Result<(), Failure> {
+pub(crate) fn check_stays_inside(project: &Path, path: &Path, real: &Path) -> Result<(), Diagnostics> {
     if !path.starts_with(project) || real.starts_with(project) {
         return Ok(());
     }
     let message = format!("`{}` could not be written: it leads out of the project", path.display());
     let hint = format!("name `{}` itself if you mean that", real.display());
-    Err(Diag::error(Code::OutputFailed, message).hint(hint).into())
+    Err(Diagnostic::error(Code::OutputFailed, message).hint(hint).into())
 }
 
 /// Writes a file of the project that was not there, with the folders above it. A repository that was cloned
 /// may hold links to anywhere: none of them is followed.
-pub(crate) fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_new(project: &Path, path: &str, bytes: &[u8]) -> Result<(), Diagnostics> {
     open(project)?.create(path, bytes).map_err(|error| unwritten(&error))
 }
 
@@ -99,6 +99,7 @@ fn end_of_links(path: &Path) -> PathBuf {
     end
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Diag::error(Code::OutputFailed, format!("`{}` could not be written: {error}", path.display())).into()
+fn failed(path: &Path, error: &io::Error) -> Diagnostics {
+    Diagnostic::error(Code::OutputFailed, format!("`{}` could not be written: {error}", path.display()))
+        .into()
 }

@@ -240,7 +240,7 @@ fn the_list_of_diagnostics_is_generated() {
 #[test]
 fn the_schema_of_the_ledger_is_printed_from_the_migrations() {
     use callsheet_core::record::Event;
-    use callsheet_store::{Engine, migrations};
+    use callsheet_store::{DatabaseEngine, migrations};
 
     const BEGIN: &str = "<!-- schema: written by a test -->\n";
     const END: &str = "<!-- end of schema -->";
@@ -252,9 +252,10 @@ fn the_schema_of_the_ledger_is_printed_from_the_migrations() {
     for (kind, meaning) in Event::KINDS {
         schema.push_str(&format!("| `{kind}` | {meaning} |\n"));
     }
-    for (name, engine) in
-        [("SQLite", Engine::Sqlite), ("PostgreSQL, in the schema `callsheet`", Engine::Postgres)]
-    {
+    for (name, engine) in [
+        ("SQLite", DatabaseEngine::Sqlite),
+        ("PostgreSQL, in the schema `callsheet`", DatabaseEngine::Postgres),
+    ] {
         schema.push_str(&format!("\n{name}:\n\n```sql\n"));
         migrations(engine).iter().for_each(|migration| schema.push_str(migration.sql));
         schema.push_str("```\n");

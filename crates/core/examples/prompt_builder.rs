@@ -6,22 +6,24 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use callsheet_core::diag::Failure;
-use callsheet_core::{Builtin, Limits, Listing, PromptBuilder, SourceError, SourceId, Sources, Text};
+use callsheet_core::diag::Diagnostics;
+use callsheet_core::{
+    Builtin, Listing, ListingLimits, PromptBuilder, SharedText, SourceError, SourceId, Sources,
+};
 use serde_json::json;
 
 /// One template of our own; everything else is what callsheet ships.
 struct Ours;
 
 impl Sources for Ours {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match id.to_string().as_str() {
             "user:templates/identity/clerk.md" => Ok(Some("You are {{name}}, a clerk of {{shop}}.".into())),
             _ => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         Builtin.list(dir, limits)
     }
 }
@@ -49,7 +51,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), Diagnostics> {
     let mut builder = PromptBuilder::for_project(Ours, "shop");
 
     // The order of these calls is free: the layers keep theirs.

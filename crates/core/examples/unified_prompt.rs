@@ -2,13 +2,13 @@
 //!
 //! `cargo run -p callsheet-core --example unified_prompt`
 
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::Diagnostics;
 use callsheet_core::request::DocumentKind;
 use callsheet_core::request::Layout;
 use callsheet_core::{Builtin, ContextItem, UnifiedPrompt, inject_variables, load_system_template};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), Diagnostics> {
     // Claude has no template of its own for this phase, so it gets the one for everybody.
     let template = load_system_template(&Builtin, &Layout::default(), "claude", "archive")?.text;
     let values = [("PROJECT_CONTEXT".into(), "A bookshop in Rust.".into())].into();

@@ -12,39 +12,39 @@ use core::ops::Range;
 
 use serde::Serialize;
 
-use crate::compose::Composed;
+use crate::compose::ComposedPrompt;
 use crate::data::RecipeFile;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::Library;
-use crate::once::ReadOnce;
-use crate::prompt::{Block, Prompt, Unit};
-use crate::recipe::Level;
-use crate::render::{Api, Rendered, render};
+use crate::once::CachedSources;
+use crate::prompt::{Block, BudgetUnit, Prompt};
+use crate::recipe::SectionPriority;
+use crate::render::{ModelApi, RenderedText, render};
 use crate::request::Request;
 use crate::source::Sources;
-use crate::step::Rung;
+use crate::step::DetailLevel;
 
 /// A prompt that fits, and how it was made to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fitted {
+pub struct FittedPrompt {
     /// The request with all steps in it: composing it gives the same prompt again, without counting.
     pub request: Request,
-    pub composed: Composed,
-    pub rendered: Rendered,
+    pub composed: ComposedPrompt,
+    pub rendered: RenderedText,
     /// How many tokens the whole text has.
     pub tokens: usize,
     /// Every step, in the order in which they were taken.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Degradation>,
 }
 
 /// One block, one rung down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct Degradation {
     pub what: String,
     pub section: String,
-    pub level: Level,
-    pub from: Rung,
-    pub to: Rung,
+    pub level: SectionPriority,
+    pub from: DetailLevel,
+    pub to: DetailLevel,
     /// The tokens of the block alone, before and after.
     pub before: usize,
     pub after: usize,
@@ -55,13 +55,13 @@ pub struct Step {
 pub fn fit(
     request: &Request,
     sources: &dyn Sources,
-    api: Option<Api>,
+    api: Option<ModelApi>,
     budget: usize,
-    count: &mut dyn FnMut(&Composed, &str) -> usize,
-) -> Result<Fitted, Failure> {
-    let files = ReadOnce::new(sources);
+    count: &mut dyn FnMut(&ComposedPrompt, &str) -> usize,
+) -> Result<FittedPrompt, Diagnostics> {
+    let files = CachedSources::new(sources);
     let library = Library::new(&files);
-    let maker = Maker { request, recipe: library.recipe(request)?, library, api };
+    let maker = BudgetComposer { request, recipe: library.recipe(request)?, library, api };
     let whole = maker.attempt(request.steps.clone())?;
     let tokens = count(&whole.composed, &whole.rendered.text);
     if tokens <= budget {
@@ -72,17 +72,17 @@ pub fn fit(
     let everything = |rung| maker.attempt(maker.steps(units.iter().map(|unit| (unit, rung))));
     // The musts alone may be no prompt at all, such as a body without a message: then there is no saying how
     // many tokens they have, but there may well be something that fits.
-    let musts = everything(Rung::Out).map_or(0, |least| count(&least.rendered.text));
+    let musts = everything(DetailLevel::Out).map_or(0, |least| count(&least.rendered.text));
     if musts > budget {
         let message = format!("what must be in this prompt has {musts} tokens; the budget is {budget}");
-        let error = Diag::error(Code::BudgetMusts, message);
+        let error = Diagnostic::error(Code::BudgetMusts, message);
         return Err(error.hint("`compose --count` shows how many each section has").into());
     }
-    let (outline, path) = (everything(Rung::Outline)?, everything(Rung::Path)?);
-    let mut ladder = Ladder::new(units, [&whole, &outline, &path], &mut count);
+    let (outline, path) = (everything(DetailLevel::Outline)?, everything(DetailLevel::Path)?);
+    let mut ladder = DegradationLadder::new(units, [&whole, &outline, &path], &mut count);
     let mut expected = tokens;
     loop {
-        let stuck = !ladder.step_down(&mut expected, budget);
+        let stuck = !ladder.degrade(&mut expected, budget);
         let attempt = maker.attempt(maker.steps(ladder.rungs()))?;
         // Counts do not add up over cuts: only that of the whole text is true.
         let tokens = (ladder.count)(&attempt.rendered.text);
@@ -97,22 +97,25 @@ pub fn fit(
 }
 
 /// Composes the same request again and again, each time with other steps.
-struct Maker<'m> {
+struct BudgetComposer<'m> {
     request: &'m Request,
     recipe: RecipeFile,
     library: Library<'m>,
-    api: Option<Api>,
+    api: Option<ModelApi>,
 }
 
-struct Attempt {
+struct BudgetAttempt {
     request: Request,
-    composed: Composed,
-    rendered: Rendered,
+    composed: ComposedPrompt,
+    rendered: RenderedText,
 }
 
-impl Maker<'_> {
+impl BudgetComposer<'_> {
     /// The request's own steps, and on top of them these.
-    fn steps<'u>(&self, rungs: impl Iterator<Item = (&'u Stepping, Rung)>) -> BTreeMap<String, Rung> {
+    fn steps<'u>(
+        &self,
+        rungs: impl Iterator<Item = (&'u DegradableUnit, DetailLevel)>,
+    ) -> BTreeMap<String, DetailLevel> {
         let mut steps = self.request.steps.clone();
         for (unit, rung) in rungs.filter(|(unit, rung)| *rung > unit.start) {
             let step = steps.entry(unit.key.clone()).or_default();
@@ -121,18 +124,18 @@ impl Maker<'_> {
         steps
     }
 
-    fn attempt(&self, steps: BTreeMap<String, Rung>) -> Result<Attempt, Failure> {
+    fn attempt(&self, steps: BTreeMap<String, DetailLevel>) -> Result<BudgetAttempt, Diagnostics> {
         let request = Request { steps, ..self.request.clone() };
         let composed = self.library.compose(&request, &self.recipe)?;
         let rendered = render(&composed.prompt, composed.prompt.format, self.api)?;
-        Ok(Attempt { request, composed, rendered })
+        Ok(BudgetAttempt { request, composed, rendered })
     }
 }
 
-impl Attempt {
-    fn fitted(self, tokens: usize, steps: Vec<Step>) -> Fitted {
+impl BudgetAttempt {
+    fn fitted(self, tokens: usize, steps: Vec<Degradation>) -> FittedPrompt {
         let Self { request, composed, rendered } = self;
-        Fitted { request, composed, rendered, tokens, steps }
+        FittedPrompt { request, composed, rendered, tokens, steps }
     }
 
     /// The ranges of the text that each unit has.
@@ -151,19 +154,19 @@ impl Attempt {
 }
 
 /// A block that can step down, or several that do so together.
-struct Stepping {
+struct DegradableUnit {
     key: String,
     what: String,
     section: String,
-    level: Level,
+    level: SectionPriority,
     /// Where it stood when nothing had stepped down yet.
-    start: Rung,
+    start: DetailLevel,
 }
 
 /// Everything in the prompt that can step down, in the order in which it stands there.
-fn units(whole: &Attempt) -> Vec<Stepping> {
+fn units(whole: &BudgetAttempt) -> Vec<DegradableUnit> {
     let prompt = &whole.composed.prompt;
-    let mut units: Vec<Stepping> = Vec::new();
+    let mut units: Vec<DegradableUnit> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for section in &prompt.sections {
         for block in &section.blocks {
@@ -177,49 +180,55 @@ fn units(whole: &Attempt) -> Vec<Stepping> {
             known.insert(key.clone(), units.len());
             let what = label(prompt, unit, &section.name, block);
             let start = start(&whole.request, unit, &key);
-            units.push(Stepping { key, what, section: section.name.clone(), level: block.level, start });
+            units.push(DegradableUnit {
+                key,
+                what,
+                section: section.name.clone(),
+                level: block.level,
+                start,
+            });
         }
     }
-    units.retain(|unit| unit.level != Level::Must);
+    units.retain(|unit| unit.level != SectionPriority::Must);
     units
 }
 
-fn label(prompt: &Prompt, unit: Unit, section: &str, block: &Block) -> String {
+fn label(prompt: &Prompt, unit: BudgetUnit, section: &str, block: &Block) -> String {
     match block.document {
         Some((_, name)) => name.text(&prompt.origins).to_string(),
         None => unit.label(section, &block.name),
     }
 }
 
-fn start(request: &Request, unit: Unit, key: &str) -> Rung {
+fn start(request: &Request, unit: BudgetUnit, key: &str) -> DetailLevel {
     let detail = match unit {
-        Unit::Document(at) => request.documents.get(at).and_then(|document| document.detail),
-        Unit::Own | Unit::Context(_) => None,
+        BudgetUnit::Document(at) => request.documents.get(at).and_then(|document| document.detail),
+        BudgetUnit::Own | BudgetUnit::Context(_) => None,
     };
-    Rung::from(detail.unwrap_or_default()).max(request.steps.get(key).copied().unwrap_or_default())
+    DetailLevel::from(detail.unwrap_or_default()).max(request.steps.get(key).copied().unwrap_or_default())
 }
 
 /// The rungs that show something; the place of each is its number.
-const SHOWN: [Rung; 3] = [Rung::Full, Rung::Outline, Rung::Path];
+const SHOWN: [DetailLevel; 3] = [DetailLevel::Full, DetailLevel::Outline, DetailLevel::Path];
 
 /// Ranges of a text by the names of what stands there.
-type Places = BTreeMap<String, Vec<Range<usize>>>;
+type NamedRanges = BTreeMap<String, Vec<Range<usize>>>;
 
-struct Ladder<'l> {
-    units: Vec<Stepping>,
-    rungs: Vec<Rung>,
-    texts: [(&'l str, Places); SHOWN.len()],
+struct DegradationLadder<'l> {
+    units: Vec<DegradableUnit>,
+    rungs: Vec<DetailLevel>,
+    texts: [(&'l str, NamedRanges); SHOWN.len()],
     /// Units with their tokens, the next one to step down first; those of one level at a time.
     queue: BinaryHeap<(usize, Reverse<usize>)>,
-    levels: core::array::IntoIter<Level, 2>,
-    steps: Vec<Step>,
+    levels: core::array::IntoIter<SectionPriority, 2>,
+    steps: Vec<Degradation>,
     count: &'l mut dyn FnMut(&str) -> usize,
 }
 
-impl<'l> Ladder<'l> {
+impl<'l> DegradationLadder<'l> {
     fn new(
-        units: Vec<Stepping>,
-        attempts: [&'l Attempt; SHOWN.len()],
+        units: Vec<DegradableUnit>,
+        attempts: [&'l BudgetAttempt; SHOWN.len()],
         count: &'l mut dyn FnMut(&str) -> usize,
     ) -> Self {
         Self {
@@ -227,17 +236,21 @@ impl<'l> Ladder<'l> {
             units,
             texts: attempts.map(|attempt| (attempt.rendered.text.as_str(), attempt.ranges())),
             queue: BinaryHeap::new(),
-            levels: [Level::May, Level::Should].into_iter(),
+            levels: [SectionPriority::May, SectionPriority::Should].into_iter(),
             steps: Vec::new(),
             count,
         }
     }
 
-    fn warning(&self, budget: usize) -> Diag {
+    fn warning(&self, budget: usize) -> Diagnostic {
         let changed = || self.units.iter().zip(&self.rungs).filter(|(unit, at)| unit.start != **at);
-        let stepped = |rung: Rung| changed().filter(|(_, at)| **at == rung).count();
+        let stepped = |rung: DetailLevel| changed().filter(|(_, at)| **at == rung).count();
         let all = changed().count();
-        let kinds = [(Rung::Outline, "to an outline"), (Rung::Path, "to a path"), (Rung::Out, "out")];
+        let kinds = [
+            (DetailLevel::Outline, "to an outline"),
+            (DetailLevel::Path, "to a path"),
+            (DetailLevel::Out, "out"),
+        ];
         let kinds = kinds.map(|(rung, words)| (stepped(rung), words));
         let kinds: Vec<String> =
             kinds.iter().filter(|(all, _)| *all > 0).map(|(all, words)| format!("{all} {words}")).collect();
@@ -246,27 +259,27 @@ impl<'l> Ladder<'l> {
             self.units.len(),
             kinds.join(", "),
         );
-        Diag::warning(Code::BudgetStepped, message).hint("`explain` lists every step")
+        Diagnostic::warning(Code::BudgetStepped, message).hint("`explain` lists every step")
     }
 
-    fn rungs(&self) -> impl Iterator<Item = (&Stepping, Rung)> {
+    fn rungs(&self) -> impl Iterator<Item = (&DegradableUnit, DetailLevel)> {
         self.units.iter().zip(self.rungs.iter().copied())
     }
 
     /// Steps down until the prompt is expected to fit; `false` when nothing is left that could.
-    fn step_down(&mut self, expected: &mut usize, budget: usize) -> bool {
+    fn degrade(&mut self, expected: &mut usize, budget: usize) -> bool {
         while *expected > budget {
             let Some((before, Reverse(at))) = self.next() else { return false };
             let from = self.rungs[at];
-            let (to, after) = self.lower(at, from, before);
+            let (to, after) = self.find_lower_level(at, from, before);
             *expected = expected.saturating_sub(before - after);
             self.rungs[at] = to;
-            if to != Rung::Out {
+            if to != DetailLevel::Out {
                 self.queue.push((after, Reverse(at)));
             }
-            let Stepping { what, section, level, .. } = &self.units[at];
+            let DegradableUnit { what, section, level, .. } = &self.units[at];
             let (what, section, level) = (what.clone(), section.clone(), *level);
-            self.steps.push(Step { what, section, level, from, to, before, after });
+            self.steps.push(Degradation { what, section, level, from, to, before, after });
         }
         true
     }
@@ -285,17 +298,17 @@ impl<'l> Ladder<'l> {
     }
 
     /// The next rung on which the unit has fewer tokens than `before`.
-    fn lower(&mut self, at: usize, from: Rung, before: usize) -> (Rung, usize) {
+    fn find_lower_level(&mut self, at: usize, from: DetailLevel, before: usize) -> (DetailLevel, usize) {
         for rung in SHOWN.into_iter().filter(|rung| *rung > from) {
             let tokens = self.tokens(at, rung);
             if tokens < before {
                 return (rung, tokens);
             }
         }
-        (Rung::Out, 0)
+        (DetailLevel::Out, 0)
     }
 
-    fn tokens(&mut self, at: usize, rung: Rung) -> usize {
+    fn tokens(&mut self, at: usize, rung: DetailLevel) -> usize {
         let (text, ranges) = &self.texts[rung as usize];
         let ranges = ranges.get(&self.units[at].key).into_iter().flatten();
         ranges.map(|range| (self.count)(&text[range.clone()])).sum()

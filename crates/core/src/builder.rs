@@ -11,18 +11,18 @@ use core::fmt::Display;
 
 use serde_json::Value;
 
-use crate::compose::Composed;
-use crate::diag::{Code, Diag, Failure};
+use crate::compose::ComposedPrompt;
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::Library;
 use crate::name::is_name;
-use crate::once::ReadOnce;
-use crate::prompt::{Format, Part};
-use crate::recipe::{BlockSpec, Derived, Field, Level, OneOrMore, Recipe, SectionSpec};
+use crate::once::CachedSources;
+use crate::prompt::{Part, PromptFormat};
+use crate::recipe::{BlockSpec, DerivedValue, OneOrMore, Recipe, RequestField, SectionPriority, SectionSpec};
 use crate::render::render;
-use crate::request::{ContextBlock, Layout, Memory, MissingPolicy, Request};
+use crate::request::{ContextBlock, Layout, MemoryEntry, MissingPolicy, Request};
 use crate::source::Sources;
-use crate::text::Text;
-use crate::values::Values;
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
 /// Builds a prompt of five layers: identity, project, rules, context, tools. They stand in this order
 /// whatever the order of the calls, and a layer that nothing fills leaves no trace.
@@ -39,21 +39,21 @@ use crate::values::Values;
 ///     system_prompt,
 ///     "Add a login page.\n\n---\n\n## System Metadata\n\n- **workspace:** .\n- **branch:** login"
 /// );
-/// # Ok::<(), callsheet_core::diag::Failure>(())
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PromptBuilder<S> {
-    files: ReadOnce<S>,
+    files: CachedSources<S>,
     project_id: Option<String>,
     request: Request,
     /// What the caller's own sources could not give, by layer.
-    warnings: BTreeMap<&'static str, Diag>,
+    warnings: BTreeMap<&'static str, Diagnostic>,
 }
 
 impl<S: Sources> PromptBuilder<S> {
     /// A builder that belongs to no project.
     pub fn new(sources: S) -> Self {
-        let files = ReadOnce::new(sources);
+        let files = CachedSources::new(sources);
         let request = Request { recipe: Some("layers".into()), ..Request::default() };
         Self { files, project_id: None, request, warnings: BTreeMap::new() }
     }
@@ -77,7 +77,7 @@ impl<S: Sources> PromptBuilder<S> {
 
     /// Layer 1: the template `identity/NAME.md`, filled with `variables`. A name without a template
     /// makes [`build`](Self::build) fail: no prompt is better than one that nobody signs.
-    pub fn set_identity(&mut self, name: impl Into<String>, variables: Values) -> &mut Self {
+    pub fn set_identity(&mut self, name: impl Into<String>, variables: SlotValues) -> &mut Self {
         self.request.role = Some(name.into());
         self.request.values = variables;
         self
@@ -85,20 +85,21 @@ impl<S: Sources> PromptBuilder<S> {
 
     /// Layer 2: what `memory` knows of the project, given the project's id. An error of the source
     /// leaves the layer empty and a warning in [`compose`](Self::compose).
-    pub async fn load_project_context<T: Into<Text>, E: Display>(
+    pub async fn load_project_context<T: Into<SharedText>, E: Display>(
         &mut self,
         memory: impl AsyncFnOnce(Option<&str>) -> Result<Vec<T>, E>,
     ) {
         let answer = memory(self.project_id.as_deref()).await;
         let texts = self.loaded("memory", answer).into_iter();
-        self.request.memories = texts.map(|content| Memory { kind: "project".into(), content }).collect();
+        self.request.memories =
+            texts.map(|content| MemoryEntry { kind: "project".into(), content }).collect();
     }
 
     /// Layer 3: the rules of the project and the global ones that `rules`, given the project's id and
     /// `query`, finds to match; a source that cannot search answers with all of them. Without this
     /// call there are none. An error of the source leaves the layer empty and a warning in
     /// [`compose`](Self::compose).
-    pub async fn load_relevant_rules<T: Into<Text>, E: Display>(
+    pub async fn load_relevant_rules<T: Into<SharedText>, E: Display>(
         &mut self,
         query: &str,
         rules: impl AsyncFnOnce(Option<&str>, &str) -> Result<Vec<T>, E>,
@@ -107,13 +108,17 @@ impl<S: Sources> PromptBuilder<S> {
         self.request.rules = self.loaded("rules", answer);
     }
 
-    fn loaded<T: Into<Text>, E: Display>(&mut self, what: &'static str, got: Result<Vec<T>, E>) -> Vec<Text> {
+    fn loaded<T: Into<SharedText>, E: Display>(
+        &mut self,
+        what: &'static str,
+        got: Result<Vec<T>, E>,
+    ) -> Vec<SharedText> {
         self.warnings.remove(what);
         match got {
             Ok(texts) => texts.into_iter().map(Into::into).filter(|text| !text.trim().is_empty()).collect(),
             Err(error) => {
                 let message = format!("the layer of the {what} stays empty: {error}");
-                self.warnings.insert(what, Diag::warning(Code::SourceUnreadable, message));
+                self.warnings.insert(what, Diagnostic::warning(Code::SourceUnreadable, message));
                 Vec::new()
             }
         }
@@ -121,7 +126,7 @@ impl<S: Sources> PromptBuilder<S> {
 
     /// Layer 4: one more block, `content` as it is, without its name. Blocks stand in the order of the
     /// calls; the same name twice gives two, and a blank one is ignored.
-    pub fn add_context(&mut self, name: impl Into<String>, content: impl Into<Text>) -> &mut Self {
+    pub fn add_context(&mut self, name: impl Into<String>, content: impl Into<SharedText>) -> &mut Self {
         let block = ContextBlock { name: name.into(), text: Some(content.into()), data: None };
         self.request.context.push(block);
         self
@@ -151,34 +156,38 @@ impl<S: Sources> PromptBuilder<S> {
     }
 
     /// The system prompt and the tools.
-    pub fn build(&self) -> Result<(String, Vec<Value>), Failure> {
+    pub fn build(&self) -> Result<(String, Vec<Value>), Diagnostics> {
         let prompt = self.compose()?.prompt;
-        let text = render(&prompt, Format::Markdown, None)?.text;
+        let text = render(&prompt, PromptFormat::Markdown, None)?.text;
         Ok((text, prompt.tools))
     }
 
     /// The same text alone, for an agent that takes one flat prompt.
-    pub fn build_task_prompt(&self) -> Result<String, Failure> {
+    pub fn build_task_prompt(&self) -> Result<String, Diagnostics> {
         Ok(self.build()?.0)
     }
 
     /// The prompt before it is written down: with the origin of every byte, all warnings, and what is
     /// not in it.
-    pub fn compose(&self) -> Result<Composed, Failure> {
+    pub fn compose(&self) -> Result<ComposedPrompt, Diagnostics> {
         let mut composed = self.layers(&self.request, |_| {})?;
         composed.talk.splice(0..0, self.warnings.values().cloned());
         Ok(composed)
     }
 
-    fn layers(&self, request: &Request, adjust: impl FnOnce(&mut Recipe)) -> Result<Composed, Failure> {
+    fn layers(
+        &self,
+        request: &Request,
+        adjust: impl FnOnce(&mut Recipe),
+    ) -> Result<ComposedPrompt, Diagnostics> {
         let library = Library::new(&self.files);
         let mut file = library.recipe(request)?;
         let recipe = &mut file.recipe;
-        recipe.defaults.remove(&Field::Role);
+        recipe.defaults.remove(&RequestField::Role);
         // Memory is what the caller loaded: without any, no file of the project stands in for it.
         for derive in recipe.derive.values_mut().filter(|_| request.memories.is_empty()) {
-            if derive.from == Derived::ProjectDocuments {
-                derive.from = Derived::Memories;
+            if derive.from == DerivedValue::ProjectDocuments {
+                derive.from = DerivedValue::Memories;
             }
         }
         adjust(recipe);
@@ -198,11 +207,11 @@ impl<S: Sources> PromptBuilder<S> {
     }
 
     /// The template that [`get_template`](Self::get_template) finds, filled with `variables`.
-    pub fn render_template(&self, name: &str, variables: Values) -> Result<String, Failure> {
+    pub fn render_template(&self, name: &str, variables: SlotValues) -> Result<String, Diagnostics> {
         let paths = template_paths(name);
         if paths.is_empty() {
             let message = format!("`{name}` cannot be the name of a template");
-            return Err(Diag::error(Code::RequestBadName, message).into());
+            return Err(Diagnostic::error(Code::RequestBadName, message).into());
         }
         let Request { recipe, missing, layout, .. } = &self.request;
         let (recipe, missing, layout) = (recipe.clone(), *missing, layout.clone());
@@ -215,7 +224,7 @@ impl<S: Sources> PromptBuilder<S> {
             heading: None,
             max_bytes: None,
             required: false,
-            level: Level::Must,
+            level: SectionPriority::Must,
             blocks,
         };
         let prompt = self.layers(&request, |recipe| recipe.section = alloc::vec![section])?.prompt;

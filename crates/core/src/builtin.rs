@@ -3,8 +3,8 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use crate::source::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources};
-use crate::text::Text;
+use crate::source::{Listing, ListingEntry, ListingLimits, SourceError, SourceId, SourceRoot, Sources};
+use crate::text::SharedText;
 
 /// Every shipped file: path below `builtin/` and text, in byte order of the paths.
 pub static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
@@ -14,19 +14,19 @@ pub static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/builtin.
 pub struct Builtin;
 
 impl Sources for Builtin {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        if id.root() != Root::Builtin {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        if id.root() != SourceRoot::Builtin {
             return Ok(None);
         }
         let found = FILES.binary_search_by(|(path, _)| (*path).cmp(id.path()));
-        Ok(found.ok().map(|at| Text::fixed(FILES[at].1)))
+        Ok(found.ok().map(|at| SharedText::fixed(FILES[at].1)))
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        if dir.root() != Root::Builtin {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() != SourceRoot::Builtin {
             return Ok(None);
         }
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<ListingEntry> = Vec::new();
         for (path, _) in FILES {
             let below = if dir.path() == "." {
                 Some(*path)
@@ -36,7 +36,7 @@ impl Sources for Builtin {
             let Some(below) = below else { continue };
             let levels = below.match_indices('/').map(|(at, _)| (at, true));
             for (end, dir) in levels.chain([(below.len(), false)]).take(limits.depth) {
-                let entry = Entry { path: below[..end].to_string(), dir };
+                let entry = ListingEntry { path: below[..end].to_string(), dir };
                 if !entries.contains(&entry) {
                     entries.push(entry);
                 }

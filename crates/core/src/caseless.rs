@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// The same text for all spellings of a name: decomposed, and folded as Unicode's full case folding does. `ı` and `i`
 /// count as one letter, too.
-pub(crate) fn caseless(text: &str) -> String {
+pub(crate) fn fold_case(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn every_letter_is_the_same_in_every_case_and_form() {
         for c in '\0'..=char::MAX {
-            let folded = caseless(&c.to_string());
+            let folded = fold_case(&c.to_string());
             let same = [
                 c.to_lowercase().collect::<String>(),
                 c.to_uppercase().collect(),
@@ -48,7 +48,7 @@ mod tests {
                 folded.clone(),
             ];
             for other in same {
-                assert_eq!(caseless(&other), folded, "{c:?} and {other:?}");
+                assert_eq!(fold_case(&other), folded, "{c:?} and {other:?}");
             }
         }
     }
@@ -72,10 +72,10 @@ mod tests {
             ("ſ", "S"),
         ];
         for (a, b) in same {
-            assert_eq!(caseless(a), caseless(b), "{a} and {b}");
+            assert_eq!(fold_case(a), fold_case(b), "{a} and {b}");
         }
         for (a, b) in [("a", "b"), ("e", "é"), ("ss", "s"), ("o", "ö"), ("ﬁ", "fl"), ("１", "1")] {
-            assert_ne!(caseless(a), caseless(b), "{a} and {b}");
+            assert_ne!(fold_case(a), fold_case(b), "{a} and {b}");
         }
     }
 

@@ -12,27 +12,28 @@ use alloc::vec::Vec;
 
 use crate::agent::{Agent, Profile};
 use crate::data::{self, RecipeFile};
-use crate::diag::{self, Code, Diag, Failure};
+use crate::diag::{self, Code, Diagnostic, Diagnostics};
 use crate::lookup::{self, Library, names_in};
 use crate::prompt::{
-    Absent, Block, From, Origin, Origins, Piece, Prompt, Section, Supplied, Trust, Unit, Why,
+    Block, BudgetUnit, OmissionReason, OmittedInput, Origin, OriginKind, OriginTable, Piece, Prompt, Section,
+    SuppliedText, Trust,
 };
-use crate::recipe::{BlockSpec, Field, Recipe, SectionSpec};
+use crate::recipe::{BlockSpec, Recipe, RequestField, SectionSpec};
 use crate::request::Request;
-use crate::room::Room;
+use crate::room::ComposeLimits;
 use crate::scope::Scope;
 use crate::source::{SourceId, Sources};
-use crate::template::{Span, Template, written};
-use crate::text::Text;
-use crate::values::{Lookup, hash};
+use crate::template::{Template, TextRange, written};
+use crate::text::SharedText;
+use crate::values::{ValueLookup, hash};
 
 /// A prompt, what there is to say about it, and what is not in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Composed {
+pub struct ComposedPrompt {
     pub prompt: Prompt,
     /// Warnings and notes, in order of appearance.
-    pub talk: Vec<Diag>,
-    pub absent: Vec<Absent>,
+    pub talk: Vec<Diagnostic>,
+    pub absent: Vec<OmittedInput>,
     /// For whom it is; nobody's data where the agent is `base`.
     pub agent: Agent,
     /// The profile that its role has, where the recipe has profiles.
@@ -44,23 +45,23 @@ pub struct Composed {
 }
 
 /// Composes the prompt that `request` asks for.
-pub fn compose(request: &Request, sources: &dyn Sources) -> Result<Composed, Failure> {
+pub fn compose(request: &Request, sources: &dyn Sources) -> Result<ComposedPrompt, Diagnostics> {
     let library = Library::new(sources);
     library.compose(request, &library.recipe(request)?)
 }
 
 impl Library<'_> {
     /// The recipe that `request` names.
-    pub fn recipe(&self, request: &Request) -> Result<RecipeFile, Failure> {
+    pub fn recipe(&self, request: &Request) -> Result<RecipeFile, Diagnostics> {
         request.validate()?;
         match &request.recipe {
             Some(name) => data::recipe(self, name, &request.layout),
-            None => Err(Diag::error(Code::RequestIncomplete, "the request names no recipe").into()),
+            None => Err(Diagnostic::error(Code::RequestIncomplete, "the request names no recipe").into()),
         }
     }
 
     /// Composes by a recipe that was read before. Templates that this library has seen are not read again.
-    pub fn compose(&self, request: &Request, recipe: &RecipeFile) -> Result<Composed, Failure> {
+    pub fn compose(&self, request: &Request, recipe: &RecipeFile) -> Result<ComposedPrompt, Diagnostics> {
         request.validate()?;
         Composer::new(request, recipe, self).compose()
     }
@@ -78,21 +79,21 @@ impl<'c> Composer<'c> {
             scope: None,
             agent_file: None,
             fields: BTreeMap::new(),
-            origins: Origins::new(&request.values),
+            origins: OriginTable::new(&request.values),
             by_source: BTreeMap::new(),
-            values: Lookup::new(&request.values),
+            values: ValueLookup::new(&request.values),
             derived: BTreeMap::new(),
             deriving: Vec::new(),
             shown: BTreeSet::new(),
             chain: Vec::new(),
-            room: Room::default(),
+            room: ComposeLimits::default(),
             errors: Vec::new(),
             talk: Vec::new(),
             absent: Vec::new(),
         }
     }
 
-    fn compose(mut self) -> Result<Composed, Failure> {
+    fn compose(mut self) -> Result<ComposedPrompt, Diagnostics> {
         self.set_fields();
         self.set_agent()?;
         let mut sections = Vec::new();
@@ -116,11 +117,11 @@ pub(crate) struct Composer<'c> {
     pub(crate) scope: Option<Scope>,
     agent_file: Option<SourceId>,
     /// The request's fields with the recipe's defaults.
-    fields: BTreeMap<Field, String>,
-    pub(crate) origins: Origins,
+    fields: BTreeMap<RequestField, String>,
+    pub(crate) origins: OriginTable,
     /// By the hash of the path first: the paths of templates are alike for long.
     by_source: BTreeMap<(u32, SourceId), u32>,
-    pub(crate) values: Lookup<'c>,
+    pub(crate) values: ValueLookup<'c>,
     pub(crate) derived: BTreeMap<&'c str, Option<Block>>,
     /// The parts of the request that the recipe asked for.
     pub(crate) shown: BTreeSet<&'static str>,
@@ -128,20 +129,20 @@ pub(crate) struct Composer<'c> {
     pub(crate) deriving: Vec<&'c str>,
     /// The templates that are being filled, outermost first.
     pub(crate) chain: Vec<Arc<Template>>,
-    pub(crate) room: Room,
-    pub(crate) errors: Vec<Diag>,
-    pub(crate) talk: Vec<Diag>,
-    pub(crate) absent: Vec<Absent>,
+    pub(crate) room: ComposeLimits,
+    pub(crate) errors: Vec<Diagnostic>,
+    pub(crate) talk: Vec<Diagnostic>,
+    pub(crate) absent: Vec<OmittedInput>,
 }
 
 impl<'c> Composer<'c> {
     fn set_fields(&mut self) {
         let request = self.request;
         let given = [
-            (Field::Agent, &request.agent),
-            (Field::Phase, &request.phase),
-            (Field::Role, &request.role),
-            (Field::Command, &request.command),
+            (RequestField::Agent, &request.agent),
+            (RequestField::Phase, &request.phase),
+            (RequestField::Role, &request.role),
+            (RequestField::Command, &request.command),
         ];
         for (field, value) in given {
             if let Some(value) = value.as_ref().or_else(|| self.recipe.defaults.get(&field)) {
@@ -150,14 +151,14 @@ impl<'c> Composer<'c> {
         }
     }
 
-    fn set_agent(&mut self) -> Result<(), Failure> {
-        let Some(name) = self.fields.remove(&Field::Agent) else { return Ok(()) };
+    fn set_agent(&mut self) -> Result<(), Diagnostics> {
+        let Some(name) = self.fields.remove(&RequestField::Agent) else { return Ok(()) };
         let layout = &self.request.layout;
         let name = data::agent_name(self.library, name, layout);
         if name != "base" {
-            match data::agent(self.library, &name, layout) {
+            match data::find_agent(self.library, &name, layout) {
                 Ok((id, agent)) => (self.agent, self.agent_file) = (agent, Some(id)),
-                Err(Failure(diags))
+                Err(Diagnostics(diags))
                     if diags.iter().all(|diag| diag.code == Code::AgentNotFound)
                         && data::is_agent_by_template(self.library, &name, layout) =>
                 {
@@ -166,33 +167,33 @@ impl<'c> Composer<'c> {
                     let message = format!("nothing is known of the agent `{name}` but its system templates");
                     let hint =
                         format!("what it loads, and how it is started, `agents/{name}.toml` would say");
-                    self.talk.push(Diag::note(Code::AgentNotFound, message).hint(hint));
+                    self.talk.push(Diagnostic::note(Code::AgentNotFound, message).hint(hint));
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        self.fields.insert(Field::Agent, name);
+        self.fields.insert(RequestField::Agent, name);
         Ok(())
     }
 
-    pub(crate) fn field(&self, field: Field) -> Option<&str> {
+    pub(crate) fn field(&self, field: RequestField) -> Option<&str> {
         self.fields.get(&field).map(String::as_str)
     }
 
-    fn finish(mut self, sections: Vec<Section>) -> Result<Composed, Failure> {
+    fn finish(mut self, sections: Vec<Section>) -> Result<ComposedPrompt, Diagnostics> {
         if !self.errors.is_empty() {
-            return Err(Failure(self.errors));
+            return Err(Diagnostics(self.errors));
         }
         let blocks = sections.iter().flat_map(|section| &section.blocks);
-        Room::default().take(0, blocks.map(Block::len).sum())?;
+        ComposeLimits::default().take(0, blocks.map(Block::len).sum())?;
         for key in self.values.unused().filter(|key| !["model", "max_tokens"].contains(key)) {
             let known = self.recipe.derive.keys().map(String::as_str);
             diag::tell(&mut self.talk, Code::ValueUnused, || {
                 let message = format!("no slot uses the value `{key}`");
-                Diag::warning(Code::ValueUnused, message).suggest(key, known)
+                Diagnostic::warning(Code::ValueUnused, message).suggest(key, known)
             });
         }
-        self.tell_not_shown();
+        self.warn_not_shown();
         let used = self.by_source.keys().map(|(_, id)| id).chain([&self.file.id]).chain(&self.agent_file);
         self.absent.extend(self.library.shadowed(used));
         let model = self.request.values.get("model").map(ToString::to_string);
@@ -209,7 +210,7 @@ impl<'c> Composer<'c> {
             sections,
             tools: self.request.tools.clone(),
         };
-        Ok(Composed {
+        Ok(ComposedPrompt {
             prompt,
             profile,
             talk: self.talk,
@@ -221,7 +222,7 @@ impl<'c> Composer<'c> {
     }
 
     /// What the request gives and the recipe never asked for must not get lost in silence.
-    fn tell_not_shown(&mut self) {
+    fn warn_not_shown(&mut self) {
         let request = self.request;
         let task = request.task.as_ref();
         let given = [
@@ -243,18 +244,22 @@ impl<'c> Composer<'c> {
         ];
         for (what, _) in given.into_iter().filter(|(what, given)| *given && !self.shown.contains(what)) {
             let message = format!("`{what}` is given, but the recipe `{}` does not show it", self.file.name);
-            self.talk.push(Diag::warning(Code::RequestNotShown, message));
-            self.absent.push(Absent { what: what.into(), why: Why::NotShown, detail: String::new() });
+            self.talk.push(Diagnostic::warning(Code::RequestNotShown, message));
+            self.absent.push(OmittedInput {
+                what: what.into(),
+                why: OmissionReason::NotShown,
+                detail: String::new(),
+            });
         }
     }
 
     /// The most tokens that an answer may have, where a value says it.
-    fn max_tokens(&self) -> Result<Option<u32>, Diag> {
+    fn max_tokens(&self) -> Result<Option<u32>, Diagnostic> {
         let Some(given) = self.request.values.get("max_tokens") else { return Ok(None) };
         let most = given.parse().ok().filter(|most| *most > 0);
         most.map(Some).ok_or_else(|| {
             let message = format!("the value `max_tokens` is `{given}`, which is no number of tokens");
-            Diag::error(Code::RequestBad, message)
+            Diagnostic::error(Code::RequestBad, message)
         })
     }
 
@@ -262,13 +267,13 @@ impl<'c> Composer<'c> {
         self.origins.push(origin)
     }
 
-    pub(crate) fn source_origin(&mut self, id: &SourceId, text: &Text) -> u32 {
+    pub(crate) fn source_origin(&mut self, id: &SourceId, text: &SharedText) -> u32 {
         let new = || self.origins.push(Origin::source(id.clone(), text.clone()));
         *self.by_source.entry((hash(id.path()), id.clone())).or_insert_with(new)
     }
 
     /// The text of a source that is part of the prompt already.
-    pub(crate) fn known_source(&self, id: &SourceId) -> Option<&Text> {
+    pub(crate) fn known_source(&self, id: &SourceId) -> Option<&SharedText> {
         let origin = self.by_source.get(&(hash(id.path()), id.clone()))?;
         Some(&self.origins[*origin].text)
     }
@@ -280,34 +285,39 @@ impl<'c> Composer<'c> {
     /// A block that is all of one text.
     pub(crate) fn text_block(
         &mut self,
-        name: impl Into<Text>,
-        from: From,
+        name: impl Into<SharedText>,
+        from: OriginKind,
         trust: Trust,
-        text: Text,
+        text: SharedText,
     ) -> Block {
         let origin = self.origin(Origin { from, trust, text });
         self.whole_block(name, origin)
     }
 
     /// A block that is all of one file.
-    pub(crate) fn file_block(&mut self, name: impl Into<Text>, id: &SourceId, text: &Text) -> Block {
+    pub(crate) fn file_block(
+        &mut self,
+        name: impl Into<SharedText>,
+        id: &SourceId,
+        text: &SharedText,
+    ) -> Block {
         let origin = self.source_origin(id, text);
         self.whole_block(name, origin)
     }
 
-    pub(crate) fn whole_block(&self, name: impl Into<Text>, origin: u32) -> Block {
+    pub(crate) fn whole_block(&self, name: impl Into<SharedText>, origin: u32) -> Block {
         supplied_block(name, self.whole(origin))
     }
 
     /// A heading is text of the recipe.
     fn heading(&mut self, heading: &str) -> Option<Piece> {
         let file = self.file;
-        let Span { start, end } = written(&file.text, heading)?;
+        let TextRange { start, end } = written(&file.text, heading)?;
         Some(Piece { origin: self.source_origin(&file.id, &file.text), start, end })
     }
 
     pub(crate) fn engine(&mut self, text: &str) -> Piece {
-        let origin = self.origin(Origin { from: From::Engine, trust: Trust::Ours, text: text.into() });
+        let origin = self.origin(Origin { from: OriginKind::Engine, trust: Trust::Ours, text: text.into() });
         self.whole(origin)
     }
 
@@ -316,7 +326,7 @@ impl<'c> Composer<'c> {
         let absent = self.absent.len();
         let mut blocks = Vec::new();
         for block in &spec.blocks {
-            let has = |field: Option<Field>| field.map(|field| self.fields.contains_key(&field));
+            let has = |field: Option<RequestField>| field.map(|field| self.fields.contains_key(&field));
             if has(block.when) == Some(false) || has(block.unless) == Some(true) {
                 continue;
             }
@@ -331,15 +341,15 @@ impl<'c> Composer<'c> {
             self.cap(spec, cap, &mut blocks);
         }
         if !self.request.steps.is_empty() {
-            self.step_down(&spec.name, &mut blocks);
+            self.degrade(&spec.name, &mut blocks);
         }
         if blocks.is_empty() {
             if spec.required && self.errors.len() == mistakes {
                 self.errors.push(self.incomplete(spec));
             }
-            if !self.absent[absent..].iter().any(|absent| absent.why == Why::Budget) {
+            if !self.absent[absent..].iter().any(|absent| absent.why == OmissionReason::Budget) {
                 let what = format!("section {}", spec.name);
-                self.absent.push(Absent { what, why: Why::Empty, detail: String::new() });
+                self.absent.push(OmittedInput { what, why: OmissionReason::Empty, detail: String::new() });
             }
             return None;
         }
@@ -350,7 +360,7 @@ impl<'c> Composer<'c> {
         block.pieces.iter().all(|piece| piece.text(&self.origins).trim().is_empty())
     }
 
-    fn incomplete(&self, spec: &SectionSpec) -> Diag {
+    fn incomplete(&self, spec: &SectionSpec) -> Diagnostic {
         let mut wanted: Vec<String> = Vec::new();
         for block in &spec.blocks {
             wanted.extend(block.when.map(|field| format!("`{field:?}`").to_lowercase()));
@@ -361,7 +371,7 @@ impl<'c> Composer<'c> {
             wanted.extend(block.value.as_ref().map(|value| format!("`{value}`")));
         }
         wanted.dedup();
-        let error = Diag::error(
+        let error = Diagnostic::error(
             Code::RequestIncomplete,
             format!("the section `{}` has nothing in it, and a prompt makes no sense without", spec.name),
         );
@@ -370,7 +380,7 @@ impl<'c> Composer<'c> {
     }
 
     fn block(&mut self, section: &SectionSpec, spec: &'c BlockSpec, blocks: &mut Vec<Block>) {
-        let own = |block: Block| Block { unit: Some(Unit::Own), ..block };
+        let own = |block: Block| Block { unit: Some(BudgetUnit::Own), ..block };
         if let Some(template) = &spec.template {
             blocks.extend(self.template_block(section, template.all()).map(own));
         } else if let Some(value) = &spec.value {
@@ -384,17 +394,17 @@ impl<'c> Composer<'c> {
     }
 
     /// A template path with the request's fields put in, or the first field that is not set.
-    fn path(&self, pattern: &str) -> (String, Option<Field>) {
+    fn path(&self, pattern: &str) -> (String, Option<RequestField>) {
         let mut path = pattern.to_string();
         if !path.contains('{') {
             return (path, None);
         }
         let names = [
-            ("{agent}", Field::Agent),
-            ("{AGENT}", Field::Agent),
-            ("{phase}", Field::Phase),
-            ("{role}", Field::Role),
-            ("{command}", Field::Command),
+            ("{agent}", RequestField::Agent),
+            ("{AGENT}", RequestField::Agent),
+            ("{phase}", RequestField::Phase),
+            ("{role}", RequestField::Role),
+            ("{command}", RequestField::Command),
         ];
         for (hole, field) in names {
             if !path.contains(hole) {
@@ -428,7 +438,7 @@ impl<'c> Composer<'c> {
                 Ok(Some(template)) => {
                     if let Some(first) = first.filter(|first| *first != path) {
                         let note = format!("no `{first}`; `{}` is used", template.id);
-                        self.talk.push(Diag::note(Code::TemplateFallback, note));
+                        self.talk.push(Diagnostic::note(Code::TemplateFallback, note));
                     }
                     let mut block = Block { name: section.name.as_str().into(), ..Block::default() };
                     self.fill(&template, &[], &mut block);
@@ -443,7 +453,12 @@ impl<'c> Composer<'c> {
         None
     }
 
-    fn template_not_found(&self, section: &SectionSpec, patterns: &[String], looked: Vec<SourceId>) -> Diag {
+    fn template_not_found(
+        &self,
+        section: &SectionSpec,
+        patterns: &[String],
+        looked: Vec<SourceId>,
+    ) -> Diagnostic {
         let mut places: Vec<SourceId> = Vec::new();
         for place in looked {
             if !places.contains(&place) {
@@ -451,20 +466,20 @@ impl<'c> Composer<'c> {
             }
         }
         let message = format!("TemplateNotFound: no template for the section `{}`", section.name);
-        let mut error = Diag::error(Code::TemplateNotFound, message).looked(places);
+        let mut error = Diagnostic::error(Code::TemplateNotFound, message).looked(places);
         // The last pattern is the most general one: what fits it is what could have been asked for.
         let Some((dir, file)) = patterns.last().and_then(|last| last.rsplit_once('/')) else { return error };
         let holes = [
-            ("{phase}", Field::Phase, "phases"),
-            ("{role}", Field::Role, "roles"),
-            ("{command}", Field::Command, "commands"),
+            ("{phase}", RequestField::Phase, "phases"),
+            ("{role}", RequestField::Role, "roles"),
+            ("{command}", RequestField::Command, "commands"),
         ];
         for (hole, field, plural) in holes {
             let Some((before, after)) = file.trim_end_matches(".md").split_once(hole) else { continue };
             let names = names_in(self.library.sources, dir, &self.request.layout);
             let fitting = names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after));
             let fitting: Vec<&str> =
-                fitting.filter(|name| field != Field::Phase || lookup::is_phase(name)).collect();
+                fitting.filter(|name| field != RequestField::Phase || lookup::is_phase(name)).collect();
             if let Some(given) = self.fields.get(&field) {
                 error = error.suggest(given, fitting.iter().copied());
             }
@@ -495,14 +510,14 @@ impl<'c> Composer<'c> {
         let kept: usize = blocks.iter().map(Block::len).sum();
         let cut = total - kept;
         let message = format!("the section `{}` is cut: {cut} of {total} bytes are left out", spec.name);
-        self.talk.push(Diag::warning(Code::SectionCut, message));
-        self.absent.push(Absent {
+        self.talk.push(Diagnostic::warning(Code::SectionCut, message));
+        self.absent.push(OmittedInput {
             what: format!("section {}", spec.name),
-            why: Why::Cut,
+            why: OmissionReason::Cut,
             detail: format!("{cut} of {total} bytes"),
         });
         if let Some(notice) = self.wording("cut-notice") {
-            let from = || From::derived("cut-notice", "bytes");
+            let from = || OriginKind::derived("cut-notice", "bytes");
             let count = self.text_block("bytes", from(), Trust::Ours, cut.to_string().into());
             let mut block = Block { name: "notice".into(), ..Block::default() };
             self.fill(&notice, &[("bytes", count)], &mut block);
@@ -511,9 +526,9 @@ impl<'c> Composer<'c> {
     }
 }
 
-pub(crate) fn supplied_block(name: impl Into<Text>, piece: Piece) -> Block {
+pub(crate) fn supplied_block(name: impl Into<SharedText>, piece: Piece) -> Block {
     let name = name.into();
-    let supplied = alloc::vec![Supplied {
+    let supplied = alloc::vec![SuppliedText {
         pieces: 0..1,
         name: Some(name.clone()),
         line: false,

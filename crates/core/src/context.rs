@@ -7,11 +7,11 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 use crate::compose::Composer;
-use crate::derive::{Depth, depth_row};
-use crate::diag::{Code, Diag};
-use crate::fill::Row;
-use crate::prompt::{Absent, Block, From, Trust, Unit, Why};
-use crate::text::Text;
+use crate::derive::{TaskDepth, depth_row};
+use crate::diag::{Code, Diagnostic};
+use crate::fill::DerivedRow;
+use crate::prompt::{Block, BudgetUnit, OmissionReason, OmittedInput, OriginKind, Trust};
+use crate::text::SharedText;
 
 /// The recipe's wordings for the two kinds of blocks that are not plain text.
 const DATA: &str = "context_data";
@@ -24,7 +24,7 @@ impl<'c> Composer<'c> {
         for (at, context) in self.request.context.iter().enumerate() {
             let first = blocks.len();
             if let Some(text) = &context.text {
-                let from = From::Request(format!("context[{at}].text"));
+                let from = OriginKind::Request(format!("context[{at}].text"));
                 blocks.push(self.text_block(context.name.as_str(), from, Trust::Person, text.clone()));
             } else if let Some(data) = context.data.as_ref() {
                 if context.name == "task_depth" {
@@ -34,13 +34,13 @@ impl<'c> Composer<'c> {
                 }
             }
             for block in &mut blocks[first..] {
-                block.unit = Some(Unit::Context(at));
+                block.unit = Some(BudgetUnit::Context(at));
             }
         }
     }
 
     fn depth_block(&mut self, data: &Map<String, Value>) -> Option<Block> {
-        let mut task = Depth::default();
+        let mut task = TaskDepth::default();
         let mistakes = self.errors.len();
         for (key, value) in data {
             let place = match key.as_str() {
@@ -48,7 +48,7 @@ impl<'c> Composer<'c> {
                 "max_depth" => &mut task.max_depth,
                 "max_steps" => &mut task.max_steps,
                 _ => {
-                    let error = Diag::error(Code::DepthBad, format!("`task_depth` has no `{key}`"));
+                    let error = Diagnostic::error(Code::DepthBad, format!("`task_depth` has no `{key}`"));
                     self.errors.push(error.suggest(key, ["depth", "max_depth", "max_steps"]));
                     continue;
                 }
@@ -58,7 +58,7 @@ impl<'c> Composer<'c> {
                 None => {
                     let message =
                         format!("`{key}` of `task_depth` is {value}, not a whole number of zero or more");
-                    self.errors.push(Diag::error(Code::DepthBad, message));
+                    self.errors.push(Diagnostic::error(Code::DepthBad, message));
                 }
             }
         }
@@ -71,27 +71,27 @@ impl<'c> Composer<'c> {
         let spec = self.wanted(DATA, name)?;
         let mut rows = Vec::new();
         for (key, value) in data {
-            let mut field = |field: &'static str, text: Text| {
-                let from = From::Request(format!("context[{at}].data.{field}"));
+            let mut field = |field: &'static str, text: SharedText| {
+                let from = OriginKind::Request(format!("context[{at}].data.{field}"));
                 let mut block = self.text_block(field, from, Trust::Person, text);
                 block.supplied.iter_mut().for_each(|supplied| supplied.line = true);
                 (field, block)
             };
             let fields = alloc::vec![field("key", key.as_str().into()), field("value", plain(value))];
-            rows.push(Row { kind: "entry", fields });
+            rows.push(DerivedRow { kind: "entry", fields });
         }
-        let from = From::derived(DATA, "title");
+        let from = OriginKind::derived(DATA, "title");
         let title = self.text_block("title", from, Trust::Person, title_case(name).into());
         let mut block = self.word(DATA, spec, rows, &[("title", title)]);
         block.name = name.into();
         Some(block)
     }
 
-    fn wanted(&mut self, spec: &str, block: &str) -> Option<&'c crate::recipe::Derive> {
+    fn wanted(&mut self, spec: &str, block: &str) -> Option<&'c crate::recipe::DeriveSpec> {
         let found = self.spec(spec);
         if found.is_none() {
             let what = format!("context block {block}");
-            self.absent.push(Absent { what, why: Why::NotShown, detail: String::new() });
+            self.absent.push(OmittedInput { what, why: OmissionReason::NotShown, detail: String::new() });
         }
         found
     }
@@ -105,7 +105,7 @@ fn whole_number(value: &Value) -> Option<u32> {
     }
 }
 
-fn plain(value: &Value) -> Text {
+fn plain(value: &Value) -> SharedText {
     match value {
         Value::String(text) => text.as_str().into(),
         other => other.to_string().into(),

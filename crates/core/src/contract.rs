@@ -19,16 +19,16 @@ pub struct Contract {
     pub description: String,
     /// The verdicts that a reply may give, one of them, in a `review` marker.
     #[serde(default)]
-    pub verdict: Vec<Choice>,
+    pub verdict: Vec<ContractChoice>,
     /// What a reply may say of each task, in a `task_status` marker.
     #[serde(default)]
-    pub task_status: Vec<Choice>,
+    pub task_status: Vec<ContractChoice>,
     /// The ids of the tasks, where nobody names others.
     #[serde(default)]
     pub tasks: Vec<String>,
     /// The parts of a report to a person.
     #[serde(default)]
-    pub part: Vec<Choice>,
+    pub part: Vec<ContractChoice>,
     /// What is handed in by a tool, which is called as the contract, or by a file.
     #[serde(default)]
     pub submission: Option<Submission>,
@@ -37,7 +37,7 @@ pub struct Contract {
 /// A word that may be said, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Choice {
+pub struct ContractChoice {
     pub name: String,
     pub when: String,
 }
@@ -63,17 +63,17 @@ pub struct Submission {
     pub stale: Vec<String>,
     /// It is a plan, or the order of one: the rules for plans hold.
     #[serde(default)]
-    pub plan: Option<Plan>,
+    pub plan: Option<PlanContracts>,
     /// What is written besides the data, for those who read Markdown.
     #[serde(default)]
-    pub write: Vec<Companion>,
-    pub field: Vec<Field>,
+    pub write: Vec<CompanionFile>,
+    pub field: Vec<SubmissionField>,
 }
 
 /// Which contracts the parts of a plan fulfil.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct PlanContracts {
     pub subplan: String,
     /// Without it, this contract is the order itself, and the sub-plans are in the session.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub struct Plan {
 /// A file that is made from the data. In its path `{field}` stands for a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Companion {
+pub struct CompanionFile {
     pub path: String,
     /// `{{field}}` alone on a line is the field as it is, or nothing, and then the line goes with the empty one
     /// after it; among other words it is folded into the line.
@@ -93,12 +93,12 @@ pub struct Companion {
 /// A field of a submission, or of the items in one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Field {
+pub struct SubmissionField {
     pub name: String,
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: FieldType,
     #[serde(default)]
-    pub required: Required,
+    pub required: FieldRequirement,
     /// The smallest number, or the least number of entries.
     #[serde(default)]
     pub at_least: Option<u64>,
@@ -146,7 +146,7 @@ fn newline() -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum FieldType {
     /// A text that is not blank.
     Text,
     /// A name: no path, no flag.
@@ -173,7 +173,7 @@ pub enum Kind {
     Preferences,
 }
 
-impl Kind {
+impl FieldType {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -195,13 +195,13 @@ impl Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Required {
+pub enum FieldRequirement {
     Always(bool),
     /// Only where another field has this value.
     Where(BTreeMap<String, String>),
 }
 
-impl Default for Required {
+impl Default for FieldRequirement {
     fn default() -> Self {
         Self::Always(true)
     }
@@ -210,10 +210,11 @@ impl Default for Required {
 impl Contract {
     /// What `self` asks less for than `shipped`, in words; nothing if it asks for at least as much. Whatever cannot be
     /// compared counts as less.
-    pub fn weaker_than(&self, shipped: &Self) -> Vec<String> {
+    pub fn find_weakenings(&self, shipped: &Self) -> Vec<String> {
         let mut less = Vec::new();
-        let names = |choices: &[Choice]| choices.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-        let differ = |own: &[Choice], all: &[Choice]| !all.is_empty() && names(own) != names(all);
+        let names = |choices: &[ContractChoice]| choices.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let differ =
+            |own: &[ContractChoice], all: &[ContractChoice]| !all.is_empty() && names(own) != names(all);
         if differ(&self.verdict, &shipped.verdict) {
             less.push("other verdicts".into());
         }
@@ -229,14 +230,14 @@ impl Contract {
         match (&self.submission, &shipped.submission) {
             (_, None) => {}
             (None, Some(_)) => less.push("nothing is handed in".into()),
-            (Some(own), Some(shipped)) => own.weaker_than(shipped, &mut less),
+            (Some(own), Some(shipped)) => own.collect_weakenings(shipped, &mut less),
         }
         less
     }
 }
 
 impl Submission {
-    fn weaker_than(&self, shipped: &Self, less: &mut Vec<String>) {
+    fn collect_weakenings(&self, shipped: &Self, less: &mut Vec<String>) {
         let mut note = |is_less: bool, why: &str| {
             if is_less {
                 less.push(why.into());
@@ -249,19 +250,24 @@ impl Submission {
         let places = |it: &Self| (it.file.clone(), it.suffix.clone(), it.plan.clone());
         note(places(self) != places(shipped), "it is handed in elsewhere, or by other rules");
         note(self.write != shipped.write, "other files are made from it");
-        fields_weaker(&self.field, &shipped.field, "", less);
+        collect_field_weakenings(&self.field, &shipped.field, "", less);
     }
 }
 
-fn fields_weaker(own: &[Field], shipped: &[Field], above: &str, less: &mut Vec<String>) {
+fn collect_field_weakenings(
+    own: &[SubmissionField],
+    shipped: &[SubmissionField],
+    above: &str,
+    less: &mut Vec<String>,
+) {
     for field in shipped {
         let name = alloc::format!("{above}{}", field.name);
         let Some(mine) = own.iter().find(|mine| mine.name == field.name) else {
             less.push(alloc::format!("there is no field `{name}`"));
             continue;
         };
-        let always = mine.required == Required::Always(true);
-        let never = field.required == Required::Always(false);
+        let always = mine.required == FieldRequirement::Always(true);
+        let never = field.required == FieldRequirement::Always(false);
         let fewer = mine.choices.iter().all(|choice| field.choices.contains(choice));
         let is_as_much = mine.kind == field.kind
             && (always || never || mine.required == field.required)
@@ -274,6 +280,6 @@ fn fields_weaker(own: &[Field], shipped: &[Field], above: &str, less: &mut Vec<S
         if !is_as_much {
             less.push(alloc::format!("the field `{name}` takes more"));
         }
-        fields_weaker(&mine.field, &field.field, &alloc::format!("{name}."), less);
+        collect_field_weakenings(&mine.field, &field.field, &alloc::format!("{name}."), less);
     }
 }

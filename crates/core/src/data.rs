@@ -10,34 +10,34 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::agent::{self, Agent};
-use crate::contract::{Choice, Contract};
-use crate::diag::{Code, Diag, Failure, MOST};
-use crate::locate::{Located, Path, Step};
+use crate::contract::{Contract, ContractChoice};
+use crate::diag::{Code, Diagnostic, Diagnostics, MOST};
+use crate::locate::{PathStep, TextLocator, ValuePath};
 use crate::lookup::{self, Library, names_in};
 use crate::name::{NAME_HINT, is_name};
-use crate::recipe::{BlockSpec, Each, Level, OneOrMore, Recipe};
+use crate::recipe::{BlockSpec, OneOrMore, Recipe, RowWording, SectionPriority};
 use crate::reply::{Status, Verdict};
 use crate::request::{Layout, Request};
-use crate::source::{Root, SourceId};
+use crate::source::{SourceId, SourceRoot};
 use crate::submission::unknown_slots;
 use crate::template::{Template, written};
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// How a request is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notation {
+pub enum FileFormat {
     Toml,
     Json,
 }
 
 /// Reads a request; `name` is what diagnostics call the text.
-pub fn read_request(name: &str, text: &Text, notation: Notation) -> Result<Request, Failure> {
-    if notation == Notation::Toml && text.len() > MAX_TOML_BYTES {
+pub fn read_request(name: &str, text: &SharedText, notation: FileFormat) -> Result<Request, Diagnostics> {
+    if notation == FileFormat::Toml && text.len() > MAX_TOML_BYTES {
         let message =
             format!("`{name}` has {} bytes; a request in TOML has at most {MAX_TOML_BYTES}", text.len());
-        return Err(Diag::error(Code::RequestBad, message).hint("write it as JSON").into());
+        return Err(Diagnostic::error(Code::RequestBad, message).hint("write it as JSON").into());
     }
-    let codes = Codes { bad: Code::RequestBad, unknown: Code::RequestUnknownKey };
+    let codes = ReadErrorCodes { bad: Code::RequestBad, unknown: Code::RequestUnknownKey };
     read(name, text, notation, codes)
 }
 
@@ -47,33 +47,33 @@ const MAX_TOML_BYTES: usize = 4 * 1024 * 1024;
 /// Far above any recipe that a person writes. What is said in it is looked for in it, so length costs twice.
 const MAX_BYTES: usize = 64 * 1024;
 
-pub(crate) fn is_short(id: &SourceId, text: &Text, code: Code) -> Result<(), Diag> {
+pub(crate) fn check_length(id: &SourceId, text: &SharedText, code: Code) -> Result<(), Diagnostic> {
     if text.len() <= MAX_BYTES {
         return Ok(());
     }
-    Err(Diag::error(code, format!("{id}: it has {} bytes, the limit is {MAX_BYTES}", text.len())))
+    Err(Diagnostic::error(code, format!("{id}: it has {} bytes, the limit is {MAX_BYTES}", text.len())))
 }
 
 /// Reads an agent's file.
-pub fn read_agent(id: &SourceId, text: &Text) -> Result<Agent, Failure> {
-    is_short(id, text, Code::AgentBad)?;
-    let codes = Codes { bad: Code::AgentBad, unknown: Code::AgentBad };
-    let agent: Agent = read(&id.to_string(), text, Notation::Toml, codes)?;
-    let wrong: Vec<Diag> = agent::problems(&agent)
+pub fn read_agent(id: &SourceId, text: &SharedText) -> Result<Agent, Diagnostics> {
+    check_length(id, text, Code::AgentBad)?;
+    let codes = ReadErrorCodes { bad: Code::AgentBad, unknown: Code::AgentBad };
+    let agent: Agent = read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let wrong: Vec<Diagnostic> = agent::problems(&agent)
         .into_iter()
-        .map(|(message, hint)| Diag::error(Code::AgentBad, format!("{id}: {message}")).hint(hint))
+        .map(|(message, hint)| Diagnostic::error(Code::AgentBad, format!("{id}: {message}")).hint(hint))
         .collect();
-    if wrong.is_empty() { Ok(agent) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(agent) } else { Err(Diagnostics(wrong)) }
 }
 
 /// Reads a contract.
-pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
-    is_short(id, text, Code::ContractBad)?;
-    let codes = Codes { bad: Code::ContractBad, unknown: Code::ContractBad };
-    let contract: Contract = read(&id.to_string(), text, Notation::Toml, codes)?;
+pub fn read_contract(id: &SourceId, text: &SharedText) -> Result<Contract, Diagnostics> {
+    check_length(id, text, Code::ContractBad)?;
+    let codes = ReadErrorCodes { bad: Code::ContractBad, unknown: Code::ContractBad };
+    let contract: Contract = read(&id.to_string(), text, FileFormat::Toml, codes)?;
     let unknown = contract.submission.as_ref().map(unknown_slots).unwrap_or_default();
-    let bad = |slot: String| Diag::error(Code::ContractBad, format!("{id}: nothing fills `{slot}`"));
-    let mut wrong: Vec<Diag> = unknown.into_iter().map(bad).collect();
+    let bad = |slot: String| Diagnostic::error(Code::ContractBad, format!("{id}: nothing fills `{slot}`"));
+    let mut wrong: Vec<Diagnostic> = unknown.into_iter().map(bad).collect();
     let mut fields: Vec<&str> = contract
         .submission
         .iter()
@@ -82,30 +82,33 @@ pub fn read_contract(id: &SourceId, text: &Text) -> Result<Contract, Failure> {
         .collect();
     fields.sort_unstable();
     for pair in fields.windows(2).filter(|pair| pair[0] == pair[1]) {
-        wrong.push(Diag::error(Code::ContractBad, format!("{id}: more than one field is `{}`", pair[0])));
+        wrong.push(Diagnostic::error(
+            Code::ContractBad,
+            format!("{id}: more than one field is `{}`", pair[0]),
+        ));
     }
-    let mut compare = |what: &str, said: &[Choice], known: Vec<&str>| {
+    let mut compare = |what: &str, said: &[ContractChoice], known: Vec<&str>| {
         for word in said.iter().map(|choice| &choice.name).filter(|word| !known.contains(&word.as_str())) {
             let message = format!("{id}: nothing reads `{word}` as a {what}");
             let hint = format!("what is read is {}", known.join(", "));
             wrong.push(
-                Diag::error(Code::ContractBad, message).suggest(word, known.iter().copied()).hint(hint),
+                Diagnostic::error(Code::ContractBad, message).suggest(word, known.iter().copied()).hint(hint),
             );
         }
     };
     compare("verdict", &contract.verdict, Verdict::ALL.iter().map(|verdict| verdict.name()).collect());
     compare("status", &contract.task_status, Status::ALL.iter().map(|status| status.name()).collect());
-    if wrong.is_empty() { Ok(contract) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(contract) } else { Err(Diagnostics(wrong)) }
 }
 
 /// Reads a recipe, and sees to it that every wording stands in the file as it is.
-pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
-    is_short(id, text, Code::RecipeBad)?;
-    let codes = Codes { bad: Code::RecipeBad, unknown: Code::RecipeBad };
-    let recipe: Recipe = read(&id.to_string(), text, Notation::Toml, codes)?;
+pub fn read_recipe(id: &SourceId, text: &SharedText) -> Result<Recipe, Diagnostics> {
+    check_length(id, text, Code::RecipeBad)?;
+    let codes = ReadErrorCodes { bad: Code::RecipeBad, unknown: Code::RecipeBad };
+    let recipe: Recipe = read(&id.to_string(), text, FileFormat::Toml, codes)?;
     let mut wrong = Vec::new();
     let mut bad = |message: String, hint: &str| {
-        wrong.push(Diag::error(Code::RecipeBad, format!("{id}: {message}")).hint(hint));
+        wrong.push(Diagnostic::error(Code::RecipeBad, format!("{id}: {message}")).hint(hint));
     };
     if recipe.section.is_empty() {
         bad("it has no section".to_string(), "a recipe has at least one `[[section]]`");
@@ -120,8 +123,8 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
         }
         let each = match &spec.each {
             None => Vec::new(),
-            Some(Each::All(one)) => alloc::vec![one],
-            Some(Each::Kinds(kinds)) => kinds.values().collect(),
+            Some(RowWording::All(one)) => alloc::vec![one],
+            Some(RowWording::Kinds(kinds)) => kinds.values().collect(),
         };
         for wording in each.into_iter().chain(&spec.wrap) {
             if Template::words(id, text, wording).is_none() {
@@ -139,7 +142,7 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
         if section.heading.as_ref().is_some_and(|heading| written(text, heading).is_none()) {
             bad(format!("the heading of `{}` needs escapes", section.name), "write it in single quotes");
         }
-        let gives_way = |block: &BlockSpec| block.level.unwrap_or(section.level) != Level::Must;
+        let gives_way = |block: &BlockSpec| block.level.unwrap_or(section.level) != SectionPriority::Must;
         if section.required && section.blocks.iter().any(gives_way) {
             bad(
                 format!("the section `{}` is required, so it cannot give way to others", section.name),
@@ -154,7 +157,7 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
                 block.context.is_some(),
             ];
             for path in block.template.iter().flat_map(OneOrMore::all) {
-                if let Err(why) = SourceId::new(Root::Builtin, path) {
+                if let Err(why) = SourceId::new(SourceRoot::Builtin, path) {
                     bad(
                         format!("the template `{path}` cannot be looked for: {why}"),
                         "it lies in one of the roots, for example `templates/identity/{role}.md`",
@@ -173,7 +176,7 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
             }
         }
     }
-    if wrong.is_empty() { Ok(recipe) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(recipe) } else { Err(Diagnostics(wrong)) }
 }
 
 /// A recipe and the file that it was read from.
@@ -181,18 +184,22 @@ pub fn read_recipe(id: &SourceId, text: &Text) -> Result<Recipe, Failure> {
 pub struct RecipeFile {
     pub name: String,
     pub id: SourceId,
-    pub text: Text,
+    pub text: SharedText,
     pub recipe: Recipe,
 }
 
-pub(crate) fn recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Failure> {
+pub(crate) fn recipe(library: &Library<'_>, name: &str, layout: &Layout) -> Result<RecipeFile, Diagnostics> {
     let (id, text) = find(library, "recipes", name, layout, Code::RecipeNotFound)?;
     let recipe = read_recipe(&id, &text)?;
     Ok(RecipeFile { name: name.into(), id, text, recipe })
 }
 
 /// The contract `name`, and where it was found.
-pub fn contract(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Contract), Failure> {
+pub fn find_contract(
+    library: &Library<'_>,
+    name: &str,
+    layout: &Layout,
+) -> Result<(SourceId, Contract), Diagnostics> {
     let (id, _, contract) = contract_file(library, name, layout)?;
     Ok((id, contract))
 }
@@ -202,7 +209,7 @@ pub(crate) fn contract_file(
     library: &Library<'_>,
     name: &str,
     layout: &Layout,
-) -> Result<(SourceId, Text, Contract), Failure> {
+) -> Result<(SourceId, SharedText, Contract), Diagnostics> {
     let (id, text) = find(library, "contracts", name, layout, Code::ContractNotFound)?;
     let contract = read_contract(&id, &text)?;
     Ok((id, text, contract))
@@ -223,7 +230,11 @@ pub(crate) fn is_agent_by_template(library: &Library<'_>, name: &str, layout: &L
 }
 
 /// The agent `name`, and where it was found.
-pub fn agent(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Agent), Failure> {
+pub fn find_agent(
+    library: &Library<'_>,
+    name: &str,
+    layout: &Layout,
+) -> Result<(SourceId, Agent), Diagnostics> {
     let (id, text) = find(library, "agents", name, layout, Code::AgentNotFound)?;
     let agent = read_agent(&id, &text)?;
     Ok((id, agent))
@@ -235,11 +246,11 @@ pub(crate) fn find(
     name: &str,
     layout: &Layout,
     not_found: Code,
-) -> Result<(SourceId, Text), Failure> {
+) -> Result<(SourceId, SharedText), Diagnostics> {
     let path = format!("{folder}/{name}.toml");
     library.file(&path, layout)?.ok_or_else(|| {
         let known = names_in(library.sources, folder, layout);
-        Diag::error(not_found, format!("there is no `{path}`"))
+        Diagnostic::error(not_found, format!("there is no `{path}`"))
             .looked(lookup::candidates(&path, layout))
             .suggest(name, known.iter().map(String::as_str))
             .hint(format!("{folder} that exist: {}", known.join(", ")))
@@ -249,7 +260,7 @@ pub(crate) fn find(
 
 /// What a mistake in a file is called: a wrong form, and a key that does not exist.
 #[derive(Clone, Copy, Debug)]
-pub struct Codes {
+pub struct ReadErrorCodes {
     pub bad: Code,
     pub unknown: Code,
 }
@@ -257,60 +268,60 @@ pub struct Codes {
 /// Reads `text` as a `T`; `name` is what diagnostics call it. Every unknown key is named at once.
 pub fn read<T: DeserializeOwned + JsonSchema>(
     name: &str,
-    text: &Text,
-    notation: Notation,
-    codes: Codes,
-) -> Result<T, Failure> {
+    text: &SharedText,
+    notation: FileFormat,
+    codes: ReadErrorCodes,
+) -> Result<T, Diagnostics> {
     let read = match notation {
-        Notation::Toml => parse_toml::<T>(text),
-        Notation::Json => parse_json::<T>(text),
+        FileFormat::Toml => parse_toml::<T>(text),
+        FileFormat::Json => parse_json::<T>(text),
     };
     let (message, span) = match read {
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
     let value = match notation {
-        Notation::Toml => parse_toml::<Value>(text),
-        Notation::Json => parse_json::<Value>(text),
+        FileFormat::Toml => parse_toml::<Value>(text),
+        FileFormat::Json => parse_json::<Value>(text),
     };
     // The parser stops at the first mistake. A person wants all of them, each with its path.
     let schema = Value::from(schema_for!(T));
-    let mut wrong = Misfits::default();
+    let mut wrong = SchemaMismatches::default();
     if let Ok(value) = &value {
-        misfits(value, &schema, &schema, &mut Vec::new(), &mut wrong);
+        find_mismatches(value, &schema, &schema, &mut Vec::new(), &mut wrong);
     }
-    let Misfits { told, more } = wrong;
+    let SchemaMismatches { told, more } = wrong;
     if told.is_empty() {
         let message = message.lines().next().unwrap_or("it cannot be read").to_string();
-        return Err(Diag::error(codes.bad, message).at(name, text, span).into());
+        return Err(Diagnostic::error(codes.bad, message).at(name, text, span).into());
     }
-    let located = Located::new(text, notation);
-    let diags = told.into_iter().map(|Misfit { path, message, known }| {
+    let located = TextLocator::new(text, notation);
+    let diags = told.into_iter().map(|SchemaMismatch { path, message, known }| {
         let code = if known.is_empty() { codes.bad } else { codes.unknown };
         let place = located.find(&path).unwrap_or(0..0);
-        let error = Diag::error(code, message).at(name, text, place);
+        let error = Diagnostic::error(code, message).at(name, text, place);
         match path.last() {
-            Some(Step::Key(key)) if !known.is_empty() => error
+            Some(PathStep::Key(key)) if !known.is_empty() => error
                 .suggest(key, known.iter().map(String::as_str))
                 .hint(format!("keys that exist: {}", known.join(", "))),
             _ => error,
         }
     });
-    let mut diags: Vec<Diag> = diags.collect();
+    let mut diags: Vec<Diagnostic> = diags.collect();
     if let Some(last) = diags.last_mut() {
         last.more = more;
     }
-    Err(Failure(diags))
+    Err(Diagnostics(diags))
 }
 
 /// What a parser says, and where.
-type Parsed<T> = Result<T, (String, Range<usize>)>;
+type ParseResult<T> = Result<T, (String, Range<usize>)>;
 
-fn parse_toml<T: DeserializeOwned>(text: &str) -> Parsed<T> {
+fn parse_toml<T: DeserializeOwned>(text: &str) -> ParseResult<T> {
     toml::from_str(text).map_err(|error| (error.message().to_string(), error.span().unwrap_or(0..0)))
 }
 
-fn parse_json<T: DeserializeOwned>(text: &str) -> Parsed<T> {
+fn parse_json<T: DeserializeOwned>(text: &str) -> ParseResult<T> {
     serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let at = offset(text, line, column);
@@ -327,22 +338,22 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
 }
 
 /// Something of a value that its schema does not allow.
-struct Misfit {
-    path: Vec<Step>,
+struct SchemaMismatch {
+    path: Vec<PathStep>,
     message: String,
     /// The keys that exist, where the mistake is one that does not.
     known: Vec<String>,
 }
 
 #[derive(Default)]
-struct Misfits {
-    told: Vec<Misfit>,
+struct SchemaMismatches {
+    told: Vec<SchemaMismatch>,
     /// How many there are besides.
     more: usize,
 }
 
-impl Misfits {
-    fn push(&mut self, misfit: impl FnOnce() -> Misfit) {
+impl SchemaMismatches {
+    fn push(&mut self, misfit: impl FnOnce() -> SchemaMismatch) {
         if self.told.len() < MOST {
             self.told.push(misfit());
         } else {
@@ -352,19 +363,25 @@ impl Misfits {
 }
 
 /// Everything of `value` that does not fit `schema`; `path` leads to it.
-fn misfits(value: &Value, schema: &Value, root: &Value, path: &mut Vec<Step>, wrong: &mut Misfits) {
-    let here = if path.is_empty() { "it".to_string() } else { format!("`{}`", Path(path)) };
+fn find_mismatches(
+    value: &Value,
+    schema: &Value,
+    root: &Value,
+    path: &mut Vec<PathStep>,
+    wrong: &mut SchemaMismatches,
+) {
+    let here = if path.is_empty() { "it".to_string() } else { format!("`{}`", ValuePath(path)) };
     let forms = forms(schema, root);
     let Some(schema) = forms.iter().find(|form| fits_type(value, form)) else {
         let mut wanted: Vec<&str> = forms.iter().flat_map(|form| types(form)).collect();
         wanted.retain(|wanted| *wanted != "null" || forms.len() == 1);
         wanted.dedup();
         let message = format!("{here} is of type {}, not {}", type_of(value), wanted.join(" or "));
-        wrong.push(|| Misfit { path: path.clone(), message, known: Vec::new() });
+        wrong.push(|| SchemaMismatch { path: path.clone(), message, known: Vec::new() });
         return;
     };
-    let mut bad = |path: &[Step], message: String| {
-        wrong.push(|| Misfit { path: path.to_vec(), message, known: Vec::new() });
+    let mut bad = |path: &[PathStep], message: String| {
+        wrong.push(|| SchemaMismatch { path: path.to_vec(), message, known: Vec::new() });
     };
     let choices = choices(schema);
     if let Some(word) = value.as_str().filter(|word| !choices.is_empty() && !choices.contains(word)) {
@@ -380,22 +397,22 @@ fn misfits(value: &Value, schema: &Value, root: &Value, path: &mut Vec<Step>, wr
         bad(path, format!("{here} is {value}, which is more than {}", u32::MAX));
     }
     for key in words(schema.get("required")).into_iter().filter(|key| value.get(key).is_none()) {
-        path.push(Step::Key(key.to_string()));
-        bad(path, format!("`{}` is missing", Path(path)));
+        path.push(PathStep::Key(key.to_string()));
+        bad(path, format!("`{}` is missing", ValuePath(path)));
         path.pop();
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     let others = schema.get("additionalProperties");
     for (key, value) in value.as_object().into_iter().flatten() {
-        path.push(Step::Key(key.clone()));
+        path.push(PathStep::Key(key.clone()));
         match (properties.and_then(|known| known.get(key)), others, properties) {
-            (Some(schema), ..) => misfits(value, schema, root, path, wrong),
-            (None, Some(schema @ Value::Object(_)), _) => misfits(value, schema, root, path, wrong),
+            (Some(schema), ..) => find_mismatches(value, schema, root, path, wrong),
+            (None, Some(schema @ Value::Object(_)), _) => find_mismatches(value, schema, root, path, wrong),
             (None, _, Some(known)) => wrong.push(|| {
                 let mut known: Vec<String> = known.keys().cloned().collect();
                 known.sort();
-                let message = format!("there is no key `{}`", Path(path));
-                Misfit { path: path.clone(), message, known }
+                let message = format!("there is no key `{}`", ValuePath(path));
+                SchemaMismatch { path: path.clone(), message, known }
             }),
             (None, _, None) => {}
         }
@@ -403,8 +420,8 @@ fn misfits(value: &Value, schema: &Value, root: &Value, path: &mut Vec<Step>, wr
     }
     if let (Some(items), Some(schema)) = (value.as_array(), schema.get("items")) {
         for (at, item) in items.iter().enumerate() {
-            path.push(Step::Index(at));
-            misfits(item, schema, root, path, wrong);
+            path.push(PathStep::Index(at));
+            find_mismatches(item, schema, root, path, wrong);
             path.pop();
         }
     }

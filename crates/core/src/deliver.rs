@@ -13,13 +13,13 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Agent, By, Permit, Terminal};
-use crate::diag::{Code, Diag, Failure};
+use crate::agent::{Agent, DeliveryMethod, PermissionLevel, TerminalSpec};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::Library;
 use crate::request::Layout;
 use crate::scope::Scope;
 use crate::system::inject_variables;
-use fill::Filling;
+use fill::HoleFiller;
 
 /// The line that names the file with the prompt.
 pub(crate) const BY_FILE: &str = "templates/by-file.md";
@@ -27,9 +27,9 @@ pub(crate) const BY_FILE: &str = "templates/by-file.md";
 /// Everything but the prompt that a delivery depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Handover {
+pub struct DeliveryContext {
     /// A way that was asked for; else the agent's best.
-    pub by: Option<By>,
+    pub by: Option<DeliveryMethod>,
     /// Where the agent works, an absolute path.
     pub worktree: String,
     /// Where files for the agent are written, an absolute path.
@@ -43,9 +43,9 @@ pub struct Handover {
     pub session: Option<String>,
     /// The id of the session that goes on.
     pub resume: Option<String>,
-    pub mcp: Option<Mcp>,
+    pub mcp: Option<McpServerCommand>,
     pub scope: Scope,
-    pub permit: Permit,
+    pub permit: PermissionLevel,
     pub env: BTreeMap<String, String>,
     /// Which of the prompt's [`at_paths`] there are.
     pub at_paths: Vec<String>,
@@ -58,7 +58,7 @@ pub struct Handover {
 /// How our MCP server is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Mcp {
+pub struct McpServerCommand {
     pub command: String,
     pub args: Vec<String>,
 }
@@ -66,23 +66,23 @@ pub struct Mcp {
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "lowercase")]
-pub enum Act {
+pub enum DeliveryAction {
     /// Write a file that only its owner can read.
-    Write { path: String, text: Words },
+    Write { path: String, text: DeliveryText },
     /// Start a program and wait for its end.
-    Spawn { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String, stdin: Words },
+    Spawn { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String, stdin: DeliveryText },
     /// Start a program in a terminal of its own.
     Open { argv: Vec<String>, env: BTreeMap<String, String>, cwd: String },
     /// Wait until the terminal takes a line.
-    Await { pane: Option<String>, screen: Terminal },
+    Await { pane: Option<String>, screen: TerminalSpec },
     /// Type a line and send it.
-    Type { pane: Option<String>, line: String, screen: Terminal },
+    Type { pane: Option<String>, line: String, screen: TerminalSpec },
 }
 
 /// What is written: the prompt, which is not repeated here, or something short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Words {
+pub enum DeliveryText {
     /// The prompt, with this before it.
     Prompt {
         before: String,
@@ -90,7 +90,7 @@ pub enum Words {
     Text(String),
 }
 
-impl Words {
+impl DeliveryText {
     /// The words as they are written.
     pub fn of(&self, prompt: &str) -> String {
         match self {
@@ -102,62 +102,71 @@ impl Words {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    pub by: By,
-    pub acts: Vec<Act>,
+    pub by: DeliveryMethod,
+    pub acts: Vec<DeliveryAction>,
     /// What goes otherwise than one might expect.
-    pub talk: Vec<Diag>,
+    pub talk: Vec<Diagnostic>,
 }
 
 /// What to do so that `agent` gets `prompt`. All that stands in the way is told at once.
-pub fn deliver(agent: &Agent, prompt: &str, how: &Handover) -> Result<Delivery, Failure> {
+pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Result<Delivery, Diagnostics> {
     let mut talk = Vec::new();
     let mut wrong = refusals(agent, prompt, how);
     let way = way(agent, prompt, how, &mut talk);
-    let mut filling = Filling { agent, prompt, how, files: Vec::new(), talk };
+    let mut filling = HoleFiller { agent, prompt, how, files: Vec::new(), talk };
     let (by, before) = way.unwrap_or_else(|diag| {
         wrong.push(diag);
-        (By::Stdin, String::new())
+        (DeliveryMethod::Stdin, String::new())
     });
     if !wrong.is_empty() {
-        return Err(Failure(wrong));
+        return Err(Diagnostics(wrong));
     }
     let prompt_file = format!("{}/prompt.md", how.folder);
     let argv = filling.argv(by)?;
     let env = filling.env();
     let cwd = how.worktree.clone();
     let mut acts = Vec::new();
-    if matches!(by, By::File | By::Terminal) {
-        acts.push(Act::Write { path: prompt_file, text: Words::Prompt { before: String::new() } });
+    if matches!(by, DeliveryMethod::File | DeliveryMethod::Terminal) {
+        acts.push(DeliveryAction::Write {
+            path: prompt_file,
+            text: DeliveryText::Prompt { before: String::new() },
+        });
     }
     acts.append(&mut filling.files);
     match (by, &agent.terminal) {
-        (By::Terminal, Some(screen)) => {
+        (DeliveryMethod::Terminal, Some(screen)) => {
             let pane = &how.pane;
-            acts.extend(pane.is_none().then_some(Act::Open { argv, env, cwd }));
-            acts.push(Act::Await { pane: pane.clone(), screen: screen.clone() });
+            acts.extend(pane.is_none().then_some(DeliveryAction::Open { argv, env, cwd }));
+            acts.push(DeliveryAction::Await { pane: pane.clone(), screen: screen.clone() });
             let first = screen.single_coder.iter().filter(|_| how.single_coder);
             for line in first.chain([&how.by_file]) {
-                acts.push(Act::Type { pane: pane.clone(), line: line.clone(), screen: screen.clone() });
+                acts.push(DeliveryAction::Type {
+                    pane: pane.clone(),
+                    line: line.clone(),
+                    screen: screen.clone(),
+                });
             }
         }
-        (By::File, _) => {
-            let stdin = Words::Text(format!("{}\n", how.by_file));
-            acts.push(Act::Spawn { argv, env, cwd, stdin });
+        (DeliveryMethod::File, _) => {
+            let stdin = DeliveryText::Text(format!("{}\n", how.by_file));
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin });
         }
-        (By::Argument, _) => acts.push(Act::Spawn { argv, env, cwd, stdin: Words::Text(String::new()) }),
-        (By::Stdin | By::Terminal, _) => {
-            acts.push(Act::Spawn { argv, env, cwd, stdin: Words::Prompt { before } });
+        (DeliveryMethod::Argument, _) => {
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Text(String::new()) })
+        }
+        (DeliveryMethod::Stdin | DeliveryMethod::Terminal, _) => {
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Prompt { before } });
         }
     }
     Ok(Delivery { by, acts, talk: filling.talk })
 }
 
-fn refused(message: impl Into<String>) -> Diag {
-    Diag::error(Code::DeliverRefused, message)
+fn refused(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::DeliverRefused, message)
 }
 
 /// What no way could make safe.
-fn refusals(agent: &Agent, prompt: &str, how: &Handover) -> Vec<Diag> {
+fn refusals(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     if prompt.trim().is_empty() {
         wrong.push(refused("there is no prompt"));
@@ -196,7 +205,12 @@ fn refusals(agent: &Agent, prompt: &str, how: &Handover) -> Vec<Diag> {
 }
 
 /// How the prompt goes, and what has to stand before it.
-fn way(agent: &Agent, prompt: &str, how: &Handover, talk: &mut Vec<Diag>) -> Result<(By, String), Diag> {
+fn way(
+    agent: &Agent,
+    prompt: &str,
+    how: &DeliveryContext,
+    talk: &mut Vec<Diagnostic>,
+) -> Result<(DeliveryMethod, String), Diagnostic> {
     let takes = &agent.prompt;
     let wanted = match how.by {
         Some(by) if takes.by.contains(&by) => by,
@@ -209,7 +223,7 @@ fn way(agent: &Agent, prompt: &str, how: &Handover, talk: &mut Vec<Diag>) -> Res
     };
     let mut before = String::new();
     let mut reasons = Vec::new();
-    if matches!(wanted, By::Stdin | By::Argument) {
+    if matches!(wanted, DeliveryMethod::Stdin | DeliveryMethod::Argument) {
         if takes.expands_at_paths && !how.at_paths.is_empty() {
             let paths: Vec<String> = how.at_paths.iter().map(|path| format!("`@{path}`")).collect();
             reasons.push(format!(
@@ -225,10 +239,13 @@ fn way(agent: &Agent, prompt: &str, how: &Handover, talk: &mut Vec<Diag>) -> Res
             }
         }
         reasons.extend(
-            agent.over_limits(prompt.len(), || prompt.chars().count()).into_iter().map(|limit| limit.message),
+            agent
+                .limit_warnings(prompt.len(), || prompt.chars().count())
+                .into_iter()
+                .map(|limit| limit.message),
         );
     }
-    if wanted == By::Argument {
+    if wanted == DeliveryMethod::Argument {
         let most = takes.max_argument_bytes.unwrap_or(MAX_ARGUMENT_BYTES);
         if prompt.len() + before.len() > most {
             reasons
@@ -238,8 +255,8 @@ fn way(agent: &Agent, prompt: &str, how: &Handover, talk: &mut Vec<Diag>) -> Res
             reasons.push("the prompt cannot be an argument".to_string());
         }
     }
-    if matches!(wanted, By::File | By::Terminal) || !reasons.is_empty() {
-        one_line(&how.by_file)?;
+    if matches!(wanted, DeliveryMethod::File | DeliveryMethod::Terminal) || !reasons.is_empty() {
+        check_one_line(&how.by_file)?;
     }
     if reasons.is_empty() {
         if !before.is_empty() {
@@ -247,23 +264,23 @@ fn way(agent: &Agent, prompt: &str, how: &Handover, talk: &mut Vec<Diag>) -> Res
                 "a line end stands before the prompt: else {} would take it for a command",
                 agent.name
             );
-            talk.push(Diag::warning(Code::DeliverOtherwise, message));
+            talk.push(Diagnostic::warning(Code::DeliverOtherwise, message));
         }
         return Ok((wanted, before));
     }
     let reason = reasons.join("; ");
-    if !takes.by.contains(&By::File) {
+    if !takes.by.contains(&DeliveryMethod::File) {
         return Err(refused(reason).hint(format!("{} takes no prompt by file", agent.name)));
     }
-    talk.push(Diag::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
-    Ok((By::File, String::new()))
+    talk.push(Diagnostic::warning(Code::DeliverOtherwise, format!("the prompt goes by file: {reason}")));
+    Ok((DeliveryMethod::File, String::new()))
 }
 
 /// Linux takes no longer argument.
 const MAX_ARGUMENT_BYTES: usize = 131_071;
 
 /// A line that is typed or sent as one must be one, and must not begin as a command does.
-fn one_line(line: &str) -> Result<(), Diag> {
+fn check_one_line(line: &str) -> Result<(), Diagnostic> {
     let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     if line.trim().is_empty() || line.contains(odd) {
         let message = format!("`{line}` is not one line that can be typed");
@@ -276,7 +293,7 @@ fn one_line(line: &str) -> Result<(), Diag> {
 }
 
 /// The line that tells an agent to read the file at `path`; its words are a template.
-pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Failure> {
+pub fn by_file_line(library: &Library<'_>, layout: &Layout, path: &str) -> Result<String, Diagnostics> {
     let body = library.body(BY_FILE, layout)?.map(|(_, body)| body).unwrap_or_default();
     let values = [("prompt_file".into(), path.into())].into();
     Ok(inject_variables(body.trim(), &values).text)

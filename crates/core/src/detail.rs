@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// How much of a document a prompt shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Detail {
+pub enum DocumentDetail {
     #[default]
     Full,
     /// A Markdown file's headings; of anything else, the lines of its two outermost indentation levels.
@@ -25,8 +25,8 @@ pub enum Detail {
 /// What a document is that has no text to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LeftOut {
-    pub why: NoText,
+pub struct TextlessDocument {
+    pub why: NoTextReason,
     /// How large it is.
     #[serde(default)]
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub struct LeftOut {
 /// Why a document has no text to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum NoText {
+pub enum NoTextReason {
     /// It is not text.
     Binary,
     /// It is larger than a file may be.
@@ -46,7 +46,7 @@ pub enum NoText {
     Unreadable,
 }
 
-impl NoText {
+impl NoTextReason {
     pub const ALL: [Self; 4] = [Self::Binary, Self::TooLarge, Self::Link, Self::Unreadable];
 
     pub const fn words(self) -> &'static str {
@@ -61,7 +61,7 @@ impl NoText {
 
 /// The lines of `text` that make its outline, neighbours in one range, every line with its line end.
 pub fn outline(path: &str, text: &str) -> Vec<Range<usize>> {
-    let mut kept = Kept::default();
+    let mut kept = KeptLines::default();
     // A byte order mark is no part of the first line's look.
     let from = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if is_markdown(path) {
@@ -79,9 +79,9 @@ fn is_markdown(path: &str) -> bool {
 }
 
 #[derive(Default)]
-struct Kept(Vec<Range<usize>>);
+struct KeptLines(Vec<Range<usize>>);
 
-impl Kept {
+impl KeptLines {
     fn keep(&mut self, lines: Range<usize>) {
         match self.0.last_mut() {
             Some(last) if last.end == lines.start => last.end = lines.end,
@@ -109,7 +109,7 @@ fn lines(text: &str, from: usize) -> impl Iterator<Item = (Range<usize>, &str)> 
 ///
 /// What counts as a level is decided from line to line: a file may use two columns here and four there.
 /// One column more is alignment (` * ` in a comment, ` public:` in a class), never a level.
-fn outer_levels(text: &str, from: usize, kept: &mut Kept) {
+fn outer_levels(text: &str, from: usize, kept: &mut KeptLines) {
     const LEAST_STEP: usize = 2;
     let (mut margin, mut inner) = (None, None);
     for (range, line) in lines(text, from) {
@@ -140,7 +140,7 @@ fn indentation(line: &str) -> usize {
 }
 
 /// What the lines so far leave open.
-enum Open<'t> {
+enum OpenConstruct<'t> {
     Nothing,
     /// A paragraph, which a line of dashes or equals signs makes a heading.
     Paragraph(Range<usize>),
@@ -151,42 +151,46 @@ enum Open<'t> {
     Comment,
 }
 
-fn headings(text: &str, from: usize, kept: &mut Kept) {
-    let mut open = Open::Nothing;
+fn headings(text: &str, from: usize, kept: &mut KeptLines) {
+    let mut open = OpenConstruct::Nothing;
     for (range, line) in lines(text, after_frontmatter(text, from)) {
         open = match open {
-            Open::Fence(marks) if !closes(line, marks) => Open::Fence(marks),
-            Open::Comment if !line.contains("-->") => Open::Comment,
-            Open::Fence(_) | Open::Comment => Open::Nothing,
-            _ if line.trim().is_empty() => Open::Nothing,
+            OpenConstruct::Fence(marks) if !closes(line, marks) => OpenConstruct::Fence(marks),
+            OpenConstruct::Comment if !line.contains("-->") => OpenConstruct::Comment,
+            OpenConstruct::Fence(_) | OpenConstruct::Comment => OpenConstruct::Nothing,
+            _ if line.trim().is_empty() => OpenConstruct::Nothing,
             open => {
                 let inside = indentation(line);
                 let bare = line.trim_start_matches([' ', '\t']);
                 if inside > 3 {
                     // Indented code, unless it goes on with a paragraph.
                     match open {
-                        Open::Paragraph(paragraph) => Open::Paragraph(paragraph.start..range.end),
+                        OpenConstruct::Paragraph(paragraph) => {
+                            OpenConstruct::Paragraph(paragraph.start..range.end)
+                        }
                         other => other,
                     }
                 } else if is_heading(bare) {
                     kept.keep(range);
-                    Open::Nothing
+                    OpenConstruct::Nothing
                 } else if let Some(marks) = fence(bare) {
-                    Open::Fence(marks)
+                    OpenConstruct::Fence(marks)
                 } else if bare.starts_with("<!--") {
-                    if bare.contains("-->") { Open::Nothing } else { Open::Comment }
-                } else if let (Open::Paragraph(paragraph), true) = (&open, is_underline(bare)) {
+                    if bare.contains("-->") { OpenConstruct::Nothing } else { OpenConstruct::Comment }
+                } else if let (OpenConstruct::Paragraph(paragraph), true) = (&open, is_underline(bare)) {
                     kept.keep(paragraph.start..range.end);
-                    Open::Nothing
+                    OpenConstruct::Nothing
                 } else if is_break(bare) {
-                    Open::Nothing
+                    OpenConstruct::Nothing
                 } else if is_container(bare) {
-                    Open::Contained
+                    OpenConstruct::Contained
                 } else {
                     match open {
-                        Open::Paragraph(paragraph) => Open::Paragraph(paragraph.start..range.end),
-                        Open::Contained => Open::Contained,
-                        _ => Open::Paragraph(range),
+                        OpenConstruct::Paragraph(paragraph) => {
+                            OpenConstruct::Paragraph(paragraph.start..range.end)
+                        }
+                        OpenConstruct::Contained => OpenConstruct::Contained,
+                        _ => OpenConstruct::Paragraph(range),
                     }
                 }
             }

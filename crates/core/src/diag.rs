@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::text::Text;
+use crate::text::SharedText;
 
 macro_rules! codes {
     ($($variant:ident $text:literal $meaning:literal,)*) => {
@@ -162,14 +162,14 @@ impl Severity {
 
 /// A byte range of a named text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceSpan {
     /// What a person can open: `project:.callsheet/templates/x.md`, or the name of an input.
     pub name: String,
-    pub text: Text,
+    pub text: SharedText,
     pub range: Range<usize>,
 }
 
-impl Place {
+impl SourceSpan {
     /// Line and column, both from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
         let before = self.before();
@@ -187,11 +187,11 @@ fn floor(text: &str, at: usize) -> usize {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diag {
+pub struct Diagnostic {
     pub code: Code,
     pub severity: Severity,
     pub message: String,
-    pub place: Option<Box<Place>>,
+    pub place: Option<Box<SourceSpan>>,
     /// Every place that was looked in, in order.
     pub looked: Vec<String>,
     pub hints: Vec<String>,
@@ -203,7 +203,7 @@ pub struct Diag {
 pub const MOST: usize = 100;
 
 /// Adds what `make` makes, once. Where [`MOST`] of its kind are there already, the last of them counts it.
-pub(crate) fn tell(told: &mut Vec<Diag>, code: Code, make: impl FnOnce() -> Diag) {
+pub(crate) fn tell(told: &mut Vec<Diagnostic>, code: Code, make: impl FnOnce() -> Diagnostic) {
     if told.iter().filter(|diag| diag.code == code).count() < MOST {
         let diag = make();
         if !told.contains(&diag) {
@@ -214,7 +214,7 @@ pub(crate) fn tell(told: &mut Vec<Diag>, code: Code, make: impl FnOnce() -> Diag
     }
 }
 
-impl Diag {
+impl Diagnostic {
     pub fn error(code: Code, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, message)
     }
@@ -233,8 +233,8 @@ impl Diag {
     }
 
     #[must_use]
-    pub fn at(mut self, name: impl ToString, text: &Text, range: Range<usize>) -> Self {
-        self.place = Some(Box::new(Place { name: name.to_string(), text: text.clone(), range }));
+    pub fn at(mut self, name: impl ToString, text: &SharedText, range: Range<usize>) -> Self {
+        self.place = Some(Box::new(SourceSpan { name: name.to_string(), text: text.clone(), range }));
         self
     }
 
@@ -260,7 +260,7 @@ impl Diag {
     }
 }
 
-impl fmt::Display for Diag {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}]: {}", self.severity.name(), self.code, visible(&self.message))?;
         if let Some(place) = &self.place {
@@ -283,7 +283,7 @@ impl fmt::Display for Diag {
 /// How much of a long line an excerpt shows on either side of its place.
 const EXCERPT: usize = 60;
 
-fn excerpt(f: &mut fmt::Formatter<'_>, place: &Place) -> fmt::Result {
+fn excerpt(f: &mut fmt::Formatter<'_>, place: &SourceSpan) -> fmt::Result {
     let (line, column) = place.line_column();
     let number = line.to_string();
     let pad = " ".repeat(number.len());
@@ -376,15 +376,15 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// What stops a composition: every mistake of one kind at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(pub Vec<Diag>);
+pub struct Diagnostics(pub Vec<Diagnostic>);
 
-impl From<Diag> for Failure {
-    fn from(diag: Diag) -> Self {
+impl From<Diagnostic> for Diagnostics {
+    fn from(diag: Diagnostic) -> Self {
         Self(alloc::vec![diag])
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, diag) in self.0.iter().enumerate() {
             let gap = if i == 0 { "" } else { "\n" };
@@ -394,4 +394,4 @@ impl fmt::Display for Failure {
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for Diagnostics {}

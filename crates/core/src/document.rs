@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::compose::Composer;
-use crate::detail::{LeftOut, NoText, outline};
-use crate::diag::{Code, Diag};
+use crate::detail::{NoTextReason, TextlessDocument, outline};
+use crate::diag::{Code, Diagnostic};
 use crate::lookup;
-use crate::prompt::{Absent, Block, From, Origin, Trust, Unit, Why};
-use crate::recipe::Files;
-use crate::request::{Document, DocumentKind};
-use crate::source::{Root, SourceId};
-use crate::step::Rung;
+use crate::prompt::{Block, BudgetUnit, OmissionReason, OmittedInput, Origin, OriginKind, Trust};
+use crate::recipe::FilePolicy;
+use crate::request::{DocumentKind, RequestDocument};
+use crate::source::{SourceId, SourceRoot};
+use crate::step::DetailLevel;
 use crate::template::Template;
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// The fragments that stand in a document where something is left out, with the slots that are filled.
 pub(crate) const NOTICES: [(&str, &[&str]); 6] = [
@@ -34,52 +34,56 @@ pub(crate) const NOTICES: [(&str, &[&str]); 6] = [
 const OUTLINE: &str = "outline-notice";
 const PATH_ONLY: &str = "path-only";
 
-const fn notice_for(why: NoText) -> &'static str {
+const fn notice_for(why: NoTextReason) -> &'static str {
     match why {
-        NoText::Binary => "left-out-binary",
-        NoText::TooLarge => "left-out-too-large",
-        NoText::Link => "left-out-link",
-        NoText::Unreadable => "left-out-unreadable",
+        NoTextReason::Binary => "left-out-binary",
+        NoTextReason::TooLarge => "left-out-too-large",
+        NoTextReason::Link => "left-out-link",
+        NoTextReason::Unreadable => "left-out-unreadable",
     }
 }
 
 /// A document, what the prompt calls it, and how far a budget has made it step down.
 #[derive(Clone, Copy)]
-struct Shown<'d> {
-    document: &'d Document,
+struct ShownDocument<'d> {
+    document: &'d RequestDocument,
     label: &'d str,
-    rung: Rung,
+    rung: DetailLevel,
 }
 
-impl Shown<'_> {
+impl ShownDocument<'_> {
     /// Why not all of it is shown: the budget, if that has a part in it.
-    fn absent(self, what: String, why: Why, detail: String) -> Absent {
-        if self.rung == Rung::Full {
-            return Absent { what, why, detail };
+    fn absent(self, what: String, why: OmissionReason, detail: String) -> OmittedInput {
+        if self.rung == DetailLevel::Full {
+            return OmittedInput { what, why, detail };
         }
         let comma = if detail.is_empty() { "" } else { ", " };
-        Absent { what, why: Why::Budget, detail: format!("{}{comma}{detail}", self.rung.words()) }
+        OmittedInput {
+            what,
+            why: OmissionReason::Budget,
+            detail: format!("{}{comma}{detail}", self.rung.words()),
+        }
     }
 }
 
 /// What `explain` calls a document that is not shown whole.
-fn what(document: &Document, label: &str) -> String {
+fn what(document: &RequestDocument, label: &str) -> String {
     match &document.path {
-        Some(path) => format!("{}:{path}", Root::Project.name()),
+        Some(path) => format!("{}:{path}", SourceRoot::Project.name()),
         None => format!("document {label}"),
     }
 }
 
 /// The notices that were asked for; one that is not there is looked for, and complained of, once.
-pub(crate) type Notices = BTreeMap<&'static str, Option<Arc<Template>>>;
+pub(crate) type NoticeTemplates = BTreeMap<&'static str, Option<Arc<Template>>>;
 
 impl Composer<'_> {
     /// The request's documents of these kinds, in order.
     pub(crate) fn documents(&mut self, kinds: &[DocumentKind], blocks: &mut Vec<Block>) {
         let request = self.request;
         self.shown.insert("documents");
-        let mut notices = Notices::new();
-        let mut left_out: BTreeMap<NoText, usize> = BTreeMap::new();
+        let mut notices = NoticeTemplates::new();
+        let mut left_out: BTreeMap<NoTextReason, usize> = BTreeMap::new();
         for (at, document) in request.documents.iter().enumerate() {
             if !kinds.contains(&document.kind) {
                 continue;
@@ -87,35 +91,39 @@ impl Composer<'_> {
             let label = document.name.as_ref().or(document.path.as_ref()).map_or("", String::as_str);
             let ranged = document.lines.map(|[first, last]| format!("{label}:{first}-{last}"));
             let label = ranged.as_deref().unwrap_or(label);
-            if self.lists_path(document) {
+            if self.is_path_listed(document) {
                 if document.path.is_none() {
                     let message = format!("`{label}` is left out: this recipe lists paths, and it has none");
-                    self.talk.push(Diag::warning(Code::DocumentNotShown, message));
+                    self.talk.push(Diagnostic::warning(Code::DocumentNotShown, message));
                     let what = label.to_string();
-                    self.absent.push(Absent { what, why: Why::NotShown, detail: String::new() });
+                    self.absent.push(OmittedInput {
+                        what,
+                        why: OmissionReason::NotShown,
+                        detail: String::new(),
+                    });
                 }
                 continue;
             }
-            let rung = self.document_rung(at);
-            if rung == Rung::Out {
+            let rung = self.document_level(at);
+            if rung == DetailLevel::Out {
                 let (what, detail) = (what(document, label), rung.words().to_string());
-                self.absent.push(Absent { what, why: Why::Budget, detail });
+                self.absent.push(OmittedInput { what, why: OmissionReason::Budget, detail });
                 continue;
             }
-            if let Some(LeftOut { why, .. }) = document.left_out {
+            if let Some(TextlessDocument { why, .. }) = document.left_out {
                 *left_out.entry(why).or_default() += 1;
             }
-            let shown = Shown { document, label, rung };
+            let shown = ShownDocument { document, label, rung };
             let Some(mut block) = self.document(shown, &mut notices) else { continue };
-            let from = From::DocumentName(u32::try_from(at).unwrap_or(u32::MAX));
+            let from = OriginKind::DocumentName(u32::try_from(at).unwrap_or(u32::MAX));
             // The origin of its content may have the name already.
             let text = match block.pieces.first().map(|piece| &self.origins[piece.origin].from) {
-                Some(From::Document(name)) if name.as_str() == label => name.clone(),
+                Some(OriginKind::Document(name)) if name.as_str() == label => name.clone(),
                 _ => label.into(),
             };
             let name = self.origin(Origin { from, trust: trust(document.kind), text });
             block.document = Some((document.kind, self.whole(name)));
-            block.unit = Some(Unit::Document(at));
+            block.unit = Some(BudgetUnit::Document(at));
             blocks.push(block);
         }
         if !left_out.is_empty() {
@@ -124,60 +132,64 @@ impl Composer<'_> {
     }
 
     /// Whether the prompt has the path of a document and not its text.
-    pub(crate) fn lists_path(&self, document: &Document) -> bool {
+    pub(crate) fn is_path_listed(&self, document: &RequestDocument) -> bool {
         let embeds = document.embed && self.agent.supports_prompt_file_inclusion;
-        self.recipe.files == Files::Paths && document.kind != DocumentKind::Thought && !embeds
+        self.recipe.files == FilePolicy::Paths && document.kind != DocumentKind::Thought && !embeds
     }
 
-    fn document(&mut self, shown: Shown<'_>, notices: &mut Notices) -> Option<Block> {
-        let Shown { document, label, rung } = shown;
+    fn document(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Option<Block> {
+        let ShownDocument { document, label, rung } = shown;
         let rung = rung.max(document.detail.unwrap_or_default().into());
-        if rung >= Rung::Path || document.left_out.is_some() {
+        if rung >= DetailLevel::Path || document.left_out.is_some() {
             return Some(self.path_only(shown, notices));
         }
         let origin = self.document_text(document, label)?;
-        let mut whole = self.whole_block(Text::fixed(document.kind.name()), origin);
+        let mut whole = self.whole_block(SharedText::fixed(document.kind.name()), origin);
         if let Some([first, last]) = document.lines {
             let text = &self.origins[origin].text;
             let Some(range) = lines_of(text, first, last) else {
                 let message = format!("`{label}`: the file has {} lines", count_lines(text));
-                self.errors.push(Diag::error(Code::RequestBad, message));
+                self.errors.push(Diagnostic::error(Code::RequestBad, message));
                 return None;
             };
             for piece in &mut whole.pieces {
                 (piece.start, piece.end) = (range.start, range.end);
             }
         }
-        if rung == Rung::Full {
+        if rung == DetailLevel::Full {
             return Some(whole);
         }
         let path = document.path.as_deref().unwrap_or(label);
-        Some(match self.outlined(&whole, path, notices) {
+        Some(match self.outline_block(&whole, path, notices) {
             None => whole,
             Some((block, left_out)) => {
-                self.absent.push(shown.absent(self.origins[origin].label(), Why::Outlined, left_out));
+                self.absent.push(shown.absent(
+                    self.origins[origin].label(),
+                    OmissionReason::Outlined,
+                    left_out,
+                ));
                 block
             }
         })
     }
 
     /// The origin that holds the document's whole text.
-    fn document_text(&mut self, document: &Document, label: &str) -> Option<u32> {
+    fn document_text(&mut self, document: &RequestDocument, label: &str) -> Option<u32> {
         if let Some(content) = &document.content {
-            let (from, trust) = (From::Document(label.into()), trust(document.kind));
+            let (from, trust) = (OriginKind::Document(label.into()), trust(document.kind));
             return Some(self.origin(Origin { from, trust, text: content.clone() }));
         }
         let path = document.path.as_deref().unwrap_or_default();
-        let found = SourceId::new(Root::Project, path)
+        let found = SourceId::new(SourceRoot::Project, path)
             .map_err(|why| {
-                Diag::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
+                Diagnostic::error(Code::RequestBad, format!("the document `{path}` cannot be read: {why}"))
             })
             .and_then(|id| lookup::read(self.library.sources, &id).map(|text| (id, text)));
         match found {
             Ok((id, Some(text))) => Some(self.source_origin(&id, &text)),
             Ok((id, None)) => {
                 let message = format!("the document `{path}` is not there");
-                self.errors.push(Diag::error(Code::DocumentNotFound, message).looked([id]));
+                self.errors.push(Diagnostic::error(Code::DocumentNotFound, message).looked([id]));
                 None
             }
             Err(error) => {
@@ -189,11 +201,11 @@ impl Composer<'_> {
 
     /// The outline of a block with the notice that it is one, and in words how much is left out; `None` if the
     /// outline is all of it.
-    pub(crate) fn outlined(
+    pub(crate) fn outline_block(
         &mut self,
         block: &Block,
         path: &str,
-        notices: &mut Notices,
+        notices: &mut NoticeTemplates,
     ) -> Option<(Block, String)> {
         let text = block.text(&self.origins);
         let kept = outline(path, &text);
@@ -212,16 +224,16 @@ impl Composer<'_> {
         Some((outlined, format!("{left_out} of {lines} lines are left out")))
     }
 
-    fn path_only(&mut self, shown: Shown<'_>, notices: &mut Notices) -> Block {
+    fn path_only(&mut self, shown: ShownDocument<'_>, notices: &mut NoticeTemplates) -> Block {
         let document = shown.document;
         let (notice, detail, bytes) = match document.left_out {
             None => (PATH_ONLY, String::new(), 0),
-            Some(LeftOut { why: why @ (NoText::Binary | NoText::TooLarge), bytes }) => {
+            Some(TextlessDocument { why: why @ (NoTextReason::Binary | NoTextReason::TooLarge), bytes }) => {
                 (notice_for(why), format!("{}, {bytes} bytes", why.words()), bytes)
             }
-            Some(LeftOut { why, bytes }) => (notice_for(why), why.words().to_string(), bytes),
+            Some(TextlessDocument { why, bytes }) => (notice_for(why), why.words().to_string(), bytes),
         };
-        self.absent.push(shown.absent(what(document, shown.label), Why::PathOnly, detail));
+        self.absent.push(shown.absent(what(document, shown.label), OmissionReason::PathOnly, detail));
         self.notice(document.kind.name(), notice, [("bytes", bytes.to_string())], notices)
     }
 
@@ -231,15 +243,15 @@ impl Composer<'_> {
         tag: &str,
         name: &'static str,
         numbers: [(&'static str, String); N],
-        notices: &mut Notices,
+        notices: &mut NoticeTemplates,
     ) -> Block {
         let mut block = Block { name: tag.into(), ..Block::default() };
         let Some(notice) = notices.entry(name).or_insert_with(|| self.wording(name)).clone() else {
             return block;
         };
         let fields = numbers.map(|(field, number)| {
-            let from = From::derived(Text::fixed(name), Text::fixed(field));
-            let origin = self.origin(Origin { from, trust: Trust::Ours, text: Text::from(number) });
+            let from = OriginKind::derived(SharedText::fixed(name), SharedText::fixed(field));
+            let origin = self.origin(Origin { from, trust: Trust::Ours, text: SharedText::from(number) });
             (field, Block { pieces: alloc::vec![self.whole(origin)], ..Block::default() })
         });
         self.fill(&notice, &fields, &mut block);
@@ -275,10 +287,10 @@ fn count_lines(text: &str) -> usize {
         + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-fn without_text(left_out: &BTreeMap<NoText, usize>) -> Diag {
+fn without_text(left_out: &BTreeMap<NoTextReason, usize>) -> Diagnostic {
     let all: usize = left_out.values().sum();
     let documents = if all == 1 { "document goes in by its path" } else { "documents go in by their paths" };
     let each: Vec<String> = left_out.iter().map(|(why, count)| format!("{count} {}", why.words())).collect();
     let message = format!("{all} {documents} alone: {}", each.join(", "));
-    Diag::warning(Code::DocumentLeftOut, message)
+    Diagnostic::warning(Code::DocumentLeftOut, message)
 }

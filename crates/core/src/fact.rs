@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 /// What was observed of an earlier run; the material of a digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Facts {
+pub struct RunFacts {
     /// The earlier run's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub ended: Option<EndReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// How many runs the task has had so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckSummary>,
     /// Paths of the files that the run changed, relative to the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Facts {
 /// Why a run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Ended {
+pub enum EndReason {
     /// It could not be started.
     Unstarted,
     /// The process ended by itself.
@@ -57,7 +57,7 @@ pub enum Ended {
     Lost,
 }
 
-impl Ended {
+impl EndReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unstarted => "unstarted",
@@ -73,7 +73,7 @@ impl Ended {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub struct CheckSummary {
     pub name: String,
     pub result: CheckResult,
     /// The last lines that it printed, where it failed.
@@ -81,7 +81,7 @@ pub struct Check {
     pub output: Option<String>,
 }
 
-impl Check {
+impl CheckSummary {
     /// What a check that was run comes to.
     pub fn of(check: &CheckRun) -> Self {
         let lines: Vec<&str> = check.output.trim_end().lines().collect();
@@ -116,10 +116,10 @@ impl CheckResult {
 /// A file that a run changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Changed {
+pub struct ChangedFile {
     /// Relative to the worktree.
     pub path: String,
-    pub change: Change,
+    pub change: ChangeKind,
     /// Where it was before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -127,7 +127,7 @@ pub struct Changed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
+pub enum ChangeKind {
     Added,
     Modified,
     Deleted,
@@ -140,11 +140,11 @@ pub enum Change {
     /// Git is told not to look at it. Such a file is noted, and violates a scope only where that excludes it.
     Ignored,
     /// A file, setting, flag or reference of the repository itself, such as a hook. A flag of the index is shown as
-    /// `.git/index:FLAG:PATH`.
+    /// `.git/index:FLAG:PATH`, contents that only the index has as `.git/index:staged:PATH`.
     Repository,
 }
 
-impl Change {
+impl ChangeKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -179,7 +179,7 @@ pub struct CheckRun {
     pub name: String,
     pub argv: Vec<String>,
     pub result: CheckResult,
-    pub ended: Option<Ended>,
+    pub ended: Option<EndReason>,
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
     /// What it printed, the end of it where it was much.
@@ -189,28 +189,28 @@ pub struct CheckRun {
 /// What was observed of a worktree before and after a run: its files by their bytes, the commits by git.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Observed {
+pub struct WorktreeObservation {
     pub head_before: Option<String>,
     pub head_after: Option<String>,
     /// There was work that no commit had, before the run.
     pub dirty_before: bool,
     pub dirty_after: bool,
     /// In byte order of the paths.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ChangedFile>,
     pub violations: Vec<Violation>,
     /// What could not be observed, and why. What is here may hide changes.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<UnseenPath>,
     /// References that the run moved, and the commits that are new there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<MovedRef>,
     /// What changed meanwhile in the main checkout of the repository, if the run had a worktree of its own. No violation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub elsewhere: Vec<Changed>,
+    pub elsewhere: Vec<ChangedFile>,
 }
 
-impl Observed {
+impl WorktreeObservation {
     /// Places that the run made unseeable.
-    pub fn newly_unseen(&self) -> impl Iterator<Item = &Unseen> {
+    pub fn newly_unseen(&self) -> impl Iterator<Item = &UnseenPath> {
         self.unseen.iter().filter(|unseen| !unseen.before)
     }
 }
@@ -218,7 +218,7 @@ impl Observed {
 /// A place that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "UnseenRecord")]
-pub struct Unseen {
+pub struct UnseenPath {
     /// Relative to the worktree; `.` is all of it.
     pub path: String,
     pub why: String,
@@ -227,7 +227,7 @@ pub struct Unseen {
     pub before: bool,
 }
 
-impl Unseen {
+impl UnseenPath {
     pub fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
         Self { path: path.into(), why: why.into(), before: false }
     }
@@ -250,7 +250,7 @@ struct UnseenPlace {
     before: bool,
 }
 
-impl From<UnseenRecord> for Unseen {
+impl From<UnseenRecord> for UnseenPath {
     fn from(record: UnseenRecord) -> Self {
         match record {
             UnseenRecord::Sentence(why) => Self::new(".", why),
@@ -287,15 +287,15 @@ pub struct MovedRef {
 #[serde(deny_unknown_fields)]
 pub struct Violation {
     pub path: String,
-    pub reason: Reason,
+    pub reason: ViolationReason,
     /// What a person decided about it.
     #[serde(default)]
-    pub decision: Decision,
+    pub decision: ViolationDecision,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum ViolationReason {
     OutsideWrite,
     Excluded,
     /// It is a link, or went through one, to a place outside of the worktree.
@@ -304,7 +304,7 @@ pub enum Reason {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
+pub enum ViolationDecision {
     #[default]
     Pending,
     Approved,
@@ -313,7 +313,7 @@ pub enum Decision {
     Mine,
 }
 
-impl Decision {
+impl ViolationDecision {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -10,33 +10,33 @@ use alloc::vec::Vec;
 
 use crate::compose::Composer;
 use crate::data::RecipeFile;
-use crate::diag::{Code, Diag, tell};
+use crate::diag::{Code, Diagnostic, tell};
 use crate::lookup::{self, fragment_path, names_in};
 use crate::name::{is_name, is_name_byte};
-use crate::prompt::{Absent, Block, From, Piece, Supplied, Trust, Why};
-use crate::recipe::{Derive, Each, Field, Missing};
+use crate::prompt::{Block, OmissionReason, OmittedInput, OriginKind, Piece, SuppliedText, Trust};
+use crate::recipe::{DeriveSpec, MissingSlotRule, RequestField, RowWording};
 use crate::request::MissingPolicy;
-use crate::source::{Root, SourceId};
-use crate::template::{Include, Node, Notation, Span, Template};
-use crate::text::Text;
+use crate::source::{SourceId, SourceRoot};
+use crate::template::{IncludeNode, Template, TemplateNode, TemplateNotation, TextRange};
+use crate::text::SharedText;
 
 /// Values that belong to one row only.
-pub(crate) type Fields<'f> = &'f [(&'static str, Block)];
+pub(crate) type RowFields<'f> = &'f [(&'static str, Block)];
 
 /// One row of a derived value: the words around it are the recipe's business.
-pub(crate) struct Row {
+pub(crate) struct DerivedRow {
     pub(crate) kind: &'static str,
     pub(crate) fields: Vec<(&'static str, Block)>,
 }
 
 impl<'c> Composer<'c> {
     /// Fills `template` into `block`. `fields` are the values of one row and come before all others.
-    pub(crate) fn fill(&mut self, template: &Arc<Template>, fields: Fields<'_>, block: &mut Block) {
+    pub(crate) fn fill(&mut self, template: &Arc<Template>, fields: RowFields<'_>, block: &mut Block) {
         if self.room.is_full() {
             return;
         }
-        if let Err(error) = self.room.enter(template.nodes.len()) {
-            self.errors.push(self.no_room(error, template));
+        if let Err(error) = self.room.enter_template(template.nodes.len()) {
+            self.errors.push(self.with_template_trace(error, template));
             return;
         }
         let origin = self.source_origin(&template.id, &template.text);
@@ -51,14 +51,14 @@ impl<'c> Composer<'c> {
             }
             let before = block.pieces.len();
             match node {
-                Node::Text(span) => {
+                TemplateNode::Text(span) => {
                     let start = span.start + core::mem::take(&mut skipped);
                     block.pieces.push(Piece { origin, start, end: span.end });
                     continue;
                 }
-                Node::Slot(name) => self.slot(template, *name, fields, block),
-                Node::Fragment(name) => self.fragment(template, *name, fields, block),
-                Node::Include(include) => self.include(template, include, fields, block),
+                TemplateNode::Slot(name) => self.slot(template, *name, fields, block),
+                TemplateNode::Fragment(name) => self.fragment(template, *name, fields, block),
+                TemplateNode::Include(include) => self.include(template, include, fields, block),
             }
             if block.pieces[before..].iter().all(|piece| piece.text(&self.origins).trim().is_empty()) {
                 skipped = self.drop_around(template, at, before, block);
@@ -68,7 +68,7 @@ impl<'c> Composer<'c> {
             }
         }
         self.chain.pop();
-        self.room.leave();
+        self.room.exit_template();
     }
 
     /// Takes what held nothing away with it: the element that it was all of, and one of the empty lines around it. Says
@@ -77,12 +77,12 @@ impl<'c> Composer<'c> {
         let above = match at.checked_sub(1).map(|before| &template.nodes[before]) {
             None => "",
             // What is left of it, if something before it was dropped.
-            Some(Node::Text(_)) => block.pieces[filled - 1].text(&self.origins),
+            Some(TemplateNode::Text(_)) => block.pieces[filled - 1].text(&self.origins),
             Some(_) => return 0,
         };
         let below = match template.nodes.get(at + 1) {
             None => "",
-            Some(Node::Text(span)) => span.of(&template.text),
+            Some(TemplateNode::Text(span)) => span.of(&template.text),
             Some(_) => return 0,
         };
         let (opening, closing) = element(above, below);
@@ -112,7 +112,7 @@ impl<'c> Composer<'c> {
     }
 
     /// Says by which way there came to be too much.
-    fn no_room(&self, error: Diag, template: &Template) -> Diag {
+    fn with_template_trace(&self, error: Diagnostic, template: &Template) -> Diagnostic {
         let mut chain = self.open_templates();
         chain.push(template.id.to_string());
         let shown = if chain.len() > 6 { chain.split_off(chain.len() - 6) } else { chain };
@@ -125,10 +125,10 @@ impl<'c> Composer<'c> {
         self.fill(template, &[], block);
         block.supplied.truncate(supplied);
         let (pieces, name) = (pieces..block.pieces.len(), Some(block.name.clone()));
-        block.supplied.push(Supplied { pieces, name, line: false, tagged: false, path: None });
+        block.supplied.push(SuppliedText { pieces, name, line: false, tagged: false, path: None });
     }
 
-    fn slot(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
+    fn slot(&mut self, template: &Template, span: TextRange, fields: RowFields<'_>, block: &mut Block) {
         let name = span.of(&template.text);
         if let Some((_, value)) = fields.iter().find(|(field, _)| *field == name) {
             return append(block, value);
@@ -137,20 +137,20 @@ impl<'c> Composer<'c> {
             let at = block.pieces.len();
             block.pieces.push(Piece { origin, start: 0, end });
             let supplied =
-                Supplied { pieces: at..at + 1, name: None, line: false, tagged: false, path: None };
+                SuppliedText { pieces: at..at + 1, name: None, line: false, tagged: false, path: None };
             return block.supplied.push(supplied);
         }
         if let Some(value) = self.slot_without_value(template, span) {
             // A derived value can be long, and a template can ask for it a thousand times.
             match self.room.take(value.pieces.len(), 0) {
                 Ok(()) => append(block, &value),
-                Err(error) => self.errors.push(self.no_room(error, template)),
+                Err(error) => self.errors.push(self.with_template_trace(error, template)),
             }
         }
     }
 
     /// What fills a slot for which neither the row nor the request has a value.
-    fn slot_without_value(&mut self, template: &Template, span: Span) -> Option<Block> {
+    fn slot_without_value(&mut self, template: &Template, span: TextRange) -> Option<Block> {
         let name = span.of(&template.text);
         if let Some(block) = self.request_field(name) {
             return Some(block);
@@ -158,9 +158,12 @@ impl<'c> Composer<'c> {
         if self.deriving.contains(&name) {
             let place = span.start..span.end;
             self.errors.push(
-                Diag::error(Code::FragmentCycle, format!("the text of `{name}` contains `{name}` itself"))
-                    .at(&template.id, &template.text, place)
-                    .hint(self.open_templates().join(" → ")),
+                Diagnostic::error(
+                    Code::FragmentCycle,
+                    format!("the text of `{name}` contains `{name}` itself"),
+                )
+                .at(&template.id, &template.text, place)
+                .hint(self.open_templates().join(" → ")),
             );
             return None;
         }
@@ -175,7 +178,7 @@ impl<'c> Composer<'c> {
         if let Some((source, variable)) = declared {
             if let Some(default) = variable.default {
                 let trust = Trust::of(source.root());
-                let from = From::default(source, name);
+                let from = OriginKind::default(source, name);
                 return Some(self.text_block(name, from, trust, default));
             }
             if !variable.required {
@@ -189,14 +192,14 @@ impl<'c> Composer<'c> {
         self.chain.iter().map(|open| open.id.to_string()).collect()
     }
 
-    fn unfilled(&mut self, template: &Template, span: Span) -> Option<Block> {
+    fn unfilled(&mut self, template: &Template, span: TextRange) -> Option<Block> {
         let name = span.of(&template.text);
         let policy = self.request.missing.unwrap_or(match &self.recipe.missing {
-            Missing::Unsaid => MissingPolicy::Error,
-            Missing::Policy(policy) => *policy,
-            Missing::Notice(_) => MissingPolicy::Notice,
+            MissingSlotRule::Unsaid => MissingPolicy::Error,
+            MissingSlotRule::Policy(policy) => *policy,
+            MissingSlotRule::Notice(_) => MissingPolicy::Notice,
         });
-        let diag = |diag: fn(Code, String) -> Diag| {
+        let diag = |diag: fn(Code, String) -> Diagnostic| {
             diag(Code::SlotUnfilled, format!("nothing fills `{name}`")).at(
                 &template.id,
                 &template.text,
@@ -204,18 +207,18 @@ impl<'c> Composer<'c> {
             )
         };
         if policy == MissingPolicy::Error {
-            let known = self.request.values.keys().map(Text::as_str);
+            let known = self.request.values.keys().map(SharedText::as_str);
             let known = known.chain(self.recipe.derive.keys().map(String::as_str));
             // A value that could be derived, but had nothing to be derived from, has the right name.
             let known = known.filter(|known| *known != name);
             let hint = format!("give it with `--set {name}=…`, or let `--missing empty` leave it out");
-            let error = || diag(Diag::error).suggest(name, known).hint(hint);
+            let error = || diag(Diagnostic::error).suggest(name, known).hint(hint);
             tell(&mut self.errors, Code::SlotUnfilled, error);
             return None;
         }
-        tell(&mut self.talk, Code::SlotUnfilled, || diag(Diag::warning));
+        tell(&mut self.talk, Code::SlotUnfilled, || diag(Diagnostic::warning));
         match &self.recipe.missing {
-            Missing::Notice(notice)
+            MissingSlotRule::Notice(notice)
                 if policy == MissingPolicy::Notice && notice.slots.iter().any(|slot| slot == name) =>
             {
                 let piece = self.engine(&notice.notice);
@@ -229,10 +232,10 @@ impl<'c> Composer<'c> {
     pub(crate) fn request_field(&mut self, name: &str) -> Option<Block> {
         let task = self.request.task.as_ref();
         let text = match name {
-            "agent" => self.field(Field::Agent).map(Text::from),
-            "phase" => self.field(Field::Phase).map(Text::from),
-            "role" => self.field(Field::Role).map(Text::from),
-            "command" => self.field(Field::Command).map(Text::from),
+            "agent" => self.field(RequestField::Agent).map(SharedText::from),
+            "phase" => self.field(RequestField::Phase).map(SharedText::from),
+            "role" => self.field(RequestField::Role).map(SharedText::from),
+            "command" => self.field(RequestField::Command).map(SharedText::from),
             "instructions" => self.request.instructions.clone(),
             "human_input" => self.request.human_input.clone(),
             "task_id" => task.and_then(|task| task.id.clone()),
@@ -250,7 +253,7 @@ impl<'c> Composer<'c> {
         });
         // The well-known name of a task's words is `task`, whatever field they came in by.
         let tag = if name == "instructions" { "task" } else { name };
-        Some(self.text_block(tag, From::Request(name.into()), Trust::Person, text))
+        Some(self.text_block(tag, OriginKind::Request(name.into()), Trust::Person, text))
     }
 
     /// A derived value; `None` where there is nothing to derive it from.
@@ -272,7 +275,7 @@ impl<'c> Composer<'c> {
             if let Some(tag) = spec.tag.as_ref().filter(|_| !block.is_empty() && files < 2) {
                 let (pieces, name) = (0..block.pieces.len(), Some(tag.as_str().into()));
                 block.supplied =
-                    alloc::vec![Supplied { pieces, name, line: false, tagged: true, path: None }];
+                    alloc::vec![SuppliedText { pieces, name, line: false, tagged: true, path: None }];
             }
             block
         });
@@ -280,12 +283,18 @@ impl<'c> Composer<'c> {
         block
     }
 
-    pub(crate) fn spec(&self, name: &str) -> Option<&'c Derive> {
+    pub(crate) fn spec(&self, name: &str) -> Option<&'c DeriveSpec> {
         self.recipe.derive.get(name)
     }
 
     /// Words rows as the recipe says: each by its fragment, joined, wrapped. No rows: an empty block.
-    pub(crate) fn word(&mut self, name: &str, spec: &Derive, rows: Vec<Row>, around: Fields<'_>) -> Block {
+    pub(crate) fn word(
+        &mut self,
+        name: &str,
+        spec: &DeriveSpec,
+        rows: Vec<DerivedRow>,
+        around: RowFields<'_>,
+    ) -> Block {
         let mut all = Block { name: name.into(), ..Block::default() };
         let join = (rows.len() > 1).then(|| self.engine(&spec.join));
         for row in rows {
@@ -294,8 +303,8 @@ impl<'c> Composer<'c> {
             let start = all.pieces.len();
             let each = match &spec.each {
                 None => None,
-                Some(Each::All(fragment)) => Some(fragment),
-                Some(Each::Kinds(kinds)) => kinds.get(row.kind),
+                Some(RowWording::All(fragment)) => Some(fragment),
+                Some(RowWording::Kinds(kinds)) => kinds.get(row.kind),
             };
             match each.map(|wording| self.wording(wording)) {
                 Some(Some(wording)) => self.fill(&wording, &row.fields, &mut all),
@@ -328,8 +337,8 @@ impl<'c> Composer<'c> {
         if !wording.is_empty() && wording.bytes().all(|byte| is_name_byte(byte) || byte == b'/') {
             let RecipeFile { id, text, .. } = self.file;
             let at = text.find(wording).unwrap_or(0);
-            return self.fragment_or_error(wording, Notation::Braces, |message| {
-                Diag::error(Code::FragmentNotFound, message).at(id, text, at..at + wording.len())
+            return self.fragment_or_error(wording, TemplateNotation::Braces, |message| {
+                Diagnostic::error(Code::FragmentNotFound, message).at(id, text, at..at + wording.len())
             });
         }
         if let Some(known) = self.wordings.get(wording) {
@@ -343,8 +352,8 @@ impl<'c> Composer<'c> {
     fn fragment_or_error(
         &mut self,
         name: &str,
-        notation: Notation,
-        error: impl FnOnce(String) -> Diag,
+        notation: TemplateNotation,
+        error: impl FnOnce(String) -> Diagnostic,
     ) -> Option<Arc<Template>> {
         match self.library.fragment(name, notation, &self.request.layout) {
             Ok(Some(fragment)) => Some(fragment),
@@ -365,10 +374,10 @@ impl<'c> Composer<'c> {
         }
     }
 
-    fn fragment(&mut self, template: &Template, span: Span, fields: Fields<'_>, block: &mut Block) {
+    fn fragment(&mut self, template: &Template, span: TextRange, fields: RowFields<'_>, block: &mut Block) {
         let name = span.of(&template.text);
         let place = |message| {
-            Diag::error(Code::FragmentNotFound, message).at(
+            Diagnostic::error(Code::FragmentNotFound, message).at(
                 &template.id,
                 &template.text,
                 span.start..span.end,
@@ -378,40 +387,47 @@ impl<'c> Composer<'c> {
         if self.chain.iter().any(|open| open.id == fragment.id) {
             let mut chain = self.open_templates();
             chain.push(fragment.id.to_string());
-            let error = Diag::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
-                .at(&template.id, &template.text, span.start..span.end)
-                .hint(chain.join(" → "));
+            let error =
+                Diagnostic::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
+                    .at(&template.id, &template.text, span.start..span.end)
+                    .hint(chain.join(" → "));
             self.errors.push(error);
             return;
         }
         self.fill(&fragment, fields, block);
     }
 
-    fn include(&mut self, template: &Template, include: &Include, fields: Fields<'_>, block: &mut Block) {
-        let Include { path, at, optional } = include;
+    fn include(
+        &mut self,
+        template: &Template,
+        include: &IncludeNode,
+        fields: RowFields<'_>,
+        block: &mut Block,
+    ) {
+        let IncludeNode { path, at, optional } = include;
         let mut whole = String::new();
         let mistakes = self.errors.len();
         for node in path {
             match node {
-                Node::Slot(name) => {
+                TemplateNode::Slot(name) => {
                     let mut value = Block::default();
                     self.slot(template, *name, fields, &mut value);
                     whole.push_str(&value.text(&self.origins));
                 }
-                Node::Text(span) => whole.push_str(span.of(&template.text)),
-                Node::Fragment(_) | Node::Include(_) => {}
+                TemplateNode::Text(span) => whole.push_str(span.of(&template.text)),
+                TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
             }
         }
         if self.errors.len() > mistakes {
             return;
         }
-        let here = |error: Diag| error.at(&template.id, &template.text, at.start..at.end);
-        let id = match SourceId::new(Root::Session, whole.trim()) {
+        let here = |error: Diagnostic| error.at(&template.id, &template.text, at.start..at.end);
+        let id = match SourceId::new(SourceRoot::Session, whole.trim()) {
             Ok(id) => id,
             Err(why) => {
                 let message = format!("`{whole}` cannot be included: {why}");
                 tell(&mut self.errors, Code::IncludeBadPath, || {
-                    here(Diag::error(Code::IncludeBadPath, message))
+                    here(Diagnostic::error(Code::IncludeBadPath, message))
                         .hint("an include lies inside the session directory")
                 });
                 return;
@@ -428,12 +444,16 @@ impl<'c> Composer<'c> {
                 Err(error) => self.errors.push(here(error)),
             },
             Ok(None) if *optional => {
-                self.absent.push(Absent { what: id.to_string(), why: Why::NotThere, detail: String::new() });
+                self.absent.push(OmittedInput {
+                    what: id.to_string(),
+                    why: OmissionReason::NotThere,
+                    detail: String::new(),
+                });
             }
             Ok(None) => {
                 let message = format!("the include `{}` is not there", id.path());
                 tell(&mut self.errors, Code::IncludeNotFound, || {
-                    here(Diag::error(Code::IncludeNotFound, message).looked([&id]))
+                    here(Diagnostic::error(Code::IncludeNotFound, message).looked([&id]))
                 });
             }
             Err(error) => tell(&mut self.errors, error.code, || here(error)),
@@ -461,7 +481,7 @@ fn element(above: &str, below: &str) -> (usize, usize) {
 fn append(block: &mut Block, value: &Block) {
     let shift = block.pieces.len();
     block.pieces.extend_from_slice(&value.pieces);
-    block.supplied.extend(value.supplied.iter().map(|supplied| Supplied {
+    block.supplied.extend(value.supplied.iter().map(|supplied| SuppliedText {
         pieces: supplied.pieces.start + shift..supplied.pieces.end + shift,
         ..supplied.clone()
     }));

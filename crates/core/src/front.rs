@@ -17,18 +17,18 @@ use serde_json::Value;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Spanned};
 
-use crate::agent::Permit;
-use crate::diag::{Code, Diag};
+use crate::agent::PermissionLevel;
+use crate::diag::{Code, Diagnostic};
 use crate::name::is_name;
 use crate::source::SourceId;
-use crate::template::Span;
-use crate::text::Text;
+use crate::template::TextRange;
+use crate::text::SharedText;
 
 const MAX_BYTES: usize = 64 * 1024;
 const BOM: &str = "\u{feff}";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Front {
+pub struct TemplateFrontmatter {
     pub name: Option<String>,
     pub description: Option<String>,
     pub category: Option<String>,
@@ -45,28 +45,28 @@ pub struct Front {
     /// Of a profile: the model that the agent uses.
     pub model: Option<String>,
     /// Of a profile: the most that the agent may do without asking.
-    pub permit: Option<Permit>,
+    pub permit: Option<PermissionLevel>,
     /// `None` where the header has no such key: then nothing is declared, and nothing is undeclared.
-    pub variables: Option<Vec<Variable>>,
+    pub variables: Option<Vec<TemplateVariable>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct TemplateVariable {
     pub name: String,
     pub description: Option<String>,
     pub required: bool,
-    pub default: Option<Text>,
+    pub default: Option<SharedText>,
 }
 
-impl Front {
-    pub fn variable(&self, name: &str) -> Option<&Variable> {
+impl TemplateFrontmatter {
+    pub fn variable(&self, name: &str) -> Option<&TemplateVariable> {
         self.variables.iter().flatten().find(|variable| variable.name == name)
     }
 }
 
 /// Every scalar is read as the text that is written: YAML's own types would turn `1.50` into `1.5`.
 #[derive(Deserialize)]
-struct Header {
+struct FrontmatterFields {
     name: Option<String>,
     description: Option<String>,
     category: Option<String>,
@@ -81,11 +81,11 @@ struct Header {
     exclude: Vec<String>,
     agent: Option<String>,
     model: Option<String>,
-    permit: Option<Permit>,
-    variables: Option<Vec<Spanned<Declared>>>,
+    permit: Option<PermissionLevel>,
+    variables: Option<Vec<Spanned<VariableDeclaration>>>,
 }
 
-/// The keys of [`Header`].
+/// The keys of [`FrontmatterFields`].
 pub(crate) const KEYS: [&str; 12] = [
     "name",
     "description",
@@ -101,80 +101,83 @@ pub(crate) const KEYS: [&str; 12] = [
     "variables",
 ];
 
-enum Declared {
+enum VariableDeclaration {
     Name(String),
     /// A scalar that is no text to YAML, such as `yes`.
     Scalar,
-    Full(DeclaredInFull),
+    Full(VariableMapping),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeclaredInFull {
+struct VariableMapping {
     name: String,
     description: Option<String>,
     required: Option<bool>,
     default: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for Declared {
+impl<'de> Deserialize<'de> for VariableDeclaration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(DeclaredVisitor)
+        deserializer.deserialize_any(DeclarationVisitor)
     }
 }
 
-struct DeclaredVisitor;
+struct DeclarationVisitor;
 
-impl<'de> Visitor<'de> for DeclaredVisitor {
-    type Value = Declared;
+impl<'de> Visitor<'de> for DeclarationVisitor {
+    type Value = VariableDeclaration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(VARIABLE)
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Declared, E> {
-        Ok(Declared::Name(name.to_owned()))
+    fn visit_str<E>(self, name: &str) -> Result<VariableDeclaration, E> {
+        Ok(VariableDeclaration::Name(name.to_owned()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Declared, A::Error> {
-        DeclaredInFull::deserialize(MapAccessDeserializer::new(map)).map(Declared::Full)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<VariableDeclaration, A::Error> {
+        VariableMapping::deserialize(MapAccessDeserializer::new(map)).map(VariableDeclaration::Full)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Declared, E> {
-        Ok(Declared::Scalar)
+    fn visit_bool<E>(self, _: bool) -> Result<VariableDeclaration, E> {
+        Ok(VariableDeclaration::Scalar)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Declared, E> {
-        Ok(Declared::Scalar)
+    fn visit_i64<E>(self, _: i64) -> Result<VariableDeclaration, E> {
+        Ok(VariableDeclaration::Scalar)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Declared, E> {
-        Ok(Declared::Scalar)
+    fn visit_u64<E>(self, _: u64) -> Result<VariableDeclaration, E> {
+        Ok(VariableDeclaration::Scalar)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Declared, E> {
-        Ok(Declared::Scalar)
+    fn visit_f64<E>(self, _: f64) -> Result<VariableDeclaration, E> {
+        Ok(VariableDeclaration::Scalar)
     }
 
-    fn visit_unit<E>(self) -> Result<Declared, E> {
-        Ok(Declared::Scalar)
+    fn visit_unit<E>(self) -> Result<VariableDeclaration, E> {
+        Ok(VariableDeclaration::Scalar)
     }
 }
 
 const VARIABLE: &str = "a variable is a name or a mapping {name, description, required, default}";
 
 /// The header, if there is one, and where the body is: without the blank lines around it.
-pub(crate) fn split(id: &SourceId, text: &Text) -> Result<(Front, Span), Diag> {
+pub(crate) fn split(
+    id: &SourceId,
+    text: &SharedText,
+) -> Result<(TemplateFrontmatter, TextRange), Diagnostic> {
     let start = if text.starts_with(BOM) { BOM.len() } else { 0 };
     let mut lines = text[start..].split_inclusive('\n');
     // Without looking for the end of the first line, which can be all of the text.
     let fenced = text[start..].starts_with("---");
     if !fenced || lines.next().map(str::trim_end) != Some("---") {
-        return Ok((Front::default(), trimmed(text, start)));
+        return Ok((TemplateFrontmatter::default(), trimmed(text, start)));
     }
     let bad = |message: &str| {
         let first_line = start..start + 3;
-        Diag::error(Code::FrontBad, message).at(id, text, first_line)
+        Diagnostic::error(Code::FrontBad, message).at(id, text, first_line)
     };
     let yaml_start = start + text[start..].find('\n').map_or(3, |at| at + 1);
     let mut at = yaml_start;
@@ -192,7 +195,7 @@ pub(crate) fn split(id: &SourceId, text: &Text) -> Result<(Front, Span), Diag> {
 }
 
 /// The keys of a header that are none of ours, which the body of `text` begins after.
-pub(crate) fn foreign_keys(text: &str, body: Span) -> Vec<Range<usize>> {
+pub(crate) fn foreign_keys(text: &str, body: TextRange) -> Vec<Range<usize>> {
     let mut keys = Vec::new();
     let mut at = 0;
     for line in text[..body.start].split_inclusive('\n') {
@@ -205,23 +208,30 @@ pub(crate) fn foreign_keys(text: &str, body: Span) -> Vec<Range<usize>> {
     keys
 }
 
-fn trimmed(text: &str, start: usize) -> Span {
+fn trimmed(text: &str, start: usize) -> TextRange {
     let body = &text[start..];
     let lead = body.len() - body.trim_start_matches(['\n', '\r']).len();
     let end = start + body.trim_end().len();
-    Span { start: (start + lead).min(end), end }
+    TextRange { start: (start + lead).min(end), end }
 }
 
-fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, Diag> {
+fn read(
+    id: &SourceId,
+    text: &SharedText,
+    start: usize,
+    end: usize,
+) -> Result<TemplateFrontmatter, Diagnostic> {
     let yaml = &text[start..end];
     if yaml.trim().is_empty() {
-        return Ok(Front::default());
+        return Ok(TemplateFrontmatter::default());
     }
-    let header: Header =
-        serde_saphyr::from_str_with_options(yaml, options(10_000, false)).map_err(|error| {
+    let header: FrontmatterFields = serde_saphyr::from_str_with_options(yaml, options(10_000, false))
+        .map_err(|error| {
             let at = start + error.location().map_or(0, |place| offset(yaml, place.line(), place.column()));
-            let bad =
-                Diag::error(Code::FrontBad, format!("the frontmatter cannot be read: {}", words(&error)));
+            let bad = Diagnostic::error(
+                Code::FrontBad,
+                format!("the frontmatter cannot be read: {}", words(&error)),
+            );
             let bad = bad.at(id, text, at..at + 1);
             match &error {
                 Error::SerdeUnknownField { field, expected, .. } => {
@@ -236,12 +246,12 @@ fn read(id: &SourceId, text: &Text, start: usize, end: usize) -> Result<Front, D
             let written = yaml[at..].split([',', ']', '#', '\n']).next().unwrap_or_default().trim();
             declare(value, written).map_err(|message| {
                 let at = start + at;
-                Diag::error(Code::FrontBad, message).at(id, text, at..at + written.len().max(1))
+                Diagnostic::error(Code::FrontBad, message).at(id, text, at..at + written.len().max(1))
             })
         });
         each.collect()
     });
-    Ok(Front {
+    Ok(TemplateFrontmatter {
         name: header.name,
         description: header.description,
         category: header.category,
@@ -314,18 +324,18 @@ fn words(error: &Error) -> String {
 }
 
 /// The variable that is declared; `written` is the text of a scalar.
-fn declare(declared: Declared, written: &str) -> Result<Variable, String> {
-    let bare = |name: String| DeclaredInFull { name, description: None, required: None, default: None };
+fn declare(declared: VariableDeclaration, written: &str) -> Result<TemplateVariable, String> {
+    let bare = |name: String| VariableMapping { name, description: None, required: None, default: None };
     let full = match declared {
-        Declared::Name(name) => bare(name),
-        Declared::Scalar => bare(written.to_owned()),
-        Declared::Full(full) => full,
+        VariableDeclaration::Name(name) => bare(name),
+        VariableDeclaration::Scalar => bare(written.to_owned()),
+        VariableDeclaration::Full(full) => full,
     };
     if !is_name(&full.name) {
         return Err(format!("`{}` cannot be the name of a variable", full.name));
     }
-    let default = full.default.map(Text::from);
-    Ok(Variable {
+    let default = full.default.map(SharedText::from);
+    Ok(TemplateVariable {
         name: full.name,
         description: full.description,
         required: full.required.unwrap_or(default.is_none()),

@@ -6,21 +6,21 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::caseless::{caseless, plain_path};
+use crate::caseless::{fold_case, plain_path};
 
 /// More alternatives than this are not told apart: such a glob covers nothing and owns everything.
 const MOST_ALTERNATIVES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Glob {
-    alternatives: Vec<Vec<Token>>,
-    folded: Vec<Vec<Token>>,
+    alternatives: Vec<Vec<GlobToken>>,
+    folded: Vec<Vec<GlobToken>>,
     too_many: bool,
     names_own: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum GlobToken {
     Char(char),
     /// One character that is no slash.
     One,
@@ -41,36 +41,51 @@ impl Glob {
         let mut all = Vec::new();
         let too_many = !expand(glob, &mut all);
         let read = |globs: &[String]| globs.iter().map(|glob| tokens(glob)).collect();
-        let folded: Vec<String> = all.iter().map(|glob| caseless(glob)).collect();
+        let folded: Vec<String> = all.iter().map(|glob| fold_case(glob)).collect();
         let names_own = all.iter().any(|glob| glob.split('/').any(|part| part == ".callsheet"));
         Self { alternatives: read(&all), folded: read(&folded), too_many, names_own }
     }
 
     /// Whether it names callsheet's own folder outright.
-    pub(crate) const fn names_own(&self) -> bool {
+    pub(crate) const fn has_callsheet_folder(&self) -> bool {
         self.names_own
     }
 
-    /// Whether `path` is certainly among what it means: letter by letter.
+    /// Whether `path` is certainly among what it means: letter by letter. No wildcard means a folder above: who means one
+    /// begins with as many `..` as the path.
     pub(crate) fn covers(&self, path: &str) -> bool {
-        !self.too_many && matches(&self.alternatives, path)
+        let chars: Vec<char> = path.chars().collect();
+        let above = path.split('/').take_while(|part| *part == "..").count();
+        let mut fitting = self.alternatives.iter().filter(|tokens| leading_parents(tokens) == above);
+        !self.too_many && fitting.any(|tokens| matches_path_or_parent(tokens, &chars))
     }
 
     /// Whether `path` may be among what it means: on some systems the case of letters makes no difference.
     pub(crate) fn owns(&self, path: &str) -> bool {
-        self.too_many || matches(&self.folded, &caseless(path))
+        self.too_many || matches(&self.folded, &fold_case(path))
     }
 }
 
-/// The path itself, or a folder that it is in.
-fn matches(alternatives: &[Vec<Token>], path: &str) -> bool {
+fn matches(alternatives: &[Vec<GlobToken>], path: &str) -> bool {
     let chars: Vec<char> = path.chars().collect();
-    let ends = (0..chars.len()).filter(|at| chars[*at] == '/').chain([chars.len()]);
-    let mut ends = ends.filter(|end| *end > 0);
-    ends.any(|end| alternatives.iter().any(|tokens| fits(tokens, &chars[..end])))
+    alternatives.iter().any(|tokens| matches_path_or_parent(tokens, &chars))
 }
 
-fn fits(tokens: &[Token], path: &[char]) -> bool {
+/// The path itself, or a folder that it is in.
+fn matches_path_or_parent(tokens: &[GlobToken], path: &[char]) -> bool {
+    let ends = (0..path.len()).filter(|at| path[*at] == '/').chain([path.len()]);
+    let mut ends = ends.filter(|end| *end > 0);
+    ends.any(|end| fits(tokens, &path[..end]))
+}
+
+/// How many folders up the beginning of a glob leads.
+fn leading_parents(tokens: &[GlobToken]) -> usize {
+    const UP: [GlobToken; 2] = [GlobToken::Char('.'), GlobToken::Char('.')];
+    let parts = tokens.split(|token| *token == GlobToken::Char('/'));
+    parts.take_while(|part| **part == UP).count()
+}
+
+fn fits(tokens: &[GlobToken], path: &[char]) -> bool {
     // Which beginnings of the path the tokens so far can match.
     let mut reached = alloc::vec![false; path.len() + 1];
     reached[0] = true;
@@ -80,15 +95,15 @@ fn fits(tokens: &[Token], path: &[char]) -> bool {
         for at in 0..=path.len() {
             let before = at.checked_sub(1).map(|before| path[before]);
             match token {
-                Token::Deep => {
+                GlobToken::Deep => {
                     open |= reached[at];
                     next[at] = open;
                 }
-                Token::Star => {
+                GlobToken::Star => {
                     open = reached[at] || (open && before != Some('/'));
                     next[at] = open;
                 }
-                Token::Folders => {
+                GlobToken::Folders => {
                     next[at] = reached[at] || (open && before == Some('/'));
                     open |= reached[at];
                 }
@@ -100,21 +115,21 @@ fn fits(tokens: &[Token], path: &[char]) -> bool {
     reached[path.len()]
 }
 
-fn takes(token: &Token, c: char) -> bool {
+fn takes(token: &GlobToken, c: char) -> bool {
     match token {
-        Token::Char(own) => *own == c,
-        Token::One => c != '/',
-        Token::Class { negated, ranges } => {
+        GlobToken::Char(own) => *own == c,
+        GlobToken::One => c != '/',
+        GlobToken::Class { negated, ranges } => {
             c != '/' && ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated
         }
-        Token::Star | Token::Deep | Token::Folders => false,
+        GlobToken::Star | GlobToken::Deep | GlobToken::Folders => false,
     }
 }
 
-fn tokens(glob: &str) -> Vec<Token> {
+fn tokens(glob: &str) -> Vec<GlobToken> {
     // What ends in a slash is a folder, which is matched by its name.
     let chars: Vec<char> = plain_path(glob).trim_end_matches('/').chars().collect();
-    let mut tokens: Vec<Token> = Vec::with_capacity(chars.len());
+    let mut tokens: Vec<GlobToken> = Vec::with_capacity(chars.len());
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
         at += 1;
@@ -126,34 +141,34 @@ fn tokens(glob: &str) -> Vec<Token> {
                 }
                 if begins && chars.get(at) == Some(&'/') {
                     at += 1;
-                    tokens.push(Token::Folders);
+                    tokens.push(GlobToken::Folders);
                 } else {
                     // `src/**` is what is in `src`, so that at least one character follows.
-                    tokens.extend((begins && at == chars.len()).then_some(Token::One));
-                    tokens.push(Token::Deep);
+                    tokens.extend((begins && at == chars.len()).then_some(GlobToken::One));
+                    tokens.push(GlobToken::Deep);
                 }
             }
-            '*' => tokens.push(Token::Star),
-            '?' => tokens.push(Token::One),
+            '*' => tokens.push(GlobToken::Star),
+            '?' => tokens.push(GlobToken::One),
             '[' => match class(&chars, at) {
                 Some((class, end)) => {
                     tokens.push(class);
                     at = end;
                 }
-                None => tokens.push(Token::Char('[')),
+                None => tokens.push(GlobToken::Char('[')),
             },
             '\\' => {
-                tokens.extend(chars.get(at).map(|c| Token::Char(*c)));
+                tokens.extend(chars.get(at).map(|c| GlobToken::Char(*c)));
                 at += 1;
             }
-            c => tokens.push(Token::Char(c)),
+            c => tokens.push(GlobToken::Char(c)),
         }
     }
     tokens
 }
 
 /// The class whose inside begins at `at`, and where it ends; a bracket at its very beginning belongs to it.
-fn class(chars: &[char], at: usize) -> Option<(Token, usize)> {
+fn class(chars: &[char], at: usize) -> Option<(GlobToken, usize)> {
     let negated = matches!(chars.get(at), Some('!' | '^'));
     let first = at + usize::from(negated);
     let end = (first + 1..chars.len()).find(|end| chars[*end] == ']')?;
@@ -165,12 +180,12 @@ fn class(chars: &[char], at: usize) -> Option<(Token, usize)> {
         ranges.push((chars[at], chars[to]));
         at = to + 1;
     }
-    Some((Token::Class { negated, ranges }, end + 1))
+    Some((GlobToken::Class { negated, ranges }, end + 1))
 }
 
 /// Adds every way to read `{a,b}`. False where there are too many.
 pub(crate) fn expand(glob: &str, all: &mut Vec<String>) -> bool {
-    let Some((open, close)) = innermost(glob) else {
+    let Some((open, close)) = innermost_braces(glob) else {
         all.push(glob.to_string());
         return all.len() <= MOST_ALTERNATIVES;
     };
@@ -180,7 +195,7 @@ pub(crate) fn expand(glob: &str, all: &mut Vec<String>) -> bool {
 }
 
 /// The first braces that hold none.
-fn innermost(glob: &str) -> Option<(usize, usize)> {
+fn innermost_braces(glob: &str) -> Option<(usize, usize)> {
     let (mut open, mut escaped) = (None, false);
     for (at, c) in glob.char_indices() {
         match c {
@@ -235,12 +250,35 @@ mod tests {
             (r"\*.rs", "a.rs", false),
             (r"\*.rs", "*.rs", true),
             ("", "a", false),
+            ("**", "../a", false),
+            ("*", "../a", false),
+            ("./**", "../a", false),
+            ("**/*.txt", "../a.txt", false),
+            ("*/a", "../a", false),
+            ("??/a", "../a", false),
+            ("[.][.]/a", "../a", false),
+            (".*/**", "../a", false),
+            ("..*", "../a", false),
+            ("{x,**}/a", "../a", false),
+            ("../**", "../a", true),
+            ("../**", "../../a", false),
+            ("../**", "a", false),
+            ("../*/a", "../../a", false),
+            ("../../*", "../../a", true),
+            ("{..,x}/a", "../a", true),
+            (r"\.\./a", "../a", true),
+            ("..", "../a", true),
+            ("../a", "../a/b", true),
+            ("**", "..a/b", true),
+            ("**", "a..", true),
             ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "aaaaaaa", false),
         ];
         for (glob, path, expected) in cases {
             assert_eq!(Glob::new(glob).covers(path), expected, "{glob} and {path}");
         }
         assert!(Glob::new("src/A.rs").owns("SRC/a.rs"));
+        // What must not be touched is not touched above either.
+        assert!(Glob::new("**/*.key").owns("../a.key"));
         assert!(Glob::new("Straße/*.KEY").owns("strasse/é.key"));
         assert!(Glob::new("*/e\u{301}").owns("x/É"));
         assert!(Glob::new("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}").owns("x"));

@@ -6,32 +6,34 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 use crate::compose::{Composer, supplied_block};
-use crate::contract::{Choice, Contract, Field, Kind, Submission};
+use crate::contract::{Contract, ContractChoice, FieldType, Submission, SubmissionField};
 use crate::data;
 use crate::derive::value;
 use crate::diag::Code;
-use crate::fill::Row;
+use crate::fill::DerivedRow;
 use crate::name::is_name;
-use crate::prompt::{Block, From, Piece, Trust};
-use crate::recipe::{self, Derive};
+use crate::prompt::{Block, OriginKind, Piece, Trust};
+use crate::recipe::{self, DeriveSpec};
 use crate::reply::ONE_TASK;
 use crate::source::SourceId;
 use crate::submission::{self, yaml_lines};
 use crate::template::written;
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// What the submission server is called where a tool's name holds it.
 pub(crate) const SERVER: &str = "callsheet";
 
 /// Rows for the contracts that the recipe names, or else for that of the phase. A phase without one asks for
 /// nothing.
-pub(crate) fn rows(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
+pub(crate) fn rows(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
     let of_phase = spec.contract.is_empty();
-    let phase = c.field(recipe::Field::Phase).filter(|_| of_phase).map(String::from);
+    let phase = c.field(recipe::RequestField::Phase).filter(|_| of_phase).map(String::from);
     let mut rows = Vec::new();
     for contract in spec.contract.iter().cloned().chain(phase) {
         match data::contract_file(c.library, &contract, &c.request.layout) {
-            Ok((id, text, read)) => Wording { c, name, id, text }.contract(&contract, &read, &mut rows),
+            Ok((id, text, read)) => {
+                InstructionWriter { c, name, id, text }.contract(&contract, &read, &mut rows)
+            }
             Err(failure) if of_phase && failure.0.iter().all(|diag| diag.code == Code::ContractNotFound) => {
                 return None;
             }
@@ -47,17 +49,17 @@ pub(crate) fn tool(c: &Composer<'_>, contract: &str) -> String {
     pattern.replace("{server}", SERVER).replace("{tool}", contract)
 }
 
-struct Wording<'w, 'c> {
+struct InstructionWriter<'w, 'c> {
     c: &'w mut Composer<'c>,
     /// The derived value.
     name: &'w str,
     /// The contract's file.
     id: SourceId,
-    text: Text,
+    text: SharedText,
 }
 
-impl Wording<'_, '_> {
-    fn contract(&mut self, name: &str, contract: &Contract, rows: &mut Vec<Row>) {
+impl InstructionWriter<'_, '_> {
+    fn contract(&mut self, name: &str, contract: &Contract, rows: &mut Vec<DerivedRow>) {
         for (all, one, choices) in [
             ("verdicts", "verdict", &contract.verdict),
             ("tasks", "task_status", &contract.task_status),
@@ -67,29 +69,29 @@ impl Wording<'_, '_> {
                 rows.push(match contract.tasks.as_slice() {
                     // The words for tasks name this one themselves.
                     [task] if all == "tasks" && task != ONE_TASK => {
-                        Row { kind: "task", fields: alloc::vec![("task", self.said(task))] }
+                        DerivedRow { kind: "task", fields: alloc::vec![("task", self.said(task))] }
                     }
-                    _ => Row { kind: all, fields: Vec::new() },
+                    _ => DerivedRow { kind: all, fields: Vec::new() },
                 });
                 rows.extend(choices.iter().map(|choice| self.choice(one, choice)));
             }
         }
         if !contract.verdict.is_empty() || !contract.task_status.is_empty() {
-            rows.extend(["question", "thought"].map(|kind| Row { kind, fields: Vec::new() }));
+            rows.extend(["question", "thought"].map(|kind| DerivedRow { kind, fields: Vec::new() }));
         }
         if let Some(submission) = &contract.submission {
             rows.push(self.submission(name, &contract.description, submission));
         }
     }
 
-    fn choice(&mut self, kind: &'static str, choice: &Choice) -> Row {
+    fn choice(&mut self, kind: &'static str, choice: &ContractChoice) -> DerivedRow {
         let fields = alloc::vec![("name", self.said(&choice.name)), ("when", self.said(&choice.when))];
-        Row { kind, fields }
+        DerivedRow { kind, fields }
     }
 
     /// What hands it in: the tool as the agent calls it, and the file for an agent that does not have it. One of several
     /// authors has a file of their own.
-    fn submission(&mut self, name: &str, description: &str, submission: &Submission) -> Row {
+    fn submission(&mut self, name: &str, description: &str, submission: &Submission) -> DerivedRow {
         let tool = self.made("tool", tool(self.c, name));
         let mut fields = alloc::vec![("tool", tool), ("description", self.said(description))];
         let mut data = Map::new();
@@ -102,12 +104,12 @@ impl Wording<'_, '_> {
             }
         }
         if let Some(file) = &submission.file {
-            let file = submission::suffixed(file, submission.suffix.as_deref(), &data);
+            let file = submission::add_suffix(file, submission.suffix.as_deref(), &data);
             fields.push(("file", self.made("file", file)));
         }
         let example = yaml_lines(&example(&submission.field));
         fields.push(("example", self.made("example", example.trim_end().to_string())));
-        Row { kind: if data.is_empty() { "submission" } else { "submission_as" }, fields }
+        DerivedRow { kind: if data.is_empty() { "submission" } else { "submission_as" }, fields }
     }
 
     /// Words of the contract's file.
@@ -119,7 +121,7 @@ impl Wording<'_, '_> {
 
     /// A text that was made of what the contract says.
     fn made(&mut self, field: &str, text: String) -> Block {
-        let from = From::derived(self.name, field);
+        let from = OriginKind::derived(self.name, field);
         let block = self.c.text_block(field, from, Trust::of(self.id.root()), text.into());
         self.ours_or_supplied(field, block.pieces[0])
     }
@@ -135,14 +137,14 @@ impl Wording<'_, '_> {
 }
 
 /// The example that an instruction shows: every field that has one, but for those that cannot be anything else.
-fn example(fields: &[Field]) -> Map<String, Value> {
+fn example(fields: &[SubmissionField]) -> Map<String, Value> {
     let mut map = Map::new();
     for field in fields.iter().filter(|field| field.fixed.is_none()) {
         let inner =
             || Some(Value::Object(example(&field.field))).filter(|inner| inner != &Value::Object(Map::new()));
         let value = field.example.clone().or_else(|| match field.kind {
-            Kind::Items => Some(Value::Array(alloc::vec![inner()?])),
-            Kind::Map => inner(),
+            FieldType::Items => Some(Value::Array(alloc::vec![inner()?])),
+            FieldType::Map => inner(),
             _ => None,
         });
         map.extend(value.map(|value| (field.name.clone(), value)));

@@ -62,26 +62,29 @@ mod unit;
 mod values;
 mod words;
 
-pub use budget::{Fitted, Step, fit};
+pub use budget::{Degradation, FittedPrompt, fit};
 pub use builder::PromptBuilder;
 pub use builtin::{Builtin, FILES};
-pub use compose::{Composed, compose};
+pub use compose::{ComposedPrompt, compose};
 pub use data::{
-    Codes, Notation as DataNotation, RecipeFile, agent as find_agent, agent_name, contract as find_contract,
-    read, read_agent, read_contract, read_recipe, read_request,
+    FileFormat, ReadErrorCodes, RecipeFile, agent_name, find_agent, find_contract, read, read_agent,
+    read_contract, read_recipe, read_request,
 };
-pub use detail::{Detail, LeftOut, NoText, outline};
-pub use fact::{Ended, Facts};
+pub use detail::{DocumentDetail, NoTextReason, TextlessDocument, outline};
+pub use fact::{EndReason, RunFacts};
 pub use lookup::{Library, candidates, names_in};
 pub use name::is_name;
-pub use prompt::{Format, Prompt};
+pub use prompt::{Prompt, PromptFormat};
 pub use request::Request;
-pub use source::{BadPath, Entry, Limits, Listing, Recorder, Root, Snapshot, SourceError, SourceId, Sources};
-pub use step::Rung;
-pub use system::{Injected, SystemTemplate, inject_variables, load_system_template};
-pub use text::Text;
+pub use source::{
+    BadPath, Listing, ListingEntry, ListingLimits, Snapshot, SourceError, SourceId, SourceRecorder,
+    SourceRoot, Sources,
+};
+pub use step::DetailLevel;
+pub use system::{InjectedTemplate, SystemTemplate, inject_variables, load_system_template};
+pub use text::SharedText;
 pub use unified::{ContextItem, UnifiedPrompt};
-pub use values::Values;
+pub use values::SlotValues;
 pub use words::split_words;
 
 /// Changes only when the same request and sources begin to give other bytes.

@@ -9,25 +9,25 @@ use core::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::data::Notation;
+use crate::data::FileFormat;
 
 /// One step down into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     Key(String),
     Index(usize),
 }
 
 /// A path as people write it: `context[1].type`.
-pub(crate) struct Path<'p>(pub(crate) &'p [Step]);
+pub(crate) struct ValuePath<'p>(pub(crate) &'p [PathStep]);
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if at == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Key(key) if at == 0 => f.write_str(key)?,
+                PathStep::Key(key) => write!(f, ".{key}")?,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -35,39 +35,39 @@ impl fmt::Display for Path<'_> {
 }
 
 /// A text in which places are looked for.
-pub(crate) enum Located<'t> {
+pub(crate) enum TextLocator<'t> {
     Toml(Option<Spanned<DeTable<'t>>>),
     Json(&'t str),
 }
 
-impl<'t> Located<'t> {
-    pub(crate) fn new(text: &'t str, notation: Notation) -> Self {
+impl<'t> TextLocator<'t> {
+    pub(crate) fn new(text: &'t str, notation: FileFormat) -> Self {
         match notation {
-            Notation::Toml => Self::Toml(DeTable::parse(text).ok()),
-            Notation::Json => Self::Json(text),
+            FileFormat::Toml => Self::Toml(DeTable::parse(text).ok()),
+            FileFormat::Json => Self::Json(text),
         }
     }
 
     /// The key at the end of `path`, or as much of the way as is written down.
-    pub(crate) fn find(&self, path: &[Step]) -> Option<Range<usize>> {
+    pub(crate) fn find(&self, path: &[PathStep]) -> Option<Range<usize>> {
         match self {
-            Self::Toml(root) => in_toml(root.as_ref()?, path),
-            Self::Json(text) => Json { text, at: 0 }.find(path),
+            Self::Toml(root) => find_in_toml(root.as_ref()?, path),
+            Self::Json(text) => JsonCursor { text, at: 0 }.find(path),
         }
     }
 }
 
-fn in_toml(root: &Spanned<DeTable<'_>>, path: &[Step]) -> Option<Range<usize>> {
-    let (Step::Key(first), rest) = path.split_first()? else { return None };
+fn find_in_toml(root: &Spanned<DeTable<'_>>, path: &[PathStep]) -> Option<Range<usize>> {
+    let (PathStep::Key(first), rest) = path.split_first()? else { return None };
     let (key, value) = root.get_ref().get_key_value(first.as_str())?;
     let (mut found, mut value) = (key.span(), value);
     for step in rest {
         let (place, next) = match (step, value.get_ref()) {
-            (Step::Key(key), DeValue::Table(table)) => {
+            (PathStep::Key(key), DeValue::Table(table)) => {
                 let Some((key, value)) = table.get_key_value(key.as_str()) else { break };
                 (key.span(), value)
             }
-            (Step::Index(index), DeValue::Array(items)) => {
+            (PathStep::Index(index), DeValue::Array(items)) => {
                 let Some(value) = items.get(*index) else { break };
                 (value.span(), value)
             }
@@ -79,18 +79,18 @@ fn in_toml(root: &Spanned<DeTable<'_>>, path: &[Step]) -> Option<Range<usize>> {
 }
 
 /// A cursor in a JSON text.
-struct Json<'t> {
+struct JsonCursor<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl Json<'_> {
-    fn find(&mut self, path: &[Step]) -> Option<Range<usize>> {
+impl JsonCursor<'_> {
+    fn find(&mut self, path: &[PathStep]) -> Option<Range<usize>> {
         let mut found = None;
         for step in path {
             let place = match step {
-                Step::Key(key) => self.enter_key(key),
-                Step::Index(index) => self.enter_index(*index),
+                PathStep::Key(key) => self.enter_key(key),
+                PathStep::Index(index) => self.enter_index(*index),
             };
             match place {
                 Some(place) => found = Some(place),

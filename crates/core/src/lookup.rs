@@ -11,13 +11,13 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::front;
-use crate::prompt::{Absent, Why};
+use crate::prompt::{OmissionReason, OmittedInput};
 use crate::request::Layout;
-use crate::source::{Limits, Root, SourceId, Sources};
-use crate::template::{Notation, Template};
-use crate::text::Text;
+use crate::source::{ListingLimits, SourceId, SourceRoot, Sources};
+use crate::template::{Template, TemplateNotation};
+use crate::text::SharedText;
 
 /// The one template that nobody may override.
 pub(crate) const CONTROLLED: &str = "templates/context.md";
@@ -25,11 +25,11 @@ pub(crate) const CONTROLLED: &str = "templates/context.md";
 /// Every place that can hold the data file `path` (such as `templates/system/BASE-plan.md`), in order.
 pub fn candidates(path: &str, layout: &Layout) -> Vec<SourceId> {
     let mut places = Vec::with_capacity(layout.templates.len() + 2);
-    let shipped = SourceId::new(Root::Builtin, path).ok();
+    let shipped = SourceId::new(SourceRoot::Builtin, path).ok();
     if path != CONTROLLED {
         let mut project = |dir: &str, rest: &str| {
             let path = [dir, "/", rest].concat();
-            places.extend(SourceId::new(Root::Project, &path).ok());
+            places.extend(SourceId::new(SourceRoot::Project, &path).ok());
         };
         match path.strip_prefix("templates/") {
             Some(rest) => {
@@ -43,7 +43,7 @@ pub fn candidates(path: &str, layout: &Layout) -> Vec<SourceId> {
             }
             None => project(".callsheet", path),
         }
-        places.extend(shipped.as_ref().map(|shipped| shipped.under(Root::User)));
+        places.extend(shipped.as_ref().map(|shipped| shipped.with_root(SourceRoot::User)));
     }
     places.extend(shipped);
     places
@@ -51,7 +51,7 @@ pub fn candidates(path: &str, layout: &Layout) -> Vec<SourceId> {
 
 /// The names (without `.md` or `.toml`) of all data files directly in `dir`, over all roots, in byte order.
 pub fn names_in(sources: &dyn Sources, dir: &str, layout: &Layout) -> Vec<String> {
-    let limits = Limits { depth: 1, entries: 10_000, ignored: true };
+    let limits = ListingLimits { depth: 1, entries: 10_000, ignored: true };
     let mut names: Vec<String> = candidates(&format!("{dir}/x"), layout)
         .iter()
         .filter_map(|place| {
@@ -76,24 +76,24 @@ pub(crate) fn is_phase(name: &str) -> bool {
 }
 
 /// Reads a source; being there and unusable is an error with the place named.
-pub(crate) fn read(sources: &dyn Sources, id: &SourceId) -> Result<Option<Text>, Diag> {
+pub(crate) fn read(sources: &dyn Sources, id: &SourceId) -> Result<Option<SharedText>, Diagnostic> {
     sources
         .text(id)
-        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")))
+        .map_err(|error| Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")))
 }
 
 /// Templates by path, or fragments by name; `None` where no root has one.
-type Found = BTreeMap<String, Option<Arc<Template>>>;
+type TemplateCache = BTreeMap<String, Option<Arc<Template>>>;
 
 /// Sources with the templates that were parsed so far: for a caller that composes often from files that do
 /// not change meanwhile. [`compose`](crate::compose()) makes a new one each time.
 pub struct Library<'s> {
     pub(crate) sources: &'s dyn Sources,
     /// One for each notation.
-    found: [RefCell<Found>; 2],
-    fragments: [RefCell<Found>; 2],
+    found: [RefCell<TemplateCache>; 2],
+    fragments: [RefCell<TemplateCache>; 2],
     /// What each winner hides.
-    shadowed: RefCell<BTreeMap<SourceId, Vec<Absent>>>,
+    shadowed: RefCell<BTreeMap<SourceId, Vec<OmittedInput>>>,
 }
 
 impl fmt::Debug for Library<'_> {
@@ -113,7 +113,7 @@ impl<'s> Library<'s> {
     }
 
     /// What the winners among `used` hide, in the order of their ids.
-    pub(crate) fn shadowed<'u>(&self, used: impl Iterator<Item = &'u SourceId>) -> Vec<Absent> {
+    pub(crate) fn shadowed<'u>(&self, used: impl Iterator<Item = &'u SourceId>) -> Vec<OmittedInput> {
         let shadowed = self.shadowed.borrow();
         if shadowed.is_empty() {
             return Vec::new();
@@ -123,16 +123,23 @@ impl<'s> Library<'s> {
     }
 
     /// The winner among the places that can hold `path`, unparsed.
-    pub(crate) fn file(&self, path: &str, layout: &Layout) -> Result<Option<(SourceId, Text)>, Diag> {
-        let mut winner: Option<(SourceId, Text)> = None;
+    pub(crate) fn file(
+        &self,
+        path: &str,
+        layout: &Layout,
+    ) -> Result<Option<(SourceId, SharedText)>, Diagnostic> {
+        let mut winner: Option<(SourceId, SharedText)> = None;
         for id in candidates(path, layout) {
             match &winner {
                 None => winner = read(self.sources, &id)?.map(|text| (id, text)),
                 // Only that something is there matters now: what is hidden may well be unreadable.
                 Some((by, _)) => {
                     if !matches!(self.sources.text(&id), Ok(None)) {
-                        let hidden =
-                            Absent { what: id.to_string(), why: Why::Shadowed, detail: format!("by {by}") };
+                        let hidden = OmittedInput {
+                            what: id.to_string(),
+                            why: OmissionReason::Shadowed,
+                            detail: format!("by {by}"),
+                        };
                         let mut all = self.shadowed.borrow_mut();
                         let shadowed = all.entry(by.clone()).or_default();
                         if !shadowed.contains(&hidden) {
@@ -146,7 +153,11 @@ impl<'s> Library<'s> {
     }
 
     /// The body of the template at `path`, as it is written, and where it is; `None` if no root holds it.
-    pub(crate) fn body(&self, path: &str, layout: &Layout) -> Result<Option<(SourceId, String)>, Failure> {
+    pub(crate) fn body(
+        &self,
+        path: &str,
+        layout: &Layout,
+    ) -> Result<Option<(SourceId, String)>, Diagnostics> {
         let Some((id, text)) = self.file(path, layout)? else { return Ok(None) };
         let (_, body) = front::split(&id, &text)?;
         let body = body.of(&text).to_string();
@@ -157,10 +168,10 @@ impl<'s> Library<'s> {
     pub(crate) fn fragment(
         &self,
         name: &str,
-        notation: Notation,
+        notation: TemplateNotation,
         layout: &Layout,
-    ) -> Result<Option<Arc<Template>>, Diag> {
-        let fragments = &self.fragments[usize::from(notation == Notation::Brackets)];
+    ) -> Result<Option<Arc<Template>>, Diagnostic> {
+        let fragments = &self.fragments[usize::from(notation == TemplateNotation::Brackets)];
         if let Some(known) = fragments.borrow().get(name) {
             return Ok(known.clone());
         }
@@ -173,10 +184,10 @@ impl<'s> Library<'s> {
     pub(crate) fn template(
         &self,
         path: &str,
-        notation: Notation,
+        notation: TemplateNotation,
         layout: &Layout,
-    ) -> Result<Option<Arc<Template>>, Diag> {
-        let found = &self.found[usize::from(notation == Notation::Brackets)];
+    ) -> Result<Option<Arc<Template>>, Diagnostic> {
+        let found = &self.found[usize::from(notation == TemplateNotation::Brackets)];
         if let Some(known) = found.borrow().get(path) {
             return Ok(known.clone());
         }
@@ -185,7 +196,12 @@ impl<'s> Library<'s> {
         Ok(parsed)
     }
 
-    fn parse(&self, path: &str, notation: Notation, layout: &Layout) -> Result<Option<Arc<Template>>, Diag> {
+    fn parse(
+        &self,
+        path: &str,
+        notation: TemplateNotation,
+        layout: &Layout,
+    ) -> Result<Option<Arc<Template>>, Diagnostic> {
         let parse = |(id, text)| Template::parse(id, text, notation).map(Arc::new);
         self.file(path, layout)?.map(parse).transpose()
     }

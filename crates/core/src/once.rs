@@ -3,18 +3,18 @@
 use alloc::collections::BTreeMap;
 use core::cell::RefCell;
 
-use crate::source::{Limits, Listing, SourceError, SourceId, Sources};
-use crate::text::Text;
+use crate::source::{Listing, ListingLimits, SourceError, SourceId, Sources};
+use crate::text::SharedText;
 
 /// Asks for each text and each listing once and then keeps the answer.
 #[derive(Clone, Debug)]
-pub(crate) struct ReadOnce<S> {
+pub(crate) struct CachedSources<S> {
     sources: S,
-    texts: RefCell<BTreeMap<SourceId, Option<Text>>>,
-    lists: RefCell<BTreeMap<(SourceId, Limits), Option<Listing>>>,
+    texts: RefCell<BTreeMap<SourceId, Option<SharedText>>>,
+    lists: RefCell<BTreeMap<(SourceId, ListingLimits), Option<Listing>>>,
 }
 
-impl<S: Sources> ReadOnce<S> {
+impl<S: Sources> CachedSources<S> {
     pub(crate) fn new(sources: S) -> Self {
         Self { sources, texts: RefCell::default(), lists: RefCell::default() }
     }
@@ -26,8 +26,8 @@ impl<S: Sources> ReadOnce<S> {
     }
 }
 
-impl<S: Sources> Sources for ReadOnce<S> {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+impl<S: Sources> Sources for CachedSources<S> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         if let Some(known) = self.texts.borrow().get(id) {
             return Ok(known.clone());
         }
@@ -36,7 +36,7 @@ impl<S: Sources> Sources for ReadOnce<S> {
         Ok(answer)
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let key = (dir.clone(), limits);
         if let Some(known) = self.lists.borrow().get(&key) {
             return Ok(known.clone());

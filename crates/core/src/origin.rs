@@ -8,9 +8,9 @@ use core::ops::Index;
 
 use serde::{Deserialize, Serialize};
 
-use crate::source::{Root, SourceId};
-use crate::text::Text;
-use crate::values::Values;
+use crate::source::{SourceId, SourceRoot};
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
 /// Who is behind a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,27 +32,27 @@ impl Trust {
         }
     }
 
-    pub const fn of(root: Root) -> Self {
+    pub const fn of(root: SourceRoot) -> Self {
         match root {
-            Root::Builtin => Self::Ours,
-            Root::User => Self::Person,
-            Root::Project => Self::Project,
-            Root::Session => Self::Agent,
+            SourceRoot::Builtin => Self::Ours,
+            SourceRoot::User => Self::Person,
+            SourceRoot::Project => Self::Project,
+            SourceRoot::Session => Self::Agent,
         }
     }
 }
 
 /// Where a text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum OriginKind {
     /// A file.
     Source(SourceId),
     /// A value of the request, by its key.
-    Value(Text),
+    Value(SharedText),
     /// A field of the request, such as `instructions` or `context[0].text`.
     Request(String),
     /// The content of a document of the request, by its name.
-    Document(Text),
+    Document(SharedText),
     /// The name of the request's document at this place.
     DocumentName(u32),
     /// A default in a template's frontmatter.
@@ -73,16 +73,16 @@ pub struct DefaultOrigin {
 /// A derived value, and the field of its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivedOrigin {
-    pub name: Text,
-    pub field: Text,
+    pub name: SharedText,
+    pub field: SharedText,
 }
 
-impl From {
+impl OriginKind {
     pub(crate) fn default(source: SourceId, name: impl Into<String>) -> Self {
         Self::Default(Box::new(DefaultOrigin { source, name: name.into() }))
     }
 
-    pub(crate) fn derived(name: impl Into<Text>, field: impl Into<Text>) -> Self {
+    pub(crate) fn derived(name: impl Into<SharedText>, field: impl Into<SharedText>) -> Self {
         Self::Derived(Box::new(DerivedOrigin { name: name.into(), field: field.into() }))
     }
 }
@@ -90,31 +90,31 @@ impl From {
 /// A text, where it comes from, and who is behind it. A prompt may have millions of them: what is rare is kept elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    pub from: From,
+    pub from: OriginKind,
     pub trust: Trust,
-    pub text: Text,
+    pub text: SharedText,
 }
 
 impl Origin {
     pub fn is_engine(&self) -> bool {
-        matches!(self.from, From::Engine)
+        matches!(self.from, OriginKind::Engine)
     }
 
-    pub fn source(id: SourceId, text: Text) -> Self {
-        Self { trust: Trust::of(id.root()), from: From::Source(id), text }
+    pub fn source(id: SourceId, text: SharedText) -> Self {
+        Self { trust: Trust::of(id.root()), from: OriginKind::Source(id), text }
     }
 
     /// What a person reads in `explain`: a file, or the input that it came in by.
     pub fn label(&self) -> String {
         match &self.from {
-            From::Source(id) => id.to_string(),
-            From::Value(key) => alloc::format!("value {key}"),
-            From::Request(field) => alloc::format!("request {field}"),
-            From::Document(name) => alloc::format!("document {name}"),
-            From::DocumentName(at) => alloc::format!("request documents[{at}].name"),
-            From::Default(of) => alloc::format!("default of {} in {}", of.name, of.source),
-            From::Derived(of) => alloc::format!("derived {}.{}", of.name, of.field),
-            From::Engine => "engine".to_string(),
+            OriginKind::Source(id) => id.to_string(),
+            OriginKind::Value(key) => alloc::format!("value {key}"),
+            OriginKind::Request(field) => alloc::format!("request {field}"),
+            OriginKind::Document(name) => alloc::format!("document {name}"),
+            OriginKind::DocumentName(at) => alloc::format!("request documents[{at}].name"),
+            OriginKind::Default(of) => alloc::format!("default of {} in {}", of.name, of.source),
+            OriginKind::Derived(of) => alloc::format!("derived {}.{}", of.name, of.field),
+            OriginKind::Engine => "engine".to_string(),
         }
     }
 }
@@ -122,13 +122,13 @@ impl Origin {
 /// All origins of one prompt, by number. The values of the request come first: they are shared with it, so
 /// that a prompt of a thousand values copies none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origins {
+pub struct OriginTable {
     values: Arc<Vec<Origin>>,
     own: Vec<Origin>,
 }
 
-impl Origins {
-    pub(crate) fn new(values: &Values) -> Self {
+impl OriginTable {
+    pub(crate) fn new(values: &SlotValues) -> Self {
         Self { values: values.origins().clone(), own: Vec::with_capacity(16) }
     }
 
@@ -139,7 +139,7 @@ impl Origins {
     }
 }
 
-impl<'o> IntoIterator for &'o Origins {
+impl<'o> IntoIterator for &'o OriginTable {
     type Item = &'o Origin;
     type IntoIter = core::iter::Chain<core::slice::Iter<'o, Origin>, core::slice::Iter<'o, Origin>>;
 
@@ -148,7 +148,7 @@ impl<'o> IntoIterator for &'o Origins {
     }
 }
 
-impl Index<u32> for Origins {
+impl Index<u32> for OriginTable {
     type Output = Origin;
 
     fn index(&self, number: u32) -> &Origin {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::diag::{Code, Diag, is_invisible};
+use crate::diag::{Code, Diagnostic, is_invisible};
 use crate::name::is_name;
 use crate::request::Layout;
 
@@ -39,9 +39,9 @@ impl Preference {
     }
 
     /// Everything that speaks against it; `roles` are those that there are.
-    pub fn problems(&self, roles: &[String]) -> Vec<Diag> {
+    pub fn problems(&self, roles: &[String]) -> Vec<Diagnostic> {
         let mut wrong = Vec::new();
-        let mut bad = |message: String| wrong.push(Diag::error(Code::PreferenceBad, message));
+        let mut bad = |message: String| wrong.push(Diagnostic::error(Code::PreferenceBad, message));
         if is_blank(&self.bullet) {
             bad("the preference is blank".into());
         }
@@ -56,7 +56,7 @@ impl Preference {
             bad("the preference contains `[[placeholder:`, which would be a slot".into());
         }
         if !is_name(&self.role) || !roles.contains(&self.role) {
-            let diag = Diag::error(Code::PreferenceBad, format!("there is no role `{}`", self.role));
+            let diag = Diagnostic::error(Code::PreferenceBad, format!("there is no role `{}`", self.role));
             let diag = diag.suggest(&self.role, roles.iter().map(String::as_str));
             wrong.push(diag.hint(format!("roles that exist: {}", roles.join(", "))));
         }
@@ -71,7 +71,7 @@ pub fn file(layout: &Layout, role: &str) -> String {
 
 /// The bullets of the section, as they are written.
 pub fn list(text: &str) -> Vec<&str> {
-    let section = Section::find(text);
+    let section = PreferenceSection::find(text);
     let lines = section.map(|section| &text[section.body..section.end]).unwrap_or_default().lines();
     lines.filter_map(bullet).collect()
 }
@@ -91,7 +91,7 @@ pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
         return (text.to_string(), new);
     }
     let lines: String = new.iter().map(|bullet| format!("- {bullet}\n")).collect();
-    let text = match Section::find(text) {
+    let text = match PreferenceSection::find(text) {
         Some(section) => {
             let body = &text[section.body..section.end];
             let said = body.trim_end();
@@ -116,7 +116,7 @@ pub fn add(text: &str, bullets: &[&str]) -> (String, Vec<String>) {
 
 /// `text` without the bullet of the section that says the same, and that bullet. The heading goes with the last one.
 pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
-    let section = Section::find(text)?;
+    let section = PreferenceSection::find(text)?;
     let wanted = key(given);
     let mut at = section.body;
     for line in text[section.body..section.end].split_inclusive('\n') {
@@ -136,7 +136,7 @@ pub fn remove(text: &str, given: &str) -> Option<(String, String)> {
     None
 }
 
-fn without_section(text: &str, section: &Section) -> String {
+fn without_section(text: &str, section: &PreferenceSection) -> String {
     let before = text[..section.heading].trim_end();
     let rest = text[section.end..].trim_start_matches(['\n', '\r']);
     match (before.is_empty(), rest.is_empty()) {
@@ -147,13 +147,13 @@ fn without_section(text: &str, section: &Section) -> String {
 }
 
 /// Where the section is: from its heading to the next one of its level or above, outside of code fences.
-struct Section {
+struct PreferenceSection {
     heading: usize,
     body: usize,
     end: usize,
 }
 
-impl Section {
+impl PreferenceSection {
     fn find(text: &str) -> Option<Self> {
         let mut at = 0;
         let mut fence: Option<&str> = None;

@@ -11,15 +11,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use crate::origin::{DefaultOrigin, DerivedOrigin, From, Origin, Origins, Trust};
-use crate::recipe::{Level, Separator};
-use crate::render::Api;
+pub use crate::origin::{DefaultOrigin, DerivedOrigin, Origin, OriginKind, OriginTable, Trust};
+use crate::recipe::{SectionPriority, SectionSeparator};
+use crate::render::ModelApi;
 use crate::request::DocumentKind;
-use crate::text::Text;
+use crate::text::SharedText;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum PromptFormat {
     Markdown,
     Xml,
     Json,
@@ -44,18 +44,18 @@ pub struct Piece {
 }
 
 impl Piece {
-    pub fn text(self, origins: &Origins) -> &str {
+    pub fn text(self, origins: &OriginTable) -> &str {
         &origins[self.origin].text[self.start..self.end]
     }
 }
 
 /// A run of pieces that somebody supplied, and which must not pass for structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supplied {
+pub struct SuppliedText {
     /// The first piece and the one after the last.
     pub pieces: Range<usize>,
     /// What it is called if it has to stand between tags; `None`: as the value that it is.
-    pub name: Option<Text>,
+    pub name: Option<SharedText>,
     /// It has its place in one line, in a list or a code span: a line end or a backtick in it would make
     /// something else of what follows.
     pub line: bool,
@@ -65,32 +65,32 @@ pub struct Supplied {
     pub path: Option<Piece>,
 }
 
-impl Supplied {
+impl SuppliedText {
     /// Whether it stands between tags whatever it says.
     pub const fn is_tagged(&self) -> bool {
         self.tagged || self.path.is_some()
     }
 
     /// What it is called in `block`.
-    pub fn name<'s>(&'s self, block: &Block, origins: &'s Origins) -> &'s str {
+    pub fn name<'s>(&'s self, block: &Block, origins: &'s OriginTable) -> &'s str {
         let value = || match &origins[block.pieces.get(self.pieces.start)?.origin].from {
-            From::Value(key) => Some(key),
+            OriginKind::Value(key) => Some(key),
             _ => None,
         };
-        self.name.as_ref().or_else(value).map_or("value", Text::as_str)
+        self.name.as_ref().or_else(value).map_or("value", SharedText::as_str)
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    pub name: Text,
+    pub name: SharedText,
     /// What steps down when there is not room for all; `None` where that is no business of the block's own.
-    pub unit: Option<Unit>,
-    pub level: Level,
+    pub unit: Option<BudgetUnit>,
+    pub level: SectionPriority,
     /// Set where the block is a document: its kind and the piece that names it.
     pub document: Option<(DocumentKind, Piece)>,
     pub pieces: Vec<Piece>,
-    pub supplied: Vec<Supplied>,
+    pub supplied: Vec<SuppliedText>,
 }
 
 impl Block {
@@ -115,7 +115,7 @@ impl Block {
         ranges.flat_map(|range| &self.pieces[range])
     }
 
-    pub fn text(&self, origins: &Origins) -> String {
+    pub fn text(&self, origins: &OriginTable) -> String {
         let mut text = String::with_capacity(self.len());
         for piece in &self.pieces {
             text.push_str(piece.text(origins));
@@ -162,7 +162,7 @@ impl Block {
         for supplied in &self.supplied {
             let pieces = copies[supplied.pieces.start]..copies[supplied.pieces.end];
             if !pieces.is_empty() {
-                to.supplied.push(Supplied { pieces, ..supplied.clone() });
+                to.supplied.push(SuppliedText { pieces, ..supplied.clone() });
             }
         }
     }
@@ -170,7 +170,7 @@ impl Block {
 
 /// What a block is the whole of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum BudgetUnit {
     /// A template or a value of the section.
     Own,
     /// The request's document at this place.
@@ -191,15 +191,15 @@ pub struct Section {
 pub struct Prompt {
     pub recipe: String,
     /// The format that the request or the recipe asks for.
-    pub format: Format,
-    pub separator: Separator,
-    pub origins: Origins,
+    pub format: PromptFormat,
+    pub separator: SectionSeparator,
+    pub origins: OriginTable,
     pub sections: Vec<Section>,
     pub tools: Vec<Value>,
     /// What a request body names as its model.
     pub model: Option<String>,
     /// The API that the model answers, where it is known: the agent's, unless a value names another model.
-    pub api: Option<Api>,
+    pub api: Option<ModelApi>,
     /// The most tokens that an answer may have, where a value says it.
     pub max_tokens: Option<u32>,
     /// The same for an API that demands it, where no value says it.
@@ -217,17 +217,17 @@ impl Prompt {
 
 /// Something that is not in a prompt, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Absent {
+pub struct OmittedInput {
     /// A section, a file, a value.
     pub what: String,
-    pub why: Why,
+    pub why: OmissionReason,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum OmissionReason {
     /// Nothing was given for it.
     Empty,
     /// An optional file is not there.
@@ -248,7 +248,7 @@ pub enum Why {
     NotShown,
 }
 
-impl Why {
+impl OmissionReason {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Empty => "nothing was given for it",

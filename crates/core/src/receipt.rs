@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Agent, Pattern};
+use crate::agent::{Agent, EventPattern};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Receipt {
+pub enum DeliveryReceipt {
     /// Its process is there.
     Spawned,
     /// It said that it begins.
@@ -23,7 +23,7 @@ pub enum Receipt {
     Acting,
 }
 
-impl Receipt {
+impl DeliveryReceipt {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Spawned => "spawned",
@@ -37,7 +37,7 @@ impl Receipt {
 /// What an agent's events told so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Told {
+pub struct AgentReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,25 +56,25 @@ const MAX_LINE: usize = 32 * 1024 * 1024;
 
 /// Reads what an agent prints while it prints it.
 #[derive(Debug)]
-pub struct Watch<'a> {
+pub struct ReceiptWatcher<'a> {
     agent: &'a Agent,
     /// What was handed over, as it was handed over.
     prompt: &'a str,
     line: String,
     /// The line is too long to be kept.
     skipping: bool,
-    seen: BTreeSet<Receipt>,
-    pub told: Told,
+    seen: BTreeSet<DeliveryReceipt>,
+    pub told: AgentReport,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ReceiptWatcher<'a> {
     pub fn new(agent: &'a Agent, prompt: &'a str) -> Self {
-        let (line, seen, told) = (String::new(), BTreeSet::new(), Told::default());
+        let (line, seen, told) = (String::new(), BTreeSet::new(), AgentReport::default());
         Self { agent, prompt, line, skipping: false, seen, told }
     }
 
     /// The next piece of standard output; `goes_on` where its line does. Gives what is proven by now and was not before.
-    pub fn output(&mut self, text: &str, goes_on: bool) -> Vec<Receipt> {
+    pub fn output(&mut self, text: &str, goes_on: bool) -> Vec<DeliveryReceipt> {
         self.skipping |= self.line.len() + text.len() > MAX_LINE;
         if !self.skipping {
             self.line.push_str(text);
@@ -86,12 +86,12 @@ impl<'a> Watch<'a> {
         if core::mem::take(&mut self.skipping) { Vec::new() } else { self.line(&line) }
     }
 
-    fn line(&mut self, line: &str) -> Vec<Receipt> {
+    fn line(&mut self, line: &str) -> Vec<DeliveryReceipt> {
         let events = &self.agent.events;
         let event =
             line.trim_start().starts_with('{').then(|| serde_json::from_str::<Value>(line).ok()).flatten();
         let Some(event) = event else { return Vec::new() };
-        let fits = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(&event));
+        let fits = |patterns: &[EventPattern]| patterns.iter().any(|pattern| pattern.fits(&event));
         let first = |places: &[String]| places.iter().find_map(|place| event.pointer(place));
         if let Some(session) = first(&events.session).and_then(Value::as_str) {
             self.told.session.get_or_insert_with(|| session.to_string());
@@ -103,22 +103,22 @@ impl<'a> Watch<'a> {
         self.told.ended |= fits(&events.ended);
         let echoed = || fits(&events.echoed) && self.is_echo(&event);
         let proven = [
-            (Receipt::Accepted, fits(&events.accepted)),
-            (Receipt::Echoed, echoed()),
-            (Receipt::Acting, fits(&events.acting)),
+            (DeliveryReceipt::Accepted, fits(&events.accepted)),
+            (DeliveryReceipt::Echoed, echoed()),
+            (DeliveryReceipt::Acting, fits(&events.acting)),
         ];
         let new = proven.into_iter().filter(|(receipt, is)| *is && !self.seen.contains(receipt));
-        let new: Vec<Receipt> = new.map(|(receipt, _)| receipt).collect();
+        let new: Vec<DeliveryReceipt> = new.map(|(receipt, _)| receipt).collect();
         self.seen.extend(&new);
         new
     }
 
     /// Whether a line of the agent's own transcript holds the prompt among what it was told.
-    pub fn transcript_line(&mut self, line: &str) -> bool {
+    pub fn is_transcript_echo(&mut self, line: &str) -> bool {
         let Some(transcript) = &self.agent.transcript else { return false };
         let Ok(event) = serde_json::from_str::<Value>(line) else { return false };
         let echoed = transcript.echoed.iter().any(|pattern| pattern.fits(&event)) && self.is_echo(&event);
-        echoed && self.seen.insert(Receipt::Echoed)
+        echoed && self.seen.insert(DeliveryReceipt::Echoed)
     }
 
     fn is_echo(&self, event: &Value) -> bool {

@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::prompt::{Format, Part};
+use crate::prompt::{Part, PromptFormat};
 use crate::request::{DocumentKind, MissingPolicy};
-use crate::template::Notation;
+use crate::template::TemplateNotation;
 
 /// The contents of `recipes/NAME.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,29 +21,29 @@ pub struct Recipe {
     #[serde(default)]
     pub description: String,
     /// The format unless the request says otherwise.
-    pub format: Format,
+    pub format: PromptFormat,
     #[serde(default)]
-    pub notation: Notation,
+    pub notation: TemplateNotation,
     /// Whether files travel as text or as paths.
     #[serde(default)]
-    pub files: Files,
+    pub files: FilePolicy,
     #[serde(default)]
-    pub missing: Missing,
+    pub missing: MissingSlotRule,
     /// What stands between sections in Markdown.
     #[serde(default)]
-    pub separator: Separator,
+    pub separator: SectionSeparator,
     /// Request fields that have a value when the request gives none.
     #[serde(default)]
-    pub defaults: BTreeMap<Field, String>,
+    pub defaults: BTreeMap<RequestField, String>,
     /// How slots are filled that nobody fills by hand.
     #[serde(default)]
-    pub derive: BTreeMap<String, Derive>,
+    pub derive: BTreeMap<String, DeriveSpec>,
     pub section: Vec<SectionSpec>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Files {
+pub enum FilePolicy {
     #[default]
     Embed,
     Paths,
@@ -52,18 +52,18 @@ pub enum Files {
 /// What becomes of a slot that nothing fills.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Missing {
+pub enum MissingSlotRule {
     #[default]
     #[serde(skip)]
     Unsaid,
     Policy(MissingPolicy),
-    Notice(Notice),
+    Notice(MissingNotice),
 }
 
 /// A notice in the prompt for the slots named, nothing for all others; a warning for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Notice {
+pub struct MissingNotice {
     pub notice: String,
     pub slots: Vec<String>,
 }
@@ -71,7 +71,7 @@ pub struct Notice {
 /// What stands between the sections of a Markdown prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Separator {
+pub enum SectionSeparator {
     /// An empty line.
     #[default]
     Blank,
@@ -79,7 +79,7 @@ pub enum Separator {
     Rule,
 }
 
-impl Separator {
+impl SectionSeparator {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Blank => "\n\n",
@@ -91,7 +91,7 @@ impl Separator {
 /// A field of the request that file names and conditions can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Field {
+pub enum RequestField {
     Agent,
     Phase,
     Role,
@@ -114,14 +114,14 @@ pub struct SectionSpec {
     pub required: bool,
     /// What becomes of it when the prompt has to fit into a budget.
     #[serde(default)]
-    pub level: Level,
+    pub level: SectionPriority,
     pub blocks: Vec<BlockSpec>,
 }
 
 /// How much a section matters when there is not room for all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum SectionPriority {
     /// It is shown whole, or there is no prompt.
     #[default]
     Must,
@@ -131,7 +131,7 @@ pub enum Level {
     May,
 }
 
-impl Level {
+impl SectionPriority {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Must => "must",
@@ -155,11 +155,11 @@ pub struct BlockSpec {
     /// The named context blocks, in the order given.
     pub context: Option<bool>,
     /// Only if the request has this field.
-    pub when: Option<Field>,
+    pub when: Option<RequestField>,
     /// Only if the request lacks this field.
-    pub unless: Option<Field>,
+    pub unless: Option<RequestField>,
     /// Instead of the section's level.
-    pub level: Option<Level>,
+    pub level: Option<SectionPriority>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -181,12 +181,12 @@ impl OneOrMore {
 /// How a derived value is made and worded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Derive {
-    pub from: Derived,
+pub struct DeriveSpec {
+    pub from: DerivedValue,
     /// What is filled once per row: one wording for all, or one for each kind of row. A wording is the
     /// name of a fragment, or else the words themselves. Without it a row is its text.
     #[serde(default)]
-    pub each: Option<Each>,
+    pub each: Option<RowWording>,
     /// What stands between rows.
     #[serde(default = "newline")]
     pub join: String,
@@ -222,12 +222,12 @@ fn newline() -> String {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Each {
+pub enum RowWording {
     All(String),
     Kinds(BTreeMap<String, String>),
 }
 
-impl Derived {
+impl DerivedValue {
     /// The values of the request that it looks at.
     pub const fn inputs(self) -> &'static [&'static str] {
         match self {
@@ -243,7 +243,7 @@ impl Derived {
 /// The derived values: pure functions of request and sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Derived {
+pub enum DerivedValue {
     /// The project's profile, and the file that describes it.
     ProjectContext,
     /// What is remembered of the project, or else its profile and documents.

@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::detail::{Detail, LeftOut};
-use crate::diag::{Code, Diag, Failure, tell};
-use crate::fact::Facts;
+use crate::detail::{DocumentDetail, TextlessDocument};
+use crate::diag::{Code, Diagnostic, Diagnostics, tell};
+use crate::fact::RunFacts;
 use crate::name::{NAME_HINT, is_name};
-use crate::prompt::Format;
-use crate::step::Rung;
-use crate::text::Text;
-use crate::values::Values;
+use crate::prompt::PromptFormat;
+use crate::step::DetailLevel;
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -51,25 +51,25 @@ pub struct Request {
     pub no_git: bool,
     /// The task in words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<Text>,
+    pub instructions: Option<SharedText>,
     /// Values for slots, always literal.
-    #[serde(skip_serializing_if = "Values::is_empty")]
-    pub values: Values,
+    #[serde(skip_serializing_if = "SlotValues::is_empty")]
+    pub values: SlotValues,
     /// Keys of values that are delivered, but stored and shown as placeholders only.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub secret: BTreeSet<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextBlock>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub documents: Vec<Document>,
+    pub documents: Vec<RequestDocument>,
     /// Paths that the agent should read before it starts, relative to the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_first: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub memories: Vec<Memory>,
+    pub memories: Vec<MemoryEntry>,
     /// Rules that apply to this prompt, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Text>,
+    pub rules: Vec<SharedText>,
     /// JSON Schema tool definitions. They never become text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
@@ -80,19 +80,19 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub format: Option<Format>,
+    pub format: Option<PromptFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     /// Facts of an earlier run; they become the digest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub previous: Option<Facts>,
+    pub previous: Option<RunFacts>,
     /// What a person adds when a run is continued.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub human_input: Option<Text>,
+    pub human_input: Option<SharedText>,
     /// How far blocks have stepped down to fit into a budget: `documents[3]`, `context[0]`, or the name of a
     /// section and of its block, `project.project_documents`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub steps: BTreeMap<String, Rung>,
+    pub steps: BTreeMap<String, DetailLevel>,
     /// Where a project that has its own folders keeps things.
     #[serde(skip_serializing_if = "Layout::is_default")]
     pub layout: Layout,
@@ -104,7 +104,7 @@ pub struct Request {
 pub struct ContextBlock {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<Text>,
+    pub text: Option<SharedText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
 }
@@ -112,7 +112,7 @@ pub struct ContextBlock {
 /// A file, artifact or thought that the prompt carries or points at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Document {
+pub struct RequestDocument {
     #[serde(rename = "type", default)]
     pub kind: DocumentKind,
     /// What the prompt calls it [default: its path].
@@ -122,10 +122,10 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<Text>,
+    pub content: Option<SharedText>,
     /// How much of it goes in [default: full].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<Detail>,
+    pub detail: Option<DocumentDetail>,
     /// Its text goes in even where the recipe lists paths, if the agent can take that.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub embed: bool,
@@ -134,7 +134,7 @@ pub struct Document {
     pub lines: Option<[usize; 2]>,
     /// Set where there is no text to show: only the path goes in, and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<TextlessDocument>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -167,11 +167,11 @@ impl DocumentKind {
 /// Something remembered from earlier work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Memory {
+pub struct MemoryEntry {
     /// For example `pattern`, `warning`, `learning`.
     #[serde(rename = "type")]
     pub kind: String,
-    pub content: Text,
+    pub content: SharedText,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -186,14 +186,14 @@ pub enum MissingPolicy {
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<Text>,
+    pub id: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<Text>,
+    pub title: Option<SharedText>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<Text>,
+    pub description: Option<SharedText>,
     /// When the task counts as done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub criteria: Vec<Text>,
+    pub criteria: Vec<SharedText>,
     /// Globs of what may be written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
@@ -249,12 +249,12 @@ impl Request {
     }
 
     /// Every name and key that is none, all at once.
-    pub fn validate(&self) -> Result<(), Failure> {
-        let mut wrong: Vec<Diag> = Vec::new();
+    pub fn validate(&self) -> Result<(), Diagnostics> {
+        let mut wrong: Vec<Diagnostic> = Vec::new();
         let mut refuse = |what: &str, given: &str| {
             tell(&mut wrong, Code::RequestBadName, || {
                 let message = alloc::format!("`{given}` cannot be the {what}");
-                Diag::error(Code::RequestBadName, message).hint(NAME_HINT)
+                Diagnostic::error(Code::RequestBadName, message).hint(NAME_HINT)
             });
         };
         for (what, given) in self.names() {
@@ -262,7 +262,7 @@ impl Request {
                 refuse(what, given);
             }
         }
-        for key in self.values.strays() {
+        for key in self.values.invalid_keys() {
             refuse("key of a value", key);
         }
         for block in self.context.iter().filter(|block| !is_name(&block.name)) {
@@ -275,49 +275,52 @@ impl Request {
                 _ => continue,
             };
             tell(&mut wrong, Code::RequestBad, || {
-                Diag::error(Code::RequestBad, alloc::format!("`{key}` cannot be marked as secret: {why}"))
+                Diagnostic::error(
+                    Code::RequestBad,
+                    alloc::format!("`{key}` cannot be marked as secret: {why}"),
+                )
             });
         }
         for (at, block) in self.context.iter().enumerate() {
             if block.text.is_some() == block.data.is_some() {
                 let message = alloc::format!("context[{at}] needs either `text` or `data`");
-                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
             }
         }
         for (at, document) in self.documents.iter().enumerate() {
             if document.path.is_none() && document.content.is_none() {
                 let message = alloc::format!("documents[{at}] needs `path` or `content`");
-                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
             } else if document.path.is_none() && document.name.is_none() {
                 let message = alloc::format!("documents[{at}] has no `path`, so it needs a `name`");
-                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
             } else if document.lines.is_some_and(|[first, last]| first == 0 || last < first) {
                 let message = alloc::format!("documents[{at}].lines are no lines: they are counted from 1");
-                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
             } else if document.content.is_some() && document.left_out.is_some() {
                 let message = alloc::format!("documents[{at}] has both `content` and `left_out`");
-                tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message));
+                tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message));
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+        if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
     }
 }
 
 /// Every entry of `tools` that is no definition of a tool.
-pub fn check_tools(tools: &[Value]) -> Result<(), Failure> {
+pub fn check_tools(tools: &[Value]) -> Result<(), Diagnostics> {
     let mut wrong = Vec::new();
-    for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, no_tool(tool)?))) {
+    for (at, why) in tools.iter().enumerate().filter_map(|(at, tool)| Some((at, tool_problem(tool)?))) {
         let message = alloc::format!("tools[{at}] is no definition of a tool: {why}");
         let hint =
             "a tool has a `name`, and its arguments as a JSON Schema in `input_schema` or `parameters`";
-        tell(&mut wrong, Code::RequestBad, || Diag::error(Code::RequestBad, message).hint(hint));
+        tell(&mut wrong, Code::RequestBad, || Diagnostic::error(Code::RequestBad, message).hint(hint));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
 /// Why a value is no definition of a tool; `None` where it is one. Those of the usual APIs are: the schema's name differs,
 /// and some put the definition below `function`.
-fn no_tool(tool: &Value) -> Option<String> {
+fn tool_problem(tool: &Value) -> Option<String> {
     let Value::Object(outer) = tool else { return Some("it is no object".into()) };
     let of = match outer.get("function") {
         Some(Value::Object(inner)) => inner,

@@ -5,7 +5,7 @@
 
 use alloc::format;
 
-use crate::diag::{Code, Diag};
+use crate::diag::{Code, Diagnostic};
 
 /// Fragments inside fragments, derived values inside derived values.
 pub(crate) const MAX_DEPTH: usize = 32;
@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// What of the room is taken.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct ComposeLimits {
     depth: usize,
     pieces: usize,
     bytes: usize,
@@ -24,27 +24,27 @@ pub(crate) struct Room {
     is_full: bool,
 }
 
-impl Room {
+impl ComposeLimits {
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Takes room for a template of this many pieces inside the one at hand; [`leave`](Self::leave) it after.
-    pub(crate) fn enter(&mut self, pieces: usize) -> Result<(), Diag> {
+    /// Takes room for a template of this many pieces inside the one at hand; [`exit_template`](Self::exit_template) it after.
+    pub(crate) fn enter_template(&mut self, pieces: usize) -> Result<(), Diagnostic> {
         if self.depth == MAX_DEPTH {
             self.is_full = true;
-            return Err(too_deep());
+            return Err(depth_error());
         }
         self.take(pieces, 0)?;
         self.depth += 1;
         Ok(())
     }
 
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn exit_template(&mut self) {
         self.depth -= 1;
     }
 
-    pub(crate) fn take(&mut self, pieces: usize, bytes: usize) -> Result<(), Diag> {
+    pub(crate) fn take(&mut self, pieces: usize, bytes: usize) -> Result<(), Diagnostic> {
         self.pieces = self.pieces.saturating_add(pieces);
         self.bytes = self.bytes.saturating_add(bytes);
         let over = if self.pieces > MAX_PIECES {
@@ -59,11 +59,11 @@ impl Room {
             return Ok(());
         }
         self.is_full = true;
-        Err(Diag::error(Code::PromptTooLarge, over).hint("no agent reads as much"))
+        Err(Diagnostic::error(Code::PromptTooLarge, over).hint("no agent reads as much"))
     }
 }
 
-pub(crate) fn too_deep() -> Diag {
+pub(crate) fn depth_error() -> Diagnostic {
     let message = format!("fragments stand in each other more than {MAX_DEPTH} levels deep");
-    Diag::error(Code::FragmentTooDeep, message)
+    Diagnostic::error(Code::FragmentTooDeep, message)
 }

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::profile_path;
 use crate::compose::Composer;
-use crate::fact::Reason;
+use crate::fact::ViolationReason;
 use crate::glob::Glob;
-use crate::recipe::Field;
+use crate::recipe::RequestField;
 use crate::request::Request;
 
 /// The globs of one run, merged once and kept with it: what counts is this, not today's settings.
@@ -51,9 +51,9 @@ impl Scope {
         self
     }
 
-    pub fn judge(&self) -> Judge {
+    pub fn judge(&self) -> ScopeMatcher {
         let globs = |globs: &[String]| globs.iter().map(|glob| Glob::new(glob)).collect();
-        Judge { write: globs(&self.write), exclude: globs(&self.exclude), open: self.write.is_empty() }
+        ScopeMatcher { write: globs(&self.write), exclude: globs(&self.exclude), open: self.write.is_empty() }
     }
 }
 
@@ -62,7 +62,7 @@ impl Composer<'_> {
     pub(crate) fn scope(&mut self) -> &Scope {
         if self.scope.is_none() {
             let mut scope = Scope::of(self.request);
-            let profile = self.field(Field::Role).map(profile_path);
+            let profile = self.field(RequestField::Role).map(profile_path);
             // One that cannot be used says so where the prompt holds it.
             let profile = profile.and_then(|path| {
                 self.library.template(&path, self.recipe.notation, &self.request.layout).ok()
@@ -79,24 +79,24 @@ impl Composer<'_> {
 
 /// A scope that is ready to be asked often.
 #[derive(Debug)]
-pub struct Judge {
+pub struct ScopeMatcher {
     write: Vec<Glob>,
     exclude: Vec<Glob>,
     open: bool,
 }
 
-impl Judge {
+impl ScopeMatcher {
     /// Why `path`, relative to the worktree, must not have been written; `None` where it was allowed. Git's own files are
     /// never in a write scope, callsheet's only if a glob names them outright.
-    pub fn violated(&self, path: &str) -> Option<Reason> {
+    pub fn violation_reason(&self, path: &str) -> Option<ViolationReason> {
         if self.exclude.iter().any(|glob| glob.owns(path)) {
-            return Some(Reason::Excluded);
+            return Some(ViolationReason::Excluded);
         }
         let is_gits = path.split('/').any(|part| part.eq_ignore_ascii_case(".git"));
         let is_own = path.split('/').any(|part| part.eq_ignore_ascii_case(".callsheet"));
-        let mut named = self.write.iter().filter(|glob| !is_own || glob.names_own());
+        let mut named = self.write.iter().filter(|glob| !is_own || glob.has_callsheet_folder());
         let allowed = self.open || named.any(|glob| glob.covers(path));
-        (is_gits || !allowed).then_some(Reason::OutsideWrite)
+        (is_gits || !allowed).then_some(ViolationReason::OutsideWrite)
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn exclude_wins_and_git_is_never_in() {
         let judge = scope(&["src/**", "docs", "*.md", "[ab].txt"], &["src/secret/**", "**/*.KEY"]).judge();
-        let of = |path: &str| judge.violated(path);
+        let of = |path: &str| judge.violation_reason(path);
         for allowed in ["src/a.rs", "src/x/y.rs", "docs/x/y", "docs", "README.md", "a.txt"] {
             assert_eq!(of(allowed), None, "{allowed}");
         }
@@ -129,20 +129,32 @@ mod tests {
             "A.txt",
             "SRC/a.rs",
         ] {
-            assert_eq!(of(outside), Some(Reason::OutsideWrite), "{outside}");
+            assert_eq!(of(outside), Some(ViolationReason::OutsideWrite), "{outside}");
         }
         for excluded in ["src/secret/a", "src/SECRET/a", "docs/a.key"] {
-            assert_eq!(of(excluded), Some(Reason::Excluded), "{excluded}");
+            assert_eq!(of(excluded), Some(ViolationReason::Excluded), "{excluded}");
         }
         let all = scope(&["**", "*/**", ".callsheet/changes/x/**"], &[]).judge();
-        let outside = Some(Reason::OutsideWrite);
+        let outside = Some(ViolationReason::OutsideWrite);
         for own in [".callsheet/config.toml", "a/.callsheet/config.toml", ".CALLSHEET/x", ".git/config"] {
-            assert_eq!(all.violated(own), outside, "{own}");
+            assert_eq!(all.violation_reason(own), outside, "{own}");
         }
-        assert_eq!((all.violated("a/b"), all.violated(".callsheet/changes/x/tasks.md")), (None, None));
+        assert_eq!(
+            (all.violation_reason("a/b"), all.violation_reason(".callsheet/changes/x/tasks.md")),
+            (None, None)
+        );
+        for above in ["../other.txt", "../x/y", "../../a/b"] {
+            assert_eq!(all.violation_reason(above), outside, "{above}");
+        }
+        let named = scope(&["**", "../x/**"], &["**/*.key"]).judge();
+        assert_eq!((named.violation_reason("../x/y"), named.violation_reason("../y")), (None, outside));
+        assert_eq!(named.violation_reason("../x/y.key"), Some(ViolationReason::Excluded));
         let open = scope(&[], &["x"]).judge();
-        assert_eq!((open.violated("y"), open.violated("x/y")), (None, Some(Reason::Excluded)));
-        assert_eq!(open.violated(".git/hooks/pre-commit"), Some(Reason::OutsideWrite));
+        assert_eq!(
+            (open.violation_reason("y"), open.violation_reason("x/y")),
+            (None, Some(ViolationReason::Excluded))
+        );
+        assert_eq!(open.violation_reason(".git/hooks/pre-commit"), Some(ViolationReason::OutsideWrite));
     }
 
     #[test]

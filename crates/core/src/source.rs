@@ -1,7 +1,7 @@
 //! Sources: the one door through which texts reach the core.
 //!
 //! [`Sources`] answers two questions, and both answers, absence included, can be recorded with a
-//! [`Recorder`] and replayed from a [`Snapshot`]. Nothing here opens a file; see `callsheet-run`.
+//! [`SourceRecorder`] and replayed from a [`Snapshot`]. Nothing here opens a file; see `callsheet-run`.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -14,12 +14,12 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// Where a source lives. Earlier roots belong to us, later ones to somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Root {
+pub enum SourceRoot {
     /// Shipped with callsheet.
     Builtin,
     /// The user's own configuration directory.
@@ -30,7 +30,7 @@ pub enum Root {
     Session,
 }
 
-impl Root {
+impl SourceRoot {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Builtin => "builtin",
@@ -44,7 +44,7 @@ impl Root {
 /// A text's address: a root and a relative path in normal form (`/` between parts, no `.`, no `..`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceId {
-    root: Root,
+    root: SourceRoot,
     path: Arc<str>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for BadPath {
 impl SourceId {
     /// An address, or why `path` can be none. `.` parts and doubled slashes are dropped; an empty
     /// path names the root itself and is only of use for listing, so it is spelled `.`.
-    pub fn new(root: Root, path: &str) -> Result<Self, BadPath> {
+    pub fn new(root: SourceRoot, path: &str) -> Result<Self, BadPath> {
         if path.is_empty() {
             return Err(BadPath::Empty);
         }
@@ -96,12 +96,12 @@ impl SourceId {
         Ok(Self { root, path: path.into() })
     }
 
-    pub fn root(&self) -> Root {
+    pub fn root(&self) -> SourceRoot {
         self.root
     }
 
     /// The same path in another root.
-    pub(crate) fn under(&self, root: Root) -> Self {
+    pub(crate) fn with_root(&self, root: SourceRoot) -> Self {
         Self { root, path: self.path.clone() }
     }
 
@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for SourceId {
         let text = String::deserialize(deserializer)?;
         let wrong = || serde::de::Error::custom(format!("`{text}` is not ROOT:PATH"));
         let (root, path) = text.split_once(':').ok_or_else(wrong)?;
-        let root = [Root::Builtin, Root::User, Root::Project, Root::Session]
+        let root = [SourceRoot::Builtin, SourceRoot::User, SourceRoot::Project, SourceRoot::Session]
             .into_iter()
             .find(|r| r.name() == root)
             .ok_or_else(wrong)?;
@@ -180,7 +180,7 @@ impl fmt::Display for SourceError {
 
 /// How far a listing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ListingLimits {
     /// Levels below the listed directory; 1 is its own entries only.
     pub depth: usize,
     /// Entries in all; the rest is counted in [`Listing::left_out`].
@@ -190,7 +190,7 @@ pub struct Limits {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ListingEntry {
     /// Relative to the listed directory.
     pub path: String,
     pub dir: bool,
@@ -199,7 +199,7 @@ pub struct Entry {
 /// What stands below a directory, in byte order of the paths, a directory before what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListingEntry>,
     /// Entries within the depth that the entry limit left out.
     pub left_out: usize,
     /// Directories whose contents the depth limit left out.
@@ -211,20 +211,20 @@ pub struct Listing {
 /// Both answers must stay the same for as long as one composition lasts.
 pub trait Sources {
     /// The text behind `id`, exactly as it is, or `None` if there is none.
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError>;
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError>;
 
     /// What stands below the directory `dir`, or `None` if there is no such directory.
     ///
     /// The only ignore rules that count are the project's own `.gitignore` files: two people get the same
     /// listing of the same tree.
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError>;
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError>;
 }
 
 impl<S: Sources + ?Sized> Sources for &S {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         (**self).text(id)
     }
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         (**self).list(dir, limits)
     }
 }
@@ -232,19 +232,19 @@ impl<S: Sources + ?Sized> Sources for &S {
 /// Every source that was looked at, present or absent. Answers nothing that was not asked before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    pub texts: BTreeMap<SourceId, Option<Text>>,
-    pub lists: Vec<(SourceId, Limits, Option<Listing>)>,
+    pub texts: BTreeMap<SourceId, Option<SharedText>>,
+    pub lists: Vec<(SourceId, ListingLimits, Option<Listing>)>,
 }
 
 impl Sources for Snapshot {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match self.texts.get(id) {
             Some(text) => Ok(text.clone()),
             None => Err(SourceError::Unreadable("the snapshot does not hold it".to_string())),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         match self.lists.iter().find(|(d, l, _)| d == dir && *l == limits) {
             Some((_, _, listing)) => Ok(listing.clone()),
             None => Err(SourceError::Unreadable("the snapshot does not hold it".to_string())),
@@ -254,12 +254,12 @@ impl Sources for Snapshot {
 
 /// Passes every question on, and keeps the answers.
 #[derive(Debug)]
-pub struct Recorder<S> {
+pub struct SourceRecorder<S> {
     inner: S,
     seen: RefCell<Snapshot>,
 }
 
-impl<S: Sources> Recorder<S> {
+impl<S: Sources> SourceRecorder<S> {
     pub fn new(inner: S) -> Self {
         Self { inner, seen: RefCell::default() }
     }
@@ -271,14 +271,14 @@ impl<S: Sources> Recorder<S> {
     }
 }
 
-impl<S: Sources> Sources for Recorder<S> {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+impl<S: Sources> Sources for SourceRecorder<S> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         let answer = self.inner.text(id)?;
         self.seen.borrow_mut().texts.insert(id.clone(), answer.clone());
         Ok(answer)
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let answer = self.inner.list(dir, limits)?;
         let lists = &mut self.seen.borrow_mut().lists;
         if !lists.iter().any(|(d, l, _)| d == dir && *l == limits) {

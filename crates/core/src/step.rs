@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compose::Composer;
-use crate::detail::{Detail, outline};
-use crate::document::Notices;
-use crate::prompt::{Absent, Block, Unit, Why};
+use crate::detail::{DocumentDetail, outline};
+use crate::document::NoticeTemplates;
+use crate::prompt::{Block, BudgetUnit, OmissionReason, OmittedInput};
 
 /// How much is shown of a block, from all to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Rung {
+pub enum DetailLevel {
     #[default]
     Full,
     Outline,
@@ -27,7 +27,7 @@ pub enum Rung {
     Out,
 }
 
-impl Rung {
+impl DetailLevel {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -47,17 +47,17 @@ impl Rung {
     }
 }
 
-impl From<Detail> for Rung {
-    fn from(detail: Detail) -> Self {
+impl From<DocumentDetail> for DetailLevel {
+    fn from(detail: DocumentDetail) -> Self {
         match detail {
-            Detail::Full => Self::Full,
-            Detail::Outline => Self::Outline,
-            Detail::Path => Self::Path,
+            DocumentDetail::Full => Self::Full,
+            DocumentDetail::Outline => Self::Outline,
+            DocumentDetail::Path => Self::Path,
         }
     }
 }
 
-impl Unit {
+impl BudgetUnit {
     /// What a request calls it in `steps`.
     pub(crate) fn key(self, section: &str, block: &str) -> String {
         match self {
@@ -70,43 +70,43 @@ impl Unit {
 
 impl Composer<'_> {
     /// How far the document at this place has stepped down.
-    pub(crate) fn document_rung(&self, at: usize) -> Rung {
+    pub(crate) fn document_level(&self, at: usize) -> DetailLevel {
         if self.request.steps.is_empty() {
-            return Rung::Full;
+            return DetailLevel::Full;
         }
-        let rung = self.request.steps.get(&Unit::Document(at).key("", "")).copied().unwrap_or_default();
+        let rung = self.request.steps.get(&BudgetUnit::Document(at).key("", "")).copied().unwrap_or_default();
         let has_path = self.request.documents.get(at).is_some_and(|document| document.path.is_some());
-        if rung == Rung::Path && !has_path { Rung::Outline } else { rung }
+        if rung == DetailLevel::Path && !has_path { DetailLevel::Outline } else { rung }
     }
 
     /// Takes the steps of all blocks but documents, which have taken theirs.
-    pub(crate) fn step_down(&mut self, section: &str, blocks: &mut Vec<Block>) {
-        let mut notices = Notices::new();
+    pub(crate) fn degrade(&mut self, section: &str, blocks: &mut Vec<Block>) {
+        let mut notices = NoticeTemplates::new();
         blocks.retain_mut(|block| {
-            let Some(unit) = block.unit.filter(|unit| !matches!(unit, Unit::Document(_))) else {
+            let Some(unit) = block.unit.filter(|unit| !matches!(unit, BudgetUnit::Document(_))) else {
                 return true;
             };
             let key = unit.key(section, &block.name);
             let rung = self.request.steps.get(&key).copied().unwrap_or_default();
             let detail = match rung {
-                Rung::Full => return true,
-                Rung::Out => rung.words().to_string(),
-                Rung::Outline | Rung::Path => {
+                DetailLevel::Full => return true,
+                DetailLevel::Out => rung.words().to_string(),
+                DetailLevel::Outline | DetailLevel::Path => {
                     // Without a heading in it there is no outline of a text.
                     if outline(MARKDOWN, &block.text(&self.origins)).is_empty() {
                         return true;
                     }
-                    let Some((outlined, left_out)) = self.outlined(block, MARKDOWN, &mut notices) else {
+                    let Some((outlined, left_out)) = self.outline_block(block, MARKDOWN, &mut notices) else {
                         return true;
                     };
                     block.pieces = outlined.pieces;
                     block.supplied = outlined.supplied;
-                    format!("{}, {left_out}", Rung::Outline.words())
+                    format!("{}, {left_out}", DetailLevel::Outline.words())
                 }
             };
             let what = unit.label(section, &block.name);
-            self.absent.push(Absent { what, why: Why::Budget, detail });
-            rung != Rung::Out
+            self.absent.push(OmittedInput { what, why: OmissionReason::Budget, detail });
+            rung != DetailLevel::Out
         });
     }
 }
@@ -114,7 +114,7 @@ impl Composer<'_> {
 /// What is no document is taken for Markdown.
 const MARKDOWN: &str = "text.md";
 
-impl Unit {
+impl BudgetUnit {
     /// What people call it, where it is no document.
     pub(crate) fn label(self, section: &str, block: &str) -> String {
         match self {

@@ -10,21 +10,21 @@ use core::cell::LazyCell;
 
 use crate::builtin::Builtin;
 use crate::data;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::{Library, candidates, is_phase, names_in};
-use crate::recipe::{Missing, Notice};
+use crate::recipe::{MissingNotice, MissingSlotRule};
 use crate::request::{Layout, Request};
 use crate::source::{SourceId, Sources};
-use crate::template::{Node, Span, parse_braces};
-use crate::text::Text;
-use crate::values::Values;
+use crate::template::{TemplateNode, TextRange, parse_braces};
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
 /// The text of a system template, where it is, and a note if it is not the agent's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemTemplate {
     pub text: String,
     pub source: SourceId,
-    pub fallback: Option<Diag>,
+    pub fallback: Option<Diagnostic>,
 }
 
 /// The body of `system/[AGENT]-[PHASE].md`, or else of `system/BASE-[PHASE].md`, as it is written. `layout` says where the
@@ -39,21 +39,21 @@ pub struct SystemTemplate {
 /// assert_eq!(nobodys.text, bases.text);
 /// assert!(nobodys.fallback.is_some() && bases.fallback.is_none());
 /// assert!(load("claude", "no-such-phase").is_err());
-/// # Ok::<(), callsheet_core::diag::Failure>(())
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
 /// ```
 pub fn load_system_template(
     sources: &dyn Sources,
     layout: &Layout,
     agent: &str,
     phase: &str,
-) -> Result<SystemTemplate, Failure> {
+) -> Result<SystemTemplate, Diagnostics> {
     Request { agent: Some(agent.into()), phase: Some(phase.into()), ..Request::default() }.validate()?;
     let library = Library::new(sources);
     let mut looked = Vec::new();
     let own = format!("templates/system/{}-{phase}.md", agent.to_ascii_uppercase());
     for path in [own.clone(), format!("templates/system/BASE-{phase}.md")] {
         if let Some((source, text)) = library.body(&path, layout)? {
-            let note = || Diag::note(Code::TemplateFallback, format!("no `{own}`; `{source}` is used"));
+            let note = || Diagnostic::note(Code::TemplateFallback, format!("no `{own}`; `{source}` is used"));
             return Ok(SystemTemplate { fallback: (path != own).then(note), text, source });
         }
         let new: Vec<SourceId> =
@@ -64,16 +64,16 @@ pub fn load_system_template(
     let phases: Vec<&str> =
         names.iter().filter_map(|name| name.strip_prefix("BASE-")).filter(|phase| is_phase(phase)).collect();
     let message = format!("TemplateNotFound: no template for the phase `{phase}`");
-    let error = Diag::error(Code::TemplateNotFound, message).looked(looked);
+    let error = Diagnostic::error(Code::TemplateNotFound, message).looked(looked);
     let error = error.suggest(phase, phases.iter().copied());
     Err(error.hint(format!("phases that exist: {}", phases.join(", "))).into())
 }
 
 /// A template's text with its variables in, and a warning for each that nobody gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Injected {
+pub struct InjectedTemplate {
     pub text: String,
-    pub warnings: Vec<Diag>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Replaces every `{{VARIABLE}}` of `template` in one pass; what a value contains stays as it is. In the
@@ -88,18 +88,18 @@ pub struct Injected {
 /// assert_eq!(injected.text, "Context not provided\n1. {{PROJECT_CONTEXT}}");
 /// assert_eq!(injected.warnings.len(), 2);
 /// ```
-pub fn inject_variables(template: &str, values: &Values) -> Injected {
-    let source = Text::from(template);
+pub fn inject_variables(template: &str, values: &SlotValues) -> InjectedTemplate {
+    let source = SharedText::from(template);
     let notice = LazyCell::new(shipped_notice);
-    let mut injected = Injected::default();
+    let mut injected = InjectedTemplate::default();
     let mut warned = BTreeSet::new();
-    for node in parse_braces(template, Span { start: 0, end: template.len() }) {
+    for node in parse_braces(template, TextRange { start: 0, end: template.len() }) {
         let (code, message, span) = match node {
-            Node::Text(span) => {
+            TemplateNode::Text(span) => {
                 injected.text.push_str(span.of(template));
                 continue;
             }
-            Node::Slot(span) => {
+            TemplateNode::Slot(span) => {
                 let name = span.of(template);
                 if let Some(value) = values.get(name) {
                     injected.text.push_str(value);
@@ -112,15 +112,15 @@ pub fn inject_variables(template: &str, values: &Values) -> Injected {
                 }
                 (Code::SlotUnfilled, format!("nothing fills `{name}`"), span)
             }
-            Node::Fragment(span) => {
+            TemplateNode::Fragment(span) => {
                 let name = span.of(template);
                 injected.text.push_str(&format!("{{{{> {name}}}}}"));
                 (Code::FragmentNotFound, format!("the fragment `{name}` is left as it is"), span)
             }
-            Node::Include(_) => continue,
+            TemplateNode::Include(_) => continue,
         };
         if warned.insert(span.of(template)) {
-            let warning = Diag::warning(code, message).at("template", &source, span.start..span.end);
+            let warning = Diagnostic::warning(code, message).at("template", &source, span.start..span.end);
             injected.warnings.push(warning);
         }
     }
@@ -128,10 +128,10 @@ pub fn inject_variables(template: &str, values: &Values) -> Injected {
 }
 
 /// Tests see to it that the shipped recipe can be read and has one.
-fn shipped_notice() -> Option<Notice> {
+fn shipped_notice() -> Option<MissingNotice> {
     let unified = data::recipe(&Library::new(&Builtin), "unified", &Layout::default()).ok()?;
     match unified.recipe.missing {
-        Missing::Notice(notice) => Some(notice),
-        Missing::Unsaid | Missing::Policy(_) => None,
+        MissingSlotRule::Notice(notice) => Some(notice),
+        MissingSlotRule::Unsaid | MissingSlotRule::Policy(_) => None,
     }
 }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-use crate::fact::{Change, Changed, Decision, Observed};
-use crate::record::{Account, Checked, Contents, RunStatus};
+use crate::fact::{ChangeKind, ChangedFile, ViolationDecision, WorktreeObservation};
+use crate::record::{ChecksOutcome, ContentIds, RunStatus, RunSummary};
 
 /// In the order in which they count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,11 +80,11 @@ impl TaskReason {
 }
 
 /// A worktree, the commit before the first run, and the contents in question.
-pub type ContentsQuery<'c> = dyn FnMut(Option<&str>, Option<&str>, &Contents) -> bool + 'c;
+pub type ContentsQuery<'c> = dyn FnMut(Option<&str>, Option<&str>, &ContentIds) -> bool + 'c;
 
 /// What is asked of git about a task.
 #[expect(missing_debug_implementations, reason = "it holds functions")]
-pub struct Checkout<'c> {
+pub struct TaskCheckout<'c> {
     /// Whether a commit is part of the commit that the project has checked out.
     pub has_commit: &'c mut dyn FnMut(&str) -> bool,
     /// Whether each of these contents is in that commit, or was in one between the second argument and it. With a worktree as
@@ -93,24 +93,24 @@ pub struct Checkout<'c> {
 }
 
 /// Where a task stands by its runs, the oldest first.
-pub fn standing(runs: &[Account], checkout: &mut Checkout<'_>) -> (TaskStatus, Vec<TaskReason>) {
-    let runs: Vec<&Account> = runs.iter().filter(|run| run.launch.is_some()).collect();
+pub fn task_status(runs: &[RunSummary], checkout: &mut TaskCheckout<'_>) -> (TaskStatus, Vec<TaskReason>) {
+    let runs: Vec<&RunSummary> = runs.iter().filter(|run| run.launch.is_some()).collect();
     let Some(last) = runs.last() else { return (TaskStatus::Open, Vec::new()) };
     let violations = || runs.iter().flat_map(|run| run.violations());
-    let pending = violations().any(|violation| violation.decision == Decision::Pending);
-    let rejected = violations().any(|violation| violation.decision == Decision::Rejected);
-    let work = Work::find(&runs, checkout);
+    let pending = violations().any(|violation| violation.decision == ViolationDecision::Pending);
+    let rejected = violations().any(|violation| violation.decision == ViolationDecision::Rejected);
+    let work = TaskWork::find(&runs, checkout);
     let checked = last.checked();
-    let failed = last.status() == RunStatus::Failed || last.says_it_failed();
+    let failed = last.status() == RunStatus::Failed || last.has_reported_failure();
     let is_unseen = seen(last).is_some_and(|seen| seen.newly_unseen().next().is_some());
     let mut reasons = Vec::new();
     for (holds, reason) in [
         (pending, TaskReason::ScopeViolationPending),
         (rejected, TaskReason::ScopeViolationRejected),
         (is_unseen, TaskReason::Unseen),
-        (checked == Checked::Pending, TaskReason::ChecksPending),
-        (checked == Checked::Failed, TaskReason::ChecksFailed),
-        (checked == Checked::None && work.is_in_head && !work.is_done, TaskReason::Unchecked),
+        (checked == ChecksOutcome::Pending, TaskReason::ChecksPending),
+        (checked == ChecksOutcome::Failed, TaskReason::ChecksFailed),
+        (checked == ChecksOutcome::None && work.is_in_head && !work.is_done, TaskReason::Unchecked),
         (work.is_merge_pending, TaskReason::MergePending),
         (failed, TaskReason::RunFailed),
         (work.is_uncommitted, TaskReason::Uncommitted),
@@ -128,7 +128,7 @@ pub fn standing(runs: &[Account], checkout: &mut Checkout<'_>) -> (TaskStatus, V
         return (TaskStatus::Done, Vec::new());
     } else if work.is_in_head {
         TaskStatus::NeedsReview
-    } else if failed || checked == Checked::Failed {
+    } else if failed || checked == ChecksOutcome::Failed {
         TaskStatus::Failed
     } else {
         TaskStatus::Ready
@@ -136,31 +136,31 @@ pub fn standing(runs: &[Account], checkout: &mut Checkout<'_>) -> (TaskStatus, V
     (status, reasons)
 }
 
-fn seen(run: &Account) -> Option<&Observed> {
+fn seen(run: &RunSummary) -> Option<&WorktreeObservation> {
     run.observed.as_ref().and_then(|observed| observed.worktree.as_ref())
 }
 
-fn has_new_commit(run: &Account) -> bool {
+fn has_new_commit(run: &RunSummary) -> bool {
     seen(run).is_some_and(|seen| seen.head_before != seen.head_after)
 }
 
 /// Whether a run changed something that a commit can hold.
-fn has_changed(run: &Account) -> bool {
-    let is_real = |file: &Changed| file.change != Change::Ignored;
+fn has_changed(run: &RunSummary) -> bool {
+    let is_real = |file: &ChangedFile| file.change != ChangeKind::Ignored;
     has_new_commit(run) || seen(run).is_some_and(|seen| seen.changed.iter().any(is_real))
 }
 
 /// Whether a run shows by itself that the task is solved.
-fn is_evidence(run: &Account) -> bool {
-    run.checked() == Checked::Passed
+fn is_evidence(run: &RunSummary) -> bool {
+    run.checked() == ChecksOutcome::Passed
         && run.status() == RunStatus::Completed
-        && !run.says_it_failed()
+        && !run.has_reported_failure()
         && seen(run).is_some_and(|seen| seen.unseen.is_empty())
 }
 
 /// What became of the changes of a task's runs.
 #[derive(Default)]
-struct Work {
+struct TaskWork {
     is_nothing: bool,
     /// It is in the commit that the project has checked out.
     is_in_head: bool,
@@ -170,22 +170,22 @@ struct Work {
     is_uncommitted: bool,
 }
 
-impl Work {
-    fn find(runs: &[&Account], checkout: &mut Checkout<'_>) -> Self {
+impl TaskWork {
+    fn find(runs: &[&RunSummary], checkout: &mut TaskCheckout<'_>) -> Self {
         let Some(changed_last) = runs.iter().rposition(|run| has_changed(run)) else {
             return Self { is_nothing: true, ..Self::default() };
         };
-        let has_commit = |run: &Account, checkout: &mut Checkout<'_>| match seen(run)
+        let has_commit = |run: &RunSummary, checkout: &mut TaskCheckout<'_>| match seen(run)
             .and_then(|seen| seen.head_after.as_deref())
         {
             Some(head) => (checkout.has_commit)(head),
             None => false,
         };
         let last = runs[runs.len() - 1];
-        let is_dirty = |run: &Account| seen(run).is_some_and(|seen| seen.dirty_after);
+        let is_dirty = |run: &RunSummary| seen(run).is_some_and(|seen| seen.dirty_after);
         let contents = contents(&runs[..=changed_last]);
         let since = runs.first().and_then(|run| seen(run)?.head_before.as_deref());
-        let has_contents = |worktree: Option<&str>, checkout: &mut Checkout<'_>| {
+        let has_contents = |worktree: Option<&str>, checkout: &mut TaskCheckout<'_>| {
             contents.as_ref().is_some_and(|contents| (checkout.has_contents)(worktree, since, contents))
         };
         let holds_contents = has_contents(None, checkout);
@@ -209,8 +209,8 @@ impl Work {
 }
 
 /// The last contents of every file that these runs changed; `None` if one of them did not record any.
-fn contents(runs: &[&Account]) -> Option<Contents> {
-    let mut all = Contents::new();
+fn contents(runs: &[&RunSummary]) -> Option<ContentIds> {
+    let mut all = ContentIds::new();
     for run in runs.iter().filter(|run| has_changed(run)) {
         let known = run.observed.as_ref().and_then(|observed| observed.contents.as_ref())?;
         all.extend(known.iter().map(|(path, content)| (path.clone(), content.clone())));

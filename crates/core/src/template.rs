@@ -1,6 +1,6 @@
 //! Templates: text with holes.
 //!
-//! A template is parsed once into [`Node`]s that point into its source. Filling a hole copies the
+//! A template is parsed once into [`TemplateNode`]s that point into its source. Filling a hole copies the
 //! value; **a value is never parsed again**, so nothing an agent wrote can open a second hole.
 //!
 //! This module knows nothing of sections, phases or files; see [`compose`](crate::compose).
@@ -13,17 +13,17 @@ use memchr::{memchr, memchr_iter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::diag::Diag;
-use crate::front::{self, Front};
+use crate::diag::Diagnostic;
+use crate::front::{self, TemplateFrontmatter};
 use crate::name::{is_name, is_name_byte};
 use crate::source::SourceId;
-use crate::text::Text;
-use crate::unit::{self, Unit};
+use crate::text::SharedText;
+use crate::unit::{self, Clause};
 
 /// Which spelling of a hole is live; the other one is plain text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Notation {
+pub enum TemplateNotation {
     /// `{{name}}`, `{{> fragment}}`
     #[default]
     Braces,
@@ -33,32 +33,32 @@ pub enum Notation {
 
 /// A byte range of a template's own text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TextRange {
     pub start: usize,
     pub end: usize,
 }
 
-impl Span {
+impl TextRange {
     pub fn of(self, text: &str) -> &str {
         &text[self.start..self.end]
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
-    Text(Span),
+pub enum TemplateNode {
+    Text(TextRange),
     /// A value goes here; the span is the name's.
-    Slot(Span),
+    Slot(TextRange),
     /// Another template goes here; the span is the name's.
-    Fragment(Span),
+    Fragment(TextRange),
     /// A session file goes here.
-    Include(Box<Include>),
+    Include(Box<IncludeNode>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Include {
-    pub path: Vec<Node>,
-    pub at: Span,
+pub struct IncludeNode {
+    pub path: Vec<TemplateNode>,
+    pub at: TextRange,
     pub optional: bool,
 }
 
@@ -66,22 +66,22 @@ pub struct Include {
 #[derive(Clone, Debug)]
 pub struct Template {
     pub id: SourceId,
-    pub text: Text,
-    pub front: Front,
+    pub text: SharedText,
+    pub front: TemplateFrontmatter,
     /// What is live in it, and in the fragments that it names.
-    pub notation: Notation,
-    pub nodes: Vec<Node>,
+    pub notation: TemplateNotation,
+    pub nodes: Vec<TemplateNode>,
     /// The statements in it that have an id.
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<Clause>,
 }
 
 impl Template {
     /// Parses `text`: frontmatter first, then the body without its outer blank lines.
-    pub fn parse(id: SourceId, text: Text, notation: Notation) -> Result<Self, Diag> {
+    pub fn parse(id: SourceId, text: SharedText, notation: TemplateNotation) -> Result<Self, Diagnostic> {
         let (front, body) = front::split(&id, &text)?;
         let nodes = match notation {
-            Notation::Braces => parse_braces(&text, body),
-            Notation::Brackets => parse_brackets(&text, body, Live::All),
+            TemplateNotation::Braces => parse_braces(&text, body),
+            TemplateNotation::Brackets => parse_brackets(&text, body, LiveDirectives::All),
         };
         let units = unit::units(&text, body);
         let nodes = if units.is_empty() { nodes } else { unit::without_marks(nodes, &units) };
@@ -89,46 +89,55 @@ impl Template {
     }
 
     /// Parses a project's extension: all of it is body, and only `[[placeholder:…]]` is live.
-    pub fn parse_extension(id: SourceId, text: Text) -> Self {
-        let body = Span { start: 0, end: text.len() };
-        let nodes = parse_brackets(&text, body, Live::Placeholders);
-        Self { id, text, front: Front::default(), notation: Notation::Brackets, nodes, units: Vec::new() }
+    pub fn parse_extension(id: SourceId, text: SharedText) -> Self {
+        let body = TextRange { start: 0, end: text.len() };
+        let nodes = parse_brackets(&text, body, LiveDirectives::Placeholders);
+        Self {
+            id,
+            text,
+            front: TemplateFrontmatter::default(),
+            notation: TemplateNotation::Brackets,
+            nodes,
+            units: Vec::new(),
+        }
     }
 
     /// Parses words that stand somewhere in a larger file, in braces. `None` where the file spells them
     /// otherwise, for example with escapes: then there are no bytes to point at.
-    pub(crate) fn words(id: &SourceId, file: &Text, words: &str) -> Option<Self> {
+    pub(crate) fn words(id: &SourceId, file: &SharedText, words: &str) -> Option<Self> {
         let nodes = parse_braces(file, written(file, words)?);
         Some(Self {
             id: id.clone(),
             text: file.clone(),
-            front: Front::default(),
-            notation: Notation::Braces,
+            front: TemplateFrontmatter::default(),
+            notation: TemplateNotation::Braces,
             nodes,
             units: Vec::new(),
         })
     }
 
     /// What it says by itself, whatever goes into its holes.
-    pub(crate) fn words_of_its_own(&self) -> String {
-        let text = |node: &Node| match node {
-            Node::Text(span) => Some(span.of(&self.text)),
+    pub(crate) fn literal_text(&self) -> String {
+        let text = |node: &TemplateNode| match node {
+            TemplateNode::Text(span) => Some(span.of(&self.text)),
             _ => None,
         };
         self.nodes.iter().filter_map(text).collect()
     }
 
     /// The names of all slots in order of appearance, those in include paths too.
-    pub fn slots(&self) -> Vec<Span> {
+    pub fn slots(&self) -> Vec<TextRange> {
         let mut slots = Vec::new();
         for node in &self.nodes {
             match node {
-                Node::Slot(name) => slots.push(*name),
-                Node::Include(include) => slots.extend(include.path.iter().filter_map(|node| match node {
-                    Node::Slot(name) => Some(*name),
-                    _ => None,
-                })),
-                Node::Text(_) | Node::Fragment(_) => {}
+                TemplateNode::Slot(name) => slots.push(*name),
+                TemplateNode::Include(include) => {
+                    slots.extend(include.path.iter().filter_map(|node| match node {
+                        TemplateNode::Slot(name) => Some(*name),
+                        _ => None,
+                    }))
+                }
+                TemplateNode::Text(_) | TemplateNode::Fragment(_) => {}
             }
         }
         slots
@@ -136,14 +145,14 @@ impl Template {
 }
 
 /// The version that the header of a text gives.
-pub fn version(id: &SourceId, text: &Text) -> Option<String> {
+pub fn version(id: &SourceId, text: &SharedText) -> Option<String> {
     front::split(id, text).ok()?.0.version
 }
 
 /// Where a TOML file holds `words` as a string without escapes; a comment that has them does not count.
-pub(crate) fn written(file: &str, words: &str) -> Option<Span> {
+pub(crate) fn written(file: &str, words: &str) -> Option<TextRange> {
     let find = |words: &str| {
-        file.match_indices(words).map(|(at, _)| Span { start: at, end: at + words.len() }).find(|span| {
+        file.match_indices(words).map(|(at, _)| TextRange { start: at, end: at + words.len() }).find(|span| {
             let (before, after) = (&file[..span.start], &file[span.end..]);
             let line = before.rfind('\n').map_or(0, |at| at + 1);
             let quoted = ['"', '\''].into_iter().any(|quote| {
@@ -161,16 +170,16 @@ pub(crate) fn written(file: &str, words: &str) -> Option<Span> {
 }
 
 /// Collects nodes; text between holes is emitted when the next hole, or the end, is known.
-struct Nodes<'t> {
+struct NodeCollector<'t> {
     text: &'t str,
-    nodes: Vec<Node>,
+    nodes: Vec<TemplateNode>,
     /// Where the text that is not yet emitted begins.
     pending: usize,
     has_crlf: bool,
 }
 
-impl<'t> Nodes<'t> {
-    fn new(text: &'t str, body: Span) -> Self {
+impl<'t> NodeCollector<'t> {
+    fn new(text: &'t str, body: TextRange) -> Self {
         let has_crlf = memchr(b'\r', body.of(text).as_bytes()).is_some();
         // Room for a hole in every other line, so that the list seldom has to move.
         let nodes = Vec::with_capacity((body.end - body.start) / 96 + 4);
@@ -197,12 +206,12 @@ impl<'t> Nodes<'t> {
 
     fn push_text(&mut self, start: usize, end: usize) {
         if start < end {
-            self.nodes.push(Node::Text(Span { start, end }));
+            self.nodes.push(TemplateNode::Text(TextRange { start, end }));
         }
     }
 
     /// Handles the backslash before `open`, the position of a two-byte opener. True if there is one.
-    fn escaped(&mut self, open: usize) -> bool {
+    fn skip_escape(&mut self, open: usize) -> bool {
         let escaped = open > self.pending && self.text.as_bytes()[open - 1] == b'\\';
         if escaped {
             self.text_until(open - 1, open);
@@ -210,15 +219,15 @@ impl<'t> Nodes<'t> {
         escaped
     }
 
-    fn finish(mut self, end: usize) -> Vec<Node> {
+    fn finish(mut self, end: usize) -> Vec<TemplateNode> {
         self.text_until(end, end);
         self.nodes
     }
 }
 
-pub(crate) fn parse_braces(text: &str, body: Span) -> Vec<Node> {
+pub(crate) fn parse_braces(text: &str, body: TextRange) -> Vec<TemplateNode> {
     let bytes = &text.as_bytes()[..body.end];
-    let mut nodes = Nodes::new(text, body);
+    let mut nodes = NodeCollector::new(text, body);
     let mut at = body.start;
     while let Some(found) = memchr(b'{', &bytes[at..]) {
         let open = at + found;
@@ -226,7 +235,7 @@ pub(crate) fn parse_braces(text: &str, body: Span) -> Vec<Node> {
         if bytes.get(open + 1) != Some(&b'{') {
             continue;
         }
-        if nodes.escaped(open) {
+        if nodes.skip_escape(open) {
             at = open + 2;
         } else if let Some((node, end)) = brace_node(bytes, open + 2) {
             nodes.text_until(open, end);
@@ -238,7 +247,7 @@ pub(crate) fn parse_braces(text: &str, body: Span) -> Vec<Node> {
 }
 
 /// The slot or fragment whose inside begins at `at`, and where it ends.
-fn brace_node(bytes: &[u8], mut at: usize) -> Option<(Node, usize)> {
+fn brace_node(bytes: &[u8], mut at: usize) -> Option<(TemplateNode, usize)> {
     let skip_blanks = |mut at: usize| {
         while matches!(bytes.get(at), Some(b' ' | b'\t')) {
             at += 1;
@@ -255,23 +264,23 @@ fn brace_node(bytes: &[u8], mut at: usize) -> Option<(Node, usize)> {
         return None;
     }
     at += bytes[start..].iter().position(|byte| !is_name_byte(*byte))?;
-    let name = Span { start, end: at };
+    let name = TextRange { start, end: at };
     at = skip_blanks(at);
     if !bytes[at..].starts_with(b"}}") {
         return None;
     }
-    Some((if fragment { Node::Fragment(name) } else { Node::Slot(name) }, at + 2))
+    Some((if fragment { TemplateNode::Fragment(name) } else { TemplateNode::Slot(name) }, at + 2))
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Live {
+enum LiveDirectives {
     All,
     Placeholders,
 }
 
-fn parse_brackets(text: &str, body: Span, live: Live) -> Vec<Node> {
+fn parse_brackets(text: &str, body: TextRange, live: LiveDirectives) -> Vec<TemplateNode> {
     let bytes = &text.as_bytes()[..body.end];
-    let mut nodes = Nodes::new(text, body);
+    let mut nodes = NodeCollector::new(text, body);
     let mut at = body.start;
     while let Some(found) = memchr(b'[', &bytes[at..]) {
         let open = at + found;
@@ -281,8 +290,8 @@ fn parse_brackets(text: &str, body: Span, live: Live) -> Vec<Node> {
         }
         let node = bracket_node(&text[..body.end], open, live);
         // In an extension only what would be live can need an escape: the rest is the project's own text.
-        let escapable = live == Live::All || node.is_some();
-        if escapable && nodes.escaped(open) {
+        let escapable = live == LiveDirectives::All || node.is_some();
+        if escapable && nodes.skip_escape(open) {
             at = open + 2;
         } else if let Some((node, end)) = node {
             nodes.text_until(open, end);
@@ -294,16 +303,16 @@ fn parse_brackets(text: &str, body: Span, live: Live) -> Vec<Node> {
 }
 
 /// The directive that opens at `open`, and where it ends.
-fn bracket_node(text: &str, open: usize, live: Live) -> Option<(Node, usize)> {
+fn bracket_node(text: &str, open: usize, live: LiveDirectives) -> Option<(TemplateNode, usize)> {
     let inside = open + 2;
     if let Some((name, end)) = bracket_name(text, inside, "placeholder:") {
-        return Some((Node::Slot(name), end));
+        return Some((TemplateNode::Slot(name), end));
     }
-    if live == Live::Placeholders {
+    if live == LiveDirectives::Placeholders {
         return None;
     }
     if let Some((name, end)) = bracket_name(text, inside, "shared:") {
-        return Some((Node::Fragment(name), end));
+        return Some((TemplateNode::Fragment(name), end));
     }
     let rest = &text[inside..];
     let (keyword, optional) = if rest.starts_with("include:") {
@@ -314,19 +323,22 @@ fn bracket_node(text: &str, open: usize, live: Live) -> Option<(Node, usize)> {
         return None;
     };
     let (path, end) = include_path(text, inside + keyword.len())?;
-    Some((Node::Include(Box::new(Include { path, at: Span { start: open, end }, optional })), end))
+    Some((
+        TemplateNode::Include(Box::new(IncludeNode { path, at: TextRange { start: open, end }, optional })),
+        end,
+    ))
 }
 
-fn bracket_name(text: &str, at: usize, keyword: &str) -> Option<(Span, usize)> {
+fn bracket_name(text: &str, at: usize, keyword: &str) -> Option<(TextRange, usize)> {
     let rest = text[at..].strip_prefix(keyword)?;
     let length = rest.bytes().take_while(|byte| is_name_byte(*byte)).count();
     let start = at + keyword.len();
-    let name = Span { start, end: start + length };
+    let name = TextRange { start, end: start + length };
     (is_name(name.of(text)) && rest[length..].starts_with("]]")).then_some((name, name.end + 2))
 }
 
 /// A path on one line, blanks around it dropped, placeholders inside it live.
-fn include_path(text: &str, start: usize) -> Option<(Vec<Node>, usize)> {
+fn include_path(text: &str, start: usize) -> Option<(Vec<TemplateNode>, usize)> {
     let mut path = Vec::new();
     let mut at = start + blanks(&text[start..]);
     let mut pending = at;
@@ -335,16 +347,16 @@ fn include_path(text: &str, start: usize) -> Option<(Vec<Node>, usize)> {
         if rest.starts_with("]]") {
             let end = pending + text[pending..at].trim_end_matches([' ', '\t']).len();
             if pending < end {
-                path.push(Node::Text(Span { start: pending, end }));
+                path.push(TemplateNode::Text(TextRange { start: pending, end }));
             }
             return (!path.is_empty()).then_some((path, at + 2));
         }
         if rest.starts_with("[[") {
             let (name, end) = bracket_name(text, at + 2, "placeholder:")?;
             if pending < at {
-                path.push(Node::Text(Span { start: pending, end: at }));
+                path.push(TemplateNode::Text(TextRange { start: pending, end: at }));
             }
-            path.push(Node::Slot(name));
+            path.push(TemplateNode::Slot(name));
             (at, pending) = (end, end);
             continue;
         }

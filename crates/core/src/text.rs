@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An immutable text, cheap to clone. Carried exactly as it came: no newline is ever changed.
 #[derive(Clone)]
-pub struct Text(Held);
+pub struct SharedText(TextStorage);
 
 /// Below this many bytes a text is copied rather than moved.
 pub(crate) const SHORT: usize = 64;
 
 #[derive(Clone)]
-enum Held {
+enum TextStorage {
     Static(&'static str),
     /// A string that was moved here: its bytes stay where they are.
     Moved(Arc<String>),
@@ -29,9 +29,9 @@ enum Held {
     Part(Arc<String>, u32, u32),
 }
 
-impl Text {
+impl SharedText {
     pub const fn fixed(text: &'static str) -> Self {
-        Self(Held::Static(text))
+        Self(TextStorage::Static(text))
     }
 
     /// A part of a text that others have parts of too: many texts in one allocation. `None` where `whole` has no such
@@ -39,46 +39,46 @@ impl Text {
     pub fn part(whole: &Arc<String>, range: Range<usize>) -> Option<Self> {
         whole.get(range.clone())?;
         let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
-        Some(Self(Held::Part(whole.clone(), start, end)))
+        Some(Self(TextStorage::Part(whole.clone(), start, end)))
     }
 
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Held::Static(text) => text,
-            Held::Moved(text) => text,
-            Held::Copied(text) => text,
-            Held::Part(whole, start, end) => &whole[*start as usize..*end as usize],
+            TextStorage::Static(text) => text,
+            TextStorage::Moved(text) => text,
+            TextStorage::Copied(text) => text,
+            TextStorage::Part(whole, start, end) => &whole[*start as usize..*end as usize],
         }
     }
 }
 
-impl Deref for Text {
+impl Deref for SharedText {
     type Target = str;
     fn deref(&self) -> &str {
         self.as_str()
     }
 }
 
-impl From<String> for Text {
+impl From<String> for SharedText {
     fn from(text: String) -> Self {
         // A million short texts are a third smaller as copies, and their bytes are one step nearer.
-        if text.len() < SHORT { Self::from(text.as_str()) } else { Self(Held::Moved(Arc::new(text))) }
+        if text.len() < SHORT { Self::from(text.as_str()) } else { Self(TextStorage::Moved(Arc::new(text))) }
     }
 }
 
-impl From<&str> for Text {
+impl From<&str> for SharedText {
     fn from(text: &str) -> Self {
-        Self(Held::Copied(text.into()))
+        Self(TextStorage::Copied(text.into()))
     }
 }
 
-impl Default for Text {
+impl Default for SharedText {
     fn default() -> Self {
         Self::fixed("")
     }
 }
 
-impl PartialEq for Text {
+impl PartialEq for SharedText {
     fn eq(&self, other: &Self) -> bool {
         // Two ranges of one long text are compared more often than two long texts.
         let (a, b) = (self.as_str(), other.as_str());
@@ -86,51 +86,51 @@ impl PartialEq for Text {
     }
 }
 
-impl Eq for Text {}
+impl Eq for SharedText {}
 
-impl PartialOrd for Text {
+impl PartialOrd for SharedText {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Text {
+impl Ord for SharedText {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_str().cmp(other.as_str())
     }
 }
 
-impl Borrow<str> for Text {
+impl Borrow<str> for SharedText {
     fn borrow(&self) -> &str {
         self
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for SharedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for SharedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
     }
 }
 
-impl Serialize for Text {
+impl Serialize for SharedText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for SharedText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)
     }
 }
 
-impl JsonSchema for Text {
+impl JsonSchema for SharedText {
     fn schema_name() -> Cow<'static, str> {
         String::schema_name()
     }

@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::compose::supplied_block;
-use crate::data::{self, Codes, Notation};
-use crate::diag::{Code, Diag, Failure};
-use crate::prompt::{self, Block, Format, Origin, Origins, Part, Piece, Prompt, Section, Trust};
-use crate::recipe::Separator;
+use crate::data::{self, FileFormat, ReadErrorCodes};
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::prompt::{self, Block, Origin, OriginTable, Part, Piece, Prompt, PromptFormat, Section, Trust};
+use crate::recipe::SectionSeparator;
 use crate::render::render;
 use crate::request::DocumentKind;
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// What an agent is told, in three parts, and the tools it may use.
 ///
@@ -39,7 +39,7 @@ use crate::text::Text;
 /// );
 /// assert_eq!(UnifiedPrompt::from_json(&prompt.to_json())?, prompt);
 /// assert_eq!(UnifiedPrompt::from_xml(&prompt.to_xml()?)?, prompt);
-/// # Ok::<(), callsheet_core::diag::Failure>(())
+/// # Ok::<(), callsheet_core::diag::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,13 +47,13 @@ use crate::text::Text;
 pub struct UnifiedPrompt {
     /// Who the agent is and how it works.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Text")]
-    pub system_prompt: Option<Text>,
+    #[schemars(with = "SharedText")]
+    pub system_prompt: Option<SharedText>,
     /// What the agent has before it.
     #[serde(default)]
     pub context: Vec<ContextItem>,
     /// What the agent is to do.
-    pub instructions: Text,
+    pub instructions: SharedText,
     /// JSON Schema tool definitions. They never become text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
@@ -66,20 +66,20 @@ pub struct ContextItem {
     #[serde(rename = "type")]
     pub kind: DocumentKind,
     /// A file's path, or what the item is called.
-    pub name: Text,
-    pub content: Text,
+    pub name: SharedText,
+    pub content: SharedText,
 }
 
 /// A text that may be left out, but not be `null`.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
-    Text::deserialize(deserializer).map(Some)
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SharedText>, D::Error> {
+    SharedText::deserialize(deserializer).map(Some)
 }
 
 impl UnifiedPrompt {
     /// Reads JSON. What does not fit is refused, all of it at once, each with the path of the field.
-    pub fn from_json(json: &str) -> Result<Self, Failure> {
-        let codes = Codes { bad: Code::PromptBad, unknown: Code::PromptBad };
-        data::read("prompt", &Text::from(json), Notation::Json, codes)
+    pub fn from_json(json: &str) -> Result<Self, Diagnostics> {
+        let codes = ReadErrorCodes { bad: Code::PromptBad, unknown: Code::PromptBad };
+        data::read("prompt", &SharedText::from(json), FileFormat::Json, codes)
     }
 
     /// Writes JSON that [`from_json`](Self::from_json) reads back as the same prompt.
@@ -88,8 +88,8 @@ impl UnifiedPrompt {
     }
 
     /// Reads the XML that [`to_xml`](Self::to_xml) writes, or a composed prompt in XML. Tools are not in it.
-    pub fn from_xml(xml: &str) -> Result<Self, Failure> {
-        let bad = |message: String| Diag::error(Code::PromptBad, message);
+    pub fn from_xml(xml: &str) -> Result<Self, Diagnostics> {
+        let bad = |message: String| Diagnostic::error(Code::PromptBad, message);
         let document =
             roxmltree::Document::parse(xml).map_err(|error| bad(format!("it is no XML: {error}")))?;
         let parts = document.root_element().children().filter(Node::is_element);
@@ -116,13 +116,13 @@ impl UnifiedPrompt {
     }
 
     /// Writes XML. A character that XML cannot carry is an error that names the item.
-    pub fn to_xml(&self) -> Result<String, Failure> {
-        Ok(render(&Prompt::from(self), Format::Xml, None)?.text)
+    pub fn to_xml(&self) -> Result<String, Diagnostics> {
+        Ok(render(&Prompt::from(self), PromptFormat::Xml, None)?.text)
     }
 }
 
 /// The text of an element, with the line ends that it had.
-fn content(node: Node<'_, '_>) -> Text {
+fn content(node: Node<'_, '_>) -> SharedText {
     let text: String = node.children().filter_map(|inside| inside.text()).collect();
     match node.attribute("eol") {
         Some("crlf") => text.replace('\n', "\r\n").into(),
@@ -140,12 +140,12 @@ impl ContextItem {
 
 impl From<&UnifiedPrompt> for Prompt {
     fn from(unified: &UnifiedPrompt) -> Self {
-        let mut origins = Origins::default();
-        let mut whole = |from, trust, text: &Text| {
+        let mut origins = OriginTable::default();
+        let mut whole = |from, trust, text: &SharedText| {
             let origin = origins.push(Origin { from, trust, text: text.clone() });
             Piece { origin, start: 0, end: text.len() }
         };
-        let field = |name: &str| prompt::From::Request(name.into());
+        let field = |name: &str| prompt::OriginKind::Request(name.into());
         let system = unified.system_prompt.iter().map(|text| {
             let piece = whole(field("system_prompt"), Trust::Person, text);
             supplied_block("system_prompt", piece)
@@ -154,7 +154,7 @@ impl From<&UnifiedPrompt> for Prompt {
         let context = unified.context.iter().map(|item| {
             let trust = if item.kind == DocumentKind::File { Trust::Project } else { Trust::Agent };
             let name = whole(field("context.name"), trust, &item.name);
-            let content = whole(prompt::From::Document(item.name.clone()), trust, &item.content);
+            let content = whole(prompt::OriginKind::Document(item.name.clone()), trust, &item.content);
             Block { document: Some((item.kind, name)), ..supplied_block(item.kind.name(), content) }
         });
         let context: Vec<Block> = context.collect();
@@ -170,8 +170,8 @@ impl From<&UnifiedPrompt> for Prompt {
             .map(|(name, part, blocks)| Section { name: name.into(), part, heading: None, blocks });
         Prompt {
             recipe: "unified".into(),
-            format: Format::Xml,
-            separator: Separator::Blank,
+            format: PromptFormat::Xml,
+            separator: SectionSeparator::Blank,
             sections: sections.collect(),
             origins,
             tools: unified.tools.clone(),
@@ -185,9 +185,9 @@ impl From<&UnifiedPrompt> for Prompt {
 
 /// A composed prompt as data: what has no place of its own in the three parts becomes an artifact.
 impl TryFrom<&Prompt> for UnifiedPrompt {
-    type Error = Failure;
+    type Error = Diagnostics;
 
-    fn try_from(prompt: &Prompt) -> Result<Self, Failure> {
-        Self::from_json(&render(prompt, Format::Json, None)?.text)
+    fn try_from(prompt: &Prompt) -> Result<Self, Diagnostics> {
+        Self::from_json(&render(prompt, PromptFormat::Json, None)?.text)
     }
 }

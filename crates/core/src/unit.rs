@@ -7,24 +7,24 @@ use alloc::vec::Vec;
 use memchr::memchr_iter;
 
 use crate::name::is_name;
-use crate::template::{Node, Span};
+use crate::template::{TemplateNode, TextRange};
 
 const OPEN: &str = "<!-- unit:";
 const CLOSE: &str = "-->";
 
 /// A statement with an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unit {
-    pub(crate) id: Span,
+pub(crate) struct Clause {
+    pub(crate) id: TextRange,
     /// What it says, without bullet or number.
-    pub(crate) words: Span,
+    pub(crate) words: TextRange,
     /// What is taken out: the mark and the blanks before it.
-    mark: Span,
+    mark: TextRange,
 }
 
 /// The units that stand in `body`, in order.
-pub(crate) fn units(text: &str, body: Span) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Vec::new();
+pub(crate) fn units(text: &str, body: TextRange) -> Vec<Clause> {
+    let mut units: Vec<Clause> = Vec::new();
     // Most templates hold no `<` at all.
     for open in memchr_iter(b'<', body.of(text).as_bytes()).map(|at| body.start + at) {
         if !text[open..body.end].starts_with(OPEN) {
@@ -38,10 +38,10 @@ pub(crate) fn units(text: &str, body: Span) -> Vec<Unit> {
         }
         let id_start = inside + text[inside..].find(id).unwrap_or(0);
         let end = text[body.start..open].trim_end_matches([' ', '\t']).len() + body.start;
-        units.push(Unit {
-            id: Span { start: id_start, end: id_start + id.len() },
-            words: Span { start: begins(text, body.start, end), end },
-            mark: Span { start: end, end: inside + length + CLOSE.len() },
+        units.push(Clause {
+            id: TextRange { start: id_start, end: id_start + id.len() },
+            words: TextRange { start: begins(text, body.start, end), end },
+            mark: TextRange { start: end, end: inside + length + CLOSE.len() },
         });
     }
     units
@@ -76,22 +76,23 @@ fn after_bullet(line: &str) -> Option<&str> {
 }
 
 /// The nodes without the marks.
-pub(crate) fn without_marks(nodes: Vec<Node>, units: &[Unit]) -> Vec<Node> {
+pub(crate) fn without_marks(nodes: Vec<TemplateNode>, units: &[Clause]) -> Vec<TemplateNode> {
     let mut kept = Vec::with_capacity(nodes.len() + units.len());
     for node in nodes {
-        let Node::Text(mut span) = node else {
+        let TemplateNode::Text(mut span) = node else {
             kept.push(node);
             continue;
         };
         let (start, end) = (span.start, span.end);
-        for Unit { mark, .. } in units.iter().filter(|unit| unit.mark.end > start && unit.mark.start < end) {
+        for Clause { mark, .. } in units.iter().filter(|unit| unit.mark.end > start && unit.mark.start < end)
+        {
             if span.start < mark.start {
-                kept.push(Node::Text(Span { start: span.start, end: mark.start }));
+                kept.push(TemplateNode::Text(TextRange { start: span.start, end: mark.start }));
             }
             span.start = mark.end;
         }
         if span.start < span.end {
-            kept.push(Node::Text(span));
+            kept.push(TemplateNode::Text(span));
         }
     }
     kept

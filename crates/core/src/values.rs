@@ -12,29 +12,29 @@ use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::name::is_name;
-use crate::origin::{From, Origin, Trust};
-use crate::text::{SHORT, Text};
+use crate::origin::{Origin, OriginKind, Trust};
+use crate::text::{SHORT, SharedText};
 
 /// Values for slots in the order of their keys, held as the origins that they are in every prompt made of them.
 #[derive(Clone, Default)]
-pub struct Values {
+pub struct SlotValues {
     origins: Arc<Vec<Origin>>,
-    table: Arc<Table>,
+    table: Arc<ValueTable>,
     /// Whether some key is no name.
     strays: bool,
 }
 
-impl Values {
+impl SlotValues {
     pub fn is_empty(&self) -> bool {
         self.origins.is_empty()
     }
 
-    pub fn get(&self, key: &str) -> Option<&Text> {
+    pub fn get(&self, key: &str) -> Option<&SharedText> {
         Some(&self.origins[self.find(key)?].text)
     }
 
     /// Sets a value; an earlier one of this key is gone.
-    pub fn insert(&mut self, key: Text, text: Text) {
+    pub fn insert(&mut self, key: SharedText, text: SharedText) {
         let at = self.search(&key);
         self.strays |= !is_name(&key);
         let values = Arc::make_mut(&mut self.origins);
@@ -48,19 +48,19 @@ impl Values {
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&SharedText, &SharedText)> {
         self.origins.iter().filter_map(|origin| match &origin.from {
-            From::Value(key) => Some((key, &origin.text)),
+            OriginKind::Value(key) => Some((key, &origin.text)),
             _ => None,
         })
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &Text> {
+    pub fn keys(&self) -> impl Iterator<Item = &SharedText> {
         self.iter().map(|(key, _)| key)
     }
 
     /// Keys that are no names, and so cannot be in any slot.
-    pub(crate) fn strays(&self) -> impl Iterator<Item = &Text> {
+    pub(crate) fn invalid_keys(&self) -> impl Iterator<Item = &SharedText> {
         self.strays.then(|| self.keys().filter(|key| !is_name(key))).into_iter().flatten()
     }
 
@@ -84,90 +84,90 @@ impl Values {
     }
 }
 
-fn origin(key: Text, text: Text) -> Origin {
-    Origin { from: From::Value(key), trust: Trust::Person, text }
+fn origin(key: SharedText, text: SharedText) -> Origin {
+    Origin { from: OriginKind::Value(key), trust: Trust::Person, text }
 }
 
 fn key_of(origin: &Origin) -> &str {
-    if let From::Value(key) = &origin.from { key } else { "" }
+    if let OriginKind::Value(key) = &origin.from { key } else { "" }
 }
 
-impl FromIterator<(Text, Text)> for Values {
-    fn from_iter<I: IntoIterator<Item = (Text, Text)>>(values: I) -> Self {
-        let sorted: BTreeMap<Text, Text> = values.into_iter().collect();
+impl FromIterator<(SharedText, SharedText)> for SlotValues {
+    fn from_iter<I: IntoIterator<Item = (SharedText, SharedText)>>(values: I) -> Self {
+        let sorted: BTreeMap<SharedText, SharedText> = values.into_iter().collect();
         let strays = sorted.keys().any(|key| !is_name(key));
         let origins: Vec<Origin> = sorted.into_iter().map(|(key, text)| origin(key, text)).collect();
-        Self { table: Arc::new(Table::of(&origins)), origins: Arc::new(origins), strays }
+        Self { table: Arc::new(ValueTable::of(&origins)), origins: Arc::new(origins), strays }
     }
 }
 
-impl<const N: usize> core::convert::From<[(Text, Text); N]> for Values {
-    fn from(values: [(Text, Text); N]) -> Self {
+impl<const N: usize> core::convert::From<[(SharedText, SharedText); N]> for SlotValues {
+    fn from(values: [(SharedText, SharedText); N]) -> Self {
         values.into_iter().collect()
     }
 }
 
-impl PartialEq for Values {
+impl PartialEq for SlotValues {
     fn eq(&self, other: &Self) -> bool {
         self.origins == other.origins
     }
 }
 
-impl Eq for Values {}
+impl Eq for SlotValues {}
 
-impl fmt::Debug for Values {
+impl fmt::Debug for SlotValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
 }
 
-impl Serialize for Values {
+impl Serialize for SlotValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
-impl<'de> Deserialize<'de> for Values {
+impl<'de> Deserialize<'de> for SlotValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Packing::default())
+        deserializer.deserialize_map(PackedValues::default())
     }
 }
 
 /// Values as they are read: the short ones in one text, for an allocation each would take more room than they do.
 #[derive(Default)]
-struct Packing {
+struct PackedValues {
     packed: String,
     /// Texts that are not packed.
-    long: Vec<Text>,
+    long: Vec<SharedText>,
     /// Key and value, as they came.
-    entries: Vec<[Packed; 2]>,
+    entries: Vec<[PackedRange; 2]>,
 }
 
 /// The first byte in the packed text and the one after the last; or the number of a long text, and [`LONG`].
-type Packed = (u32, u32);
+type PackedRange = (u32, u32);
 
 const LONG: u32 = u32::MAX;
 
-impl Packing {
-    fn add(&mut self, text: Cow<'_, str>) -> Packed {
+impl PackedValues {
+    fn add(&mut self, text: Cow<'_, str>) -> PackedRange {
         let number = |number: usize| u32::try_from(number).unwrap_or(LONG);
         let (start, end) = (self.packed.len(), self.packed.len() + text.len());
         if text.len() >= SHORT || number(end) == LONG {
-            self.long.push(Text::from(text.into_owned()));
+            self.long.push(SharedText::from(text.into_owned()));
             return (number(self.long.len() - 1), LONG);
         }
         self.packed.push_str(&text);
         (number(start), number(end))
     }
 
-    fn text(&self, at: Packed) -> &str {
+    fn text(&self, at: PackedRange) -> &str {
         match at {
-            (number, LONG) => self.long.get(number as usize).map_or("", Text::as_str),
+            (number, LONG) => self.long.get(number as usize).map_or("", SharedText::as_str),
             (start, end) => self.packed.get(start as usize..end as usize).unwrap_or_default(),
         }
     }
 
-    fn finish(mut self) -> Values {
+    fn finish(mut self) -> SlotValues {
         let mut entries = core::mem::take(&mut self.entries);
         entries.sort_by(|[a, _], [b, _]| self.text(*a).cmp(self.text(*b)));
         // Of two values of one key the later one counts.
@@ -180,27 +180,27 @@ impl Packing {
         });
         self.packed.shrink_to_fit();
         let whole = Arc::new(self.packed);
-        let text = |(start, end): Packed| match end {
+        let text = |(start, end): PackedRange| match end {
             LONG => self.long.get(start as usize).cloned().unwrap_or_default(),
-            _ => Text::part(&whole, start as usize..end as usize).unwrap_or_default(),
+            _ => SharedText::part(&whole, start as usize..end as usize).unwrap_or_default(),
         };
         let origins: Vec<Origin> =
             entries.into_iter().map(|[key, value]| origin(text(key), text(value))).collect();
         let strays = origins.iter().any(|origin| !is_name(key_of(origin)));
-        Values { table: Arc::new(Table::of(&origins)), origins: Arc::new(origins), strays }
+        SlotValues { table: Arc::new(ValueTable::of(&origins)), origins: Arc::new(origins), strays }
     }
 }
 
-impl<'de> Visitor<'de> for Packing {
-    type Value = Values;
+impl<'de> Visitor<'de> for PackedValues {
+    type Value = SlotValues;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a map")
     }
 
-    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<Values, M::Error> {
-        while let Some(key) = map.next_key_seed(PackText(&mut self))? {
-            let value = map.next_value_seed(PackText(&mut self))?;
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<SlotValues, M::Error> {
+        while let Some(key) = map.next_key_seed(PackedTextSeed(&mut self))? {
+            let value = map.next_value_seed(PackedTextSeed(&mut self))?;
             self.entries.push([key, value]);
         }
         Ok(self.finish())
@@ -208,54 +208,54 @@ impl<'de> Visitor<'de> for Packing {
 }
 
 /// Reads one text into a packing.
-struct PackText<'p>(&'p mut Packing);
+struct PackedTextSeed<'p>(&'p mut PackedValues);
 
-impl<'de> DeserializeSeed<'de> for PackText<'_> {
-    type Value = Packed;
+impl<'de> DeserializeSeed<'de> for PackedTextSeed<'_> {
+    type Value = PackedRange;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Packed, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<PackedRange, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for PackText<'_> {
-    type Value = Packed;
+impl Visitor<'_> for PackedTextSeed<'_> {
+    type Value = PackedRange;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Packed, E> {
+    fn visit_str<E>(self, text: &str) -> Result<PackedRange, E> {
         Ok(self.0.add(text.into()))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Packed, E> {
+    fn visit_string<E>(self, text: String) -> Result<PackedRange, E> {
         Ok(self.0.add(text.into()))
     }
 }
 
-impl JsonSchema for Values {
+impl JsonSchema for SlotValues {
     fn schema_name() -> Cow<'static, str> {
-        BTreeMap::<Text, Text>::schema_name()
+        BTreeMap::<SharedText, SharedText>::schema_name()
     }
     fn inline_schema() -> bool {
         true
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        BTreeMap::<Text, Text>::json_schema(generator)
+        BTreeMap::<SharedText, SharedText>::json_schema(generator)
     }
 }
 
 /// Where the values are, by the hash of their keys: one more than the number of a value, at the place that its
 /// hash gives or a little after it.
 #[derive(Clone, Default)]
-struct Table(Vec<u32>);
+struct ValueTable(Vec<u32>);
 
 /// How far from its place an entry may lie. What does not fit is found by searching: keys that somebody chose
 /// to have one hash cost time, but not the square of it.
 const REACH: usize = 8;
 
-impl Table {
+impl ValueTable {
     fn of(values: &[Origin]) -> Self {
         let mut table = Self(alloc::vec![0; (values.len() * 2).next_power_of_two() + REACH]);
         for (number, value) in (1..).zip(values) {
@@ -294,13 +294,13 @@ impl Table {
 }
 
 /// The values of a request, and which of them were asked for.
-pub(crate) struct Lookup<'v> {
-    values: &'v Values,
+pub(crate) struct ValueLookup<'v> {
+    values: &'v SlotValues,
     pub(crate) used: Vec<bool>,
 }
 
-impl<'v> Lookup<'v> {
-    pub(crate) fn new(values: &'v Values) -> Self {
+impl<'v> ValueLookup<'v> {
+    pub(crate) fn new(values: &'v SlotValues) -> Self {
         Self { values, used: alloc::vec![false; values.origins.len()] }
     }
 
@@ -335,20 +335,20 @@ mod tests {
 
     use super::*;
 
-    fn value(number: usize) -> (Text, Text) {
+    fn value(number: usize) -> (SharedText, SharedText) {
         (format!("value_{number}").into(), format!("text {number}").into())
     }
 
     /// Keys that have one hash.
-    fn alike(number: usize) -> (Text, Text) {
+    fn alike(number: usize) -> (SharedText, SharedText) {
         (format!("aaaaaaaa{number:04}zzzzzzzz").into(), format!("alike {number}").into())
     }
 
     #[test]
     fn values_are_found_however_they_came_in() {
         let all = || (0..1_000).map(value).chain((0..40).map(alike));
-        let collected: Values = all().collect();
-        let mut inserted = Values::default();
+        let collected: SlotValues = all().collect();
+        let mut inserted = SlotValues::default();
         assert_eq!(inserted.get("value_0"), None);
         for (key, text) in (0..40).rev().map(alike).chain((0..1_000).rev().map(value)) {
             inserted.insert(key.clone(), "earlier".into());
@@ -356,7 +356,7 @@ mod tests {
         }
         assert_eq!(inserted, collected);
         for values in [&inserted, &collected] {
-            let mut lookup = Lookup::new(values);
+            let mut lookup = ValueLookup::new(values);
             for (key, text) in all() {
                 assert_eq!(values.get(&key), Some(&text), "{key}");
                 let found = lookup.find(&key).map(|(at, end)| (&values.origins[at as usize].text, end));
@@ -383,22 +383,23 @@ mod tests {
             object += &format!("{comma}{}:{}", serde_json::json!(key), serde_json::json!(text));
         }
         object.push('}');
-        let values: Values = serde_json::from_str(&object).unwrap();
-        let map: BTreeMap<Text, Text> = serde_json::from_str(&object).unwrap();
+        let values: SlotValues = serde_json::from_str(&object).unwrap();
+        let map: BTreeMap<SharedText, SharedText> = serde_json::from_str(&object).unwrap();
         assert_eq!(values, map.into_iter().collect());
-        assert!(values.strays().count() > 3);
-        let owned: Values = serde_json::from_value(serde_json::from_str(&object).unwrap()).unwrap();
+        assert!(values.invalid_keys().count() > 3);
+        let owned: SlotValues = serde_json::from_value(serde_json::from_str(&object).unwrap()).unwrap();
         assert_eq!(owned, values);
         for wrong in ["[]", "1", "{\"a\":1}", "{\"a\":null}", "{\"a\":[]}"] {
             let said = |error: serde_json::Error| format!("{error}");
-            let other = serde_json::from_str::<BTreeMap<Text, Text>>(wrong).map_err(said).unwrap_err();
-            assert_eq!(serde_json::from_str::<Values>(wrong).map_err(said), Err(other));
+            let other =
+                serde_json::from_str::<BTreeMap<SharedText, SharedText>>(wrong).map_err(said).unwrap_err();
+            assert_eq!(serde_json::from_str::<SlotValues>(wrong).map_err(said), Err(other));
         }
     }
 
     #[test]
     fn numbered_keys_spread_over_the_table() {
-        let values: Values = (0..16_000).map(value).collect();
+        let values: SlotValues = (0..16_000).map(value).collect();
         let held = values.table.0.iter().filter(|entry| **entry > 0).count();
         assert!(held > 15_900, "{held} of 16000 are found without searching");
     }

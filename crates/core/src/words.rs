@@ -4,16 +4,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::diag::{Code, Diag};
+use crate::diag::{Code, Diagnostic};
 
 /// What a shell would act upon outside of quotes. Without one it would be an argument, which nobody means.
 const OPERATORS: &str = "|&;<>()$`\n";
 
 /// The words of `line`: blanks between them, quotes and backslashes taken away, nothing expanded.
-pub fn split_words(line: &str) -> Result<Vec<String>, Diag> {
+pub fn split_words(line: &str) -> Result<Vec<String>, Diagnostic> {
     let bad = |why: String| {
         let hint = "no shell is started; put what needs one into a script, or call `sh -c` yourself";
-        Diag::error(Code::UsageBad, format!("the command `{line}` {why}")).hint(hint)
+        Diagnostic::error(Code::UsageBad, format!("the command `{line}` {why}")).hint(hint)
     };
     let mut words = Vec::new();
     let mut word: Option<String> = None;

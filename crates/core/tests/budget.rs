@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 
 use callsheet_core::diag::Code;
 use callsheet_core::prompt::{Block, Prompt};
-use callsheet_core::recipe::Level;
-use callsheet_core::render::{Api, Rendered, render};
-use callsheet_core::request::{ContextBlock, Document, DocumentKind};
+use callsheet_core::recipe::SectionPriority;
+use callsheet_core::render::{ModelApi, RenderedText, render};
+use callsheet_core::request::{ContextBlock, DocumentKind, RequestDocument};
 use callsheet_core::{
-    Builtin, Composed, Detail, Fitted, Format, Limits, Listing, Recorder, Request, Root, Rung, SourceError,
-    SourceId, Sources, Text, compose, fit,
+    Builtin, ComposedPrompt, DetailLevel, DocumentDetail, FittedPrompt, Listing, ListingLimits, PromptFormat,
+    Request, SharedText, SourceError, SourceId, SourceRecorder, SourceRoot, Sources, compose, fit,
 };
 use hostile::{HOSTILE, text};
 use proptest::collection::vec;
@@ -35,36 +35,40 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-struct Files(BTreeMap<SourceId, Text>);
+struct Files(BTreeMap<SourceId, SharedText>);
 
 impl Sources for Files {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match self.0.get(id) {
             Some(text) => Ok(Some(text.clone())),
             None => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         Builtin.list(dir, limits)
     }
 }
 
 #[derive(Clone, Debug)]
 struct Case {
-    levels: [Level; 4],
+    levels: [SectionPriority; 4],
     /// Kind, whether it is a file of the project, how much of it was asked for, text.
-    documents: Vec<(DocumentKind, bool, Option<Detail>, String)>,
+    documents: Vec<(DocumentKind, bool, Option<DocumentDetail>, String)>,
     context: Vec<String>,
     rules: Vec<String>,
-    format: (Format, Option<Api>),
+    format: (PromptFormat, Option<ModelApi>),
     counting: Counting,
     /// Of what there is between the musts and all of it, in thousandths.
     room: usize,
 }
 
-const FORMATS: [(Format, Option<Api>); 4] =
-    [(Format::Markdown, None), (Format::Xml, None), (Format::Json, None), (Format::Json, Some(Api::Openai))];
+const FORMATS: [(PromptFormat, Option<ModelApi>); 4] = [
+    (PromptFormat::Markdown, None),
+    (PromptFormat::Xml, None),
+    (PromptFormat::Json, None),
+    (PromptFormat::Json, Some(ModelApi::Openai)),
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Counting {
@@ -110,9 +114,12 @@ fn body() -> impl Strategy<Value = String> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let level = || select(vec![Level::Must, Level::Should, Level::May]);
+    let level = || select(vec![SectionPriority::Must, SectionPriority::Should, SectionPriority::May]);
     let kind = select(vec![DocumentKind::File, DocumentKind::Artifact, DocumentKind::Thought]);
-    let detail = option::weighted(0.2, select(vec![Detail::Full, Detail::Outline, Detail::Path]));
+    let detail = option::weighted(
+        0.2,
+        select(vec![DocumentDetail::Full, DocumentDetail::Outline, DocumentDetail::Path]),
+    );
     let counting = select(vec![Counting::Bytes, Counting::Runs, Counting::Roots]);
     (
         [level(), level(), level(), level()],
@@ -136,7 +143,7 @@ fn case() -> impl Strategy<Value = Case> {
 
 impl Case {
     fn files(&self) -> Files {
-        let [files, rest, context, rules] = self.levels.map(Level::name);
+        let [files, rest, context, rules] = self.levels.map(SectionPriority::name);
         let recipe = format!(
             r#"
 format = "markdown"
@@ -179,7 +186,7 @@ from = "rules"
 from = "context-data"
 "#
         );
-        let file = |path: &str, text: &str| (SourceId::new(Root::Project, path).unwrap(), text.into());
+        let file = |path: &str, text: &str| (SourceId::new(SourceRoot::Project, path).unwrap(), text.into());
         let mut files = vec![
             file(".callsheet/recipes/levels.toml", &recipe),
             file(".callsheet/templates/identity/coder.md", "You write code.\n"),
@@ -195,7 +202,14 @@ from = "context-data"
             let path = is_file.then(|| path(at));
             let content = (!is_file).then(|| text.as_str().into());
             let name = (!is_file).then(|| path_of_its_own(at));
-            Document { kind: *kind, name, path, content, detail: *detail, ..Document::default() }
+            RequestDocument {
+                kind: *kind,
+                name,
+                path,
+                content,
+                detail: *detail,
+                ..RequestDocument::default()
+            }
         });
         let context = self.context.iter().enumerate().map(|(at, text)| ContextBlock {
             name: format!("block-{at}"),
@@ -215,8 +229,8 @@ from = "context-data"
         }
     }
 
-    fn fit(&self, files: &Files, budget: usize) -> Result<Fitted, callsheet_core::diag::Failure> {
-        let mut count = |_: &Composed, text: &str| self.counting.count(text);
+    fn fit(&self, files: &Files, budget: usize) -> Result<FittedPrompt, callsheet_core::diag::Diagnostics> {
+        let mut count = |_: &ComposedPrompt, text: &str| self.counting.count(text);
         fit(&self.request(), files, self.format.1, budget, &mut count)
     }
 }
@@ -231,7 +245,7 @@ fn path_of_its_own(at: usize) -> String {
 }
 
 /// The composition and its text; `None` where the format cannot carry it.
-fn written(case: &Case, files: &Files, request: &Request) -> Option<(Composed, Rendered)> {
+fn written(case: &Case, files: &Files, request: &Request) -> Option<(ComposedPrompt, RenderedText)> {
     let composed = compose(request, files).unwrap_or_else(|failure| panic!("{failure}"));
     let rendered = render(&composed.prompt, case.format.0, case.format.1).ok()?;
     Some((composed, rendered))
@@ -241,14 +255,14 @@ fn written(case: &Case, files: &Files, request: &Request) -> Option<(Composed, R
 fn musts(case: &Case, whole: &Prompt) -> Request {
     let mut request = case.request();
     for section in &whole.sections {
-        for block in section.blocks.iter().filter(|block| block.level != Level::Must) {
+        for block in section.blocks.iter().filter(|block| block.level != SectionPriority::Must) {
             let key = match block.unit {
                 None => continue,
-                Some(callsheet_core::prompt::Unit::Own) => format!("{}.{}", section.name, block.name),
-                Some(callsheet_core::prompt::Unit::Document(at)) => format!("documents[{at}]"),
-                Some(callsheet_core::prompt::Unit::Context(at)) => format!("context[{at}]"),
+                Some(callsheet_core::prompt::BudgetUnit::Own) => format!("{}.{}", section.name, block.name),
+                Some(callsheet_core::prompt::BudgetUnit::Document(at)) => format!("documents[{at}]"),
+                Some(callsheet_core::prompt::BudgetUnit::Context(at)) => format!("context[{at}]"),
             };
-            request.steps.insert(key, Rung::Out);
+            request.steps.insert(key, DetailLevel::Out);
         }
     }
     request
@@ -256,7 +270,7 @@ fn musts(case: &Case, whole: &Prompt) -> Request {
 
 fn kept(prompt: &Prompt) -> Vec<(&str, String)> {
     let blocks = prompt.sections.iter().flat_map(|section| section.blocks.iter().map(move |b| (section, b)));
-    let kept = blocks.filter(|(_, block)| block.level == Level::Must);
+    let kept = blocks.filter(|(_, block)| block.level == SectionPriority::Must);
     kept.map(|(section, block)| (section.name.as_str(), block.text(&prompt.origins))).collect()
 }
 
@@ -295,7 +309,7 @@ proptest! {
         spans::check(&fitted.composed.prompt, &fitted.rendered).map_err(TestCaseError::fail)?;
         // The same again, and the same from the request alone.
         prop_assert_eq!(&case.fit(&files, budget).unwrap(), &fitted);
-        let recorder = Recorder::new(&files);
+        let recorder = SourceRecorder::new(&files);
         compose(&fitted.request, &recorder).unwrap();
         let replayed = compose(&fitted.request, &recorder.finish()).unwrap();
         prop_assert_eq!(replayed.prompt, fitted.composed.prompt);
@@ -314,12 +328,12 @@ proptest! {
             for (block, range) in section.blocks.iter().zip(place.blocks) {
                 let name = what(&whole.prompt, &section.name, block);
                 let tokens = case.counting.count(&all.text[range]);
-                standing.push((section.name.clone(), name, block, Rung::Full, tokens));
+                standing.push((section.name.clone(), name, block, DetailLevel::Full, tokens));
             }
         }
         for step in &fitted.steps {
-            let can_step = |(_, _, block, rung, _): &&(String, String, &Block, Rung, usize)| {
-                block.unit.is_some() && block.level != Level::Must && *rung != Rung::Out
+            let can_step = |(_, _, block, rung, _): &&(String, String, &Block, DetailLevel, usize)| {
+                block.unit.is_some() && block.level != SectionPriority::Must && *rung != DetailLevel::Out
             };
             let level = standing.iter().filter(can_step).map(|(_, _, block, ..)| block.level).max();
             let same = standing.iter().filter(can_step).filter(|(_, _, block, ..)| Some(block.level) == level);
@@ -328,7 +342,7 @@ proptest! {
             prop_assert_eq!((&next.0, &next.1), (&step.section, &step.what));
             prop_assert_eq!((level, largest), (Some(step.level), Some(step.before)));
             prop_assert!(step.to > step.from);
-            prop_assert!(step.after < step.before || step.to == Rung::Out);
+            prop_assert!(step.after < step.before || step.to == DetailLevel::Out);
             let name = (next.0.clone(), next.1.clone());
             let stepped = standing.iter_mut().find(|(section, what, ..)| (section, what) == (&name.0, &name.1));
             let stepped = stepped.unwrap();

@@ -15,8 +15,8 @@ use callsheet_core::check::check;
 use callsheet_core::render::render;
 use callsheet_core::request::Layout;
 use callsheet_core::{
-    Builtin, DataNotation, Entry, Format, Limits, Listing, Root, SourceError, SourceId, Sources, Text,
-    compose, read_request,
+    Builtin, FileFormat, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, SourceError,
+    SourceId, SourceRoot, Sources, compose, read_request,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -31,15 +31,15 @@ struct Held(BTreeMap<SourceId, Vec<u8>>);
 impl Held {
     fn of_case(case: &Path) -> Self {
         let mut held = Self::default();
-        for root in [Root::Builtin, Root::User, Root::Project, Root::Session] {
+        for root in [SourceRoot::Builtin, SourceRoot::User, SourceRoot::Project, SourceRoot::Session] {
             let own = case.join("sources").join(root.name());
             let library = cases().join(LIBRARY).join("sources/builtin");
-            held.add(root, if root == Root::Builtin && !own.exists() { &library } else { &own });
+            held.add(root, if root == SourceRoot::Builtin && !own.exists() { &library } else { &own });
         }
         held
     }
 
-    fn add(&mut self, root: Root, dir: &Path) {
+    fn add(&mut self, root: SourceRoot, dir: &Path) {
         for file in files_below(dir) {
             let path = file.strip_prefix(dir).unwrap().to_str().unwrap();
             let id = SourceId::new(root, path).unwrap();
@@ -58,7 +58,7 @@ impl Held {
 }
 
 impl Sources for Held {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         let Some(bytes) = self.0.get(id) else {
             let folder = self.below(id).next().is_some();
             return if folder { Err(SourceError::NotAFile("directory")) } else { Ok(None) };
@@ -72,12 +72,12 @@ impl Sources for Held {
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let mut listing = Listing::default();
         for below in self.below(dir) {
             let folders = below.match_indices('/').map(|(at, _)| (&below[..at], true));
             for (path, dir) in folders.chain([(below, false)]).take(limits.depth) {
-                let entry = Entry { path: path.into(), dir };
+                let entry = ListingEntry { path: path.into(), dir };
                 if !listing.entries.contains(&entry) {
                     listing.entries.push(entry);
                 }
@@ -177,9 +177,9 @@ fn every_row_and_field_that_check_knows_is_really_there() {
     for number in 1..=5 {
         let name = format!("request-{number}.toml");
         let text = fs::read_to_string(case.join(&name)).unwrap();
-        let request = read_request(&name, &text.into(), DataNotation::Toml).unwrap();
+        let request = read_request(&name, &text.into(), FileFormat::Toml).unwrap();
         let prompt = compose(&request, &sources).unwrap_or_else(|failure| panic!("{name}: {failure}")).prompt;
-        all += &format!("{name}\n\n{}\n\n", render(&prompt, Format::Markdown, None).unwrap().text);
+        all += &format!("{name}\n\n{}\n\n", render(&prompt, PromptFormat::Markdown, None).unwrap().text);
     }
     agree(&difference(&case.join("expect.prompts"), &all).into_iter().collect::<Vec<_>>());
 }
@@ -206,15 +206,15 @@ impl Circles {
 }
 
 impl Sources for Circles {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         self.0.text(&Self::real(id))
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let real = Self::real(dir);
         let mut listing = self.0.list(&real, limits)?;
         if let Some(listing) = listing.as_mut().filter(|_| real.path().ends_with("/templates")) {
-            let link = |number| Entry { path: format!("link-{number}"), dir: false };
+            let link = |number| ListingEntry { path: format!("link-{number}"), dir: false };
             listing.entries.extend((0..LINKS).map(link));
         }
         Ok(listing)
@@ -223,7 +223,7 @@ impl Sources for Circles {
 
 #[test]
 fn links_that_lead_in_circles_are_followed_once() {
-    let id = SourceId::new(Root::Project, ".callsheet/templates/shared/one.md").unwrap();
+    let id = SourceId::new(SourceRoot::Project, ".callsheet/templates/shared/one.md").unwrap();
     let sources = Circles(Held([(id, b"One.".to_vec())].into()));
     // The file, and behind each link the file again and the links, which are no files there.
     assert_eq!(check(&sources, &Layout::default()).files, 1 + LINKS * (1 + LINKS));
@@ -312,9 +312,9 @@ proptest! {
         ];
         let mut sources = LIBRARY_FILES.clone();
         for (path, text) in paths.into_iter().zip(texts) {
-            sources.0.insert(SourceId::new(Root::Project, path).unwrap(), text.concat().into_bytes());
+            sources.0.insert(SourceId::new(SourceRoot::Project, path).unwrap(), text.concat().into_bytes());
         }
-        let id = SourceId::new(Root::Project, ".callsheet/recipes/own.toml").unwrap();
+        let id = SourceId::new(SourceRoot::Project, ".callsheet/recipes/own.toml").unwrap();
         sources.0.insert(id, recipe(notation, &blocks, derive).into_bytes());
         for problem in check(&sources, &Layout::default()).problems {
             prop_assert!(!problem.to_string().is_empty());

@@ -3,14 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use callsheet_core::agent::OutputFormat;
-use callsheet_core::contract::{Contract, Required};
+use callsheet_core::contract::{Contract, FieldRequirement};
 use callsheet_core::render::render;
-use callsheet_core::reply::{Asked, Outcome, Reply, Status, read};
+use callsheet_core::reply::{Outcome, Reply, ReplyContext, Status, read};
 use callsheet_core::request::Layout;
 use callsheet_core::submission::{read_yaml, roles, schema, submit};
 use callsheet_core::{
-    Builtin, FILES, Format, Library, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
-    compose, find_agent, find_contract,
+    Builtin, FILES, Library, Listing, ListingLimits, PromptFormat, Request, SharedText, SourceError,
+    SourceId, SourceRoot, Sources, compose, find_agent, find_contract,
 };
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ fn contracts() -> Vec<(String, Contract)> {
 
 /// The shipped files, and a recipe that shows one handoff fragment as the staged one does.
 struct Showing {
-    recipe: Text,
+    recipe: SharedText,
 }
 
 impl Showing {
@@ -46,24 +46,24 @@ impl Showing {
         if let Some(reviewer) = reviewer {
             request.values.insert("review_role".into(), reviewer.into());
         }
-        text(&request, self, Format::Markdown)
+        text(&request, self, PromptFormat::Markdown)
     }
 }
 
 impl Sources for Showing {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        if id.root() == Root::Project && id.path() == ".callsheet/recipes/own.toml" {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        if id.root() == SourceRoot::Project && id.path() == ".callsheet/recipes/own.toml" {
             return Ok(Some(self.recipe.clone()));
         }
         Builtin.text(id)
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         Builtin.list(dir, limits)
     }
 }
 
-fn text(request: &Request, sources: &dyn Sources, format: Format) -> String {
+fn text(request: &Request, sources: &dyn Sources, format: PromptFormat) -> String {
     render(&compose(request, sources).unwrap().prompt, format, None).unwrap().text
 }
 
@@ -128,7 +128,8 @@ fn m9_the_one_example_of_a_handoff_is_accepted_as_it_stands() {
         let mut more = data.clone();
         more["extra"] = Value::Null;
         assert!(!validator.is_valid(&more), "{contract}");
-        for field in submission.field.iter().filter(|field| field.required == Required::Always(true)) {
+        for field in submission.field.iter().filter(|field| field.required == FieldRequirement::Always(true))
+        {
             let mut less = data.clone();
             less.as_object_mut().unwrap().remove(&field.name).unwrap();
             assert!(!validator.is_valid(&less), "{contract} without {}", field.name);
@@ -184,7 +185,7 @@ fn m9_one_of_several_reviewers_is_told_one_file_and_one_role() {
 fn phase_prompts(phase: &str) -> Vec<String> {
     let mut prompts = Vec::new();
     for agent in AGENTS {
-        for format in [Format::Xml, Format::Markdown, Format::Json] {
+        for format in [PromptFormat::Xml, PromptFormat::Markdown, PromptFormat::Json] {
             let request = Request {
                 recipe: Some("unified".into()),
                 agent: Some(agent.into()),
@@ -199,7 +200,7 @@ fn phase_prompts(phase: &str) -> Vec<String> {
 }
 
 fn reply<'o>(contract: &Contract, tasks: &[String], prompt: Option<&str>, output: &'o str) -> Reply<'o> {
-    read(&Asked { contract, tasks, prompt }, output.as_bytes(), OutputFormat::Text)
+    read(&ReplyContext { contract, tasks, prompt }, output.as_bytes(), OutputFormat::Text)
 }
 
 #[test]

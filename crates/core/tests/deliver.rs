@@ -7,9 +7,12 @@
 use std::path::Path;
 use std::{env, fs};
 
-use callsheet_core::agent::{Agent, By, Permit};
-use callsheet_core::deliver::{Act, Delivery, Handover, Mcp, Words, at_paths, by_file_line, deliver};
-use callsheet_core::receipt::{Receipt, Told, Watch};
+use callsheet_core::agent::{Agent, DeliveryMethod, PermissionLevel};
+use callsheet_core::deliver::{
+    Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, at_paths, by_file_line,
+    plan_delivery,
+};
+use callsheet_core::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
 use callsheet_core::request::Layout;
 use callsheet_core::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent, names_in};
@@ -24,23 +27,23 @@ fn shipped() -> Vec<String> {
 }
 
 /// Everything that can be said about a delivery.
-fn full() -> Handover {
+fn full() -> DeliveryContext {
     let line = by_file_line(&Library::new(&Builtin), &Layout::default(), "/work/run-1/prompt.md").unwrap();
-    Handover {
+    DeliveryContext {
         worktree: "/work/tree".into(),
         folder: "/work/run-1".into(),
         by_file: line,
         command: vec!["my-agent".into(), "--fast".into()],
         model: Some("some-model".into()),
         session: Some("11111111-1111-4111-8111-111111111111".into()),
-        mcp: Some(Mcp {
+        mcp: Some(McpServerCommand {
             command: "/bin/callsheet".into(),
             args: vec!["mcp".into(), "--role".into(), "co\"der".into()],
         }),
         scope: Scope { write: vec!["src/**".into()], exclude: vec!["secrets/**".into(), "odd (1)".into()] },
-        permit: Permit::Edit,
+        permit: PermissionLevel::Edit,
         env: [("CALLSHEET_RUN".to_owned(), "r1".to_owned())].into(),
-        ..Handover::default()
+        ..DeliveryContext::default()
     }
 }
 
@@ -56,8 +59,8 @@ fn every_shipped_agent_gets_its_prompt_so() {
     for name in shipped() {
         let agent = agent(&name);
         for by in &agent.prompt.by {
-            let how = Handover { by: Some(*by), single_coder: true, ..full() };
-            let found = shown(&deliver(&agent, "Do it.\n", &how).unwrap());
+            let how = DeliveryContext { by: Some(*by), single_coder: true, ..full() };
+            let found = shown(&plan_delivery(&agent, "Do it.\n", &how).unwrap());
             let path = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join(format!("tests/deliver/{name}-{}.json", by.name()));
             if env::var_os("BLESS").is_some() {
@@ -73,24 +76,24 @@ fn every_shipped_agent_gets_its_prompt_so() {
 
 fn argv(delivery: &Delivery) -> &[String] {
     let argv = delivery.acts.iter().find_map(|act| match act {
-        Act::Spawn { argv, .. } | Act::Open { argv, .. } => Some(argv),
+        DeliveryAction::Spawn { argv, .. } | DeliveryAction::Open { argv, .. } => Some(argv),
         _ => None,
     });
     argv.unwrap()
 }
 
-fn stdin(delivery: &Delivery) -> &Words {
+fn stdin(delivery: &Delivery) -> &DeliveryText {
     delivery
         .acts
         .iter()
-        .find_map(|act| if let Act::Spawn { stdin, .. } = act { Some(stdin) } else { None })
+        .find_map(|act| if let DeliveryAction::Spawn { stdin, .. } = act { Some(stdin) } else { None })
         .unwrap()
 }
 
 #[test]
 fn little_is_said_where_there_is_little_to_say() {
-    let how = Handover { worktree: "/w".into(), folder: "/f".into(), ..Handover::default() };
-    let of = |name: &str| deliver(&agent(name), "Do it.", &how).unwrap();
+    let how = DeliveryContext { worktree: "/w".into(), folder: "/f".into(), ..DeliveryContext::default() };
+    let of = |name: &str| plan_delivery(&agent(name), "Do it.", &how).unwrap();
     assert_eq!(argv(&of("claude")), ["claude", "-p", "--output-format", "stream-json", "--verbose"]);
     assert_eq!(argv(&of("codex")), ["codex", "exec", "--json", "--skip-git-repo-check", "-"]);
     assert_eq!(argv(&of("gemini")), ["gemini", "--output-format", "stream-json"]);
@@ -99,14 +102,14 @@ fn little_is_said_where_there_is_little_to_say() {
     for name in ["claude", "codex", "gemini", "copilot", "opencode"] {
         let delivery = of(name);
         assert_eq!((delivery.acts.len(), delivery.talk.len()), (1, 0), "{name}");
-        assert_eq!(stdin(&delivery), &Words::Prompt { before: String::new() });
+        assert_eq!(stdin(&delivery), &DeliveryText::Prompt { before: String::new() });
     }
 }
 
 #[test]
 fn a_session_that_goes_on_is_named_and_no_new_one_is() {
-    let how = Handover { resume: Some("abc".into()), model: None, mcp: None, ..full() };
-    let of = |name: &str| argv(&deliver(&agent(name), "Go on.", &how).unwrap()).join(" ");
+    let how = DeliveryContext { resume: Some("abc".into()), model: None, mcp: None, ..full() };
+    let of = |name: &str| argv(&plan_delivery(&agent(name), "Go on.", &how).unwrap()).join(" ");
     assert_eq!(
         of("claude"),
         "claude -p --output-format stream-json --verbose --resume abc --settings /work/run-1/settings.json \
@@ -123,22 +126,22 @@ fn a_session_that_goes_on_is_named_and_no_new_one_is() {
 #[test]
 fn what_an_agent_would_change_goes_otherwise() {
     let claude = agent("claude");
-    let command = deliver(&claude, "/help me", &full()).unwrap();
-    assert_eq!(stdin(&command), &Words::Prompt { before: "\n".into() });
+    let command = plan_delivery(&claude, "/help me", &full()).unwrap();
+    assert_eq!(stdin(&command), &DeliveryText::Prompt { before: "\n".into() });
     assert_eq!(stdin(&command).of("/help me"), "\n/help me");
-    let at = Handover { at_paths: vec!["README.md".into()], ..full() };
+    let at = DeliveryContext { at_paths: vec!["README.md".into()], ..full() };
     for name in ["claude", "gemini"] {
-        let delivery = deliver(&agent(name), "See @README.md", &at).unwrap();
-        assert_eq!(delivery.by, By::File);
+        let delivery = plan_delivery(&agent(name), "See @README.md", &at).unwrap();
+        assert_eq!(delivery.by, DeliveryMethod::File);
         assert_eq!(
             delivery.acts[0],
-            Act::Write {
+            DeliveryAction::Write {
                 path: "/work/run-1/prompt.md".into(),
-                text: Words::Prompt { before: String::new() }
+                text: DeliveryText::Prompt { before: String::new() }
             }
         );
         let line = "Read and follow the instructions in /work/run-1/prompt.md\n";
-        assert_eq!(stdin(&delivery), &Words::Text(line.into()));
+        assert_eq!(stdin(&delivery), &DeliveryText::Text(line.into()));
         let why = format!(
             "warning[deliver/otherwise]: the prompt goes by file: {} would put files where the prompt says `@README.md`",
             agent(name).name
@@ -146,10 +149,10 @@ fn what_an_agent_would_change_goes_otherwise() {
         assert_eq!(delivery.talk[0].to_string(), why);
     }
     // The others do not look for files.
-    assert_eq!(deliver(&agent("codex"), "See @README.md", &at).unwrap().by, By::Stdin);
+    assert_eq!(plan_delivery(&agent("codex"), "See @README.md", &at).unwrap().by, DeliveryMethod::Stdin);
     let long = "x".repeat(1_048_577);
-    assert_eq!(deliver(&agent("codex"), &long, &full()).unwrap().by, By::File);
-    assert_eq!(deliver(&agent("codex"), &long[1..], &full()).unwrap().by, By::Stdin);
+    assert_eq!(plan_delivery(&agent("codex"), &long, &full()).unwrap().by, DeliveryMethod::File);
+    assert_eq!(plan_delivery(&agent("codex"), &long[1..], &full()).unwrap().by, DeliveryMethod::Stdin);
 }
 
 #[test]
@@ -157,13 +160,13 @@ fn an_argument_is_the_last_resort() {
     let toml = "name = \"Own\"\n[start]\nprogram = \"own\"\nargs = [\"--\", { hole = \"prompt\" }]\n\
                 [prompt]\nby = [\"argument\", \"file\"]\nmax_argument_bytes = 10\n";
     let own: Agent = toml::from_str(toml).unwrap();
-    let of = |prompt: &str| deliver(&own, prompt, &full()).unwrap();
+    let of = |prompt: &str| plan_delivery(&own, prompt, &full()).unwrap();
     assert_eq!(argv(&of("a b\n$c")), ["own", "--", "a b\n$c"]);
     for prompt in ["12345678901", "-x", "a\0b"] {
         let delivery = of(prompt);
         assert_eq!(
             (delivery.by, argv(&delivery)),
-            (By::File, &["own".to_owned(), "--".to_owned()][..]),
+            (DeliveryMethod::File, &["own".to_owned(), "--".to_owned()][..]),
             "{prompt}"
         );
     }
@@ -171,15 +174,15 @@ fn an_argument_is_the_last_resort() {
 
 #[test]
 fn refusals_are_told_all_at_once() {
-    let how = Handover {
-        by: Some(By::Argument),
+    let how = DeliveryContext {
+        by: Some(DeliveryMethod::Argument),
         worktree: "here".into(),
         model: Some("-x".into()),
         resume: Some("a b".into()),
         env: [("A=B".to_owned(), "x\0".to_owned())].into(),
         ..full()
     };
-    let told = deliver(&agent("claude"), " \n", &how).unwrap_err();
+    let told = plan_delivery(&agent("claude"), " \n", &how).unwrap_err();
     let told: Vec<String> = told.0.iter().map(|diag| diag.message.clone()).collect();
     assert_eq!(
         told,
@@ -193,12 +196,12 @@ fn refusals_are_told_all_at_once() {
             "Claude Code does not take a prompt by argument",
         ]
     );
-    let nothing = Handover { command: Vec::new(), ..full() };
-    let told = deliver(&agent("command"), "x", &nothing).unwrap_err();
+    let nothing = DeliveryContext { command: Vec::new(), ..full() };
+    let told = plan_delivery(&agent("command"), "x", &nothing).unwrap_err();
     assert_eq!(told.0[0].message, "A command needs a command line");
     for line in ["", "two\nlines", "/help", "!ls", "-x", "esc\u{1b}[201~"] {
-        let how = Handover { by: Some(By::Terminal), by_file: line.into(), ..full() };
-        assert!(deliver(&agent("claude"), "x", &how).is_err(), "{line:?}");
+        let how = DeliveryContext { by: Some(DeliveryMethod::Terminal), by_file: line.into(), ..full() };
+        assert!(plan_delivery(&agent("claude"), "x", &how).is_err(), "{line:?}");
     }
 }
 
@@ -237,29 +240,29 @@ fn no_value_changes_the_shape_of_a_command_line() {
     for name in shipped() {
         let agent = agent(&name);
         for by in agent.prompt.by.clone() {
-            let usual = Handover { by: Some(by), ..full() };
-            let shape = argv(&deliver(&agent, "x", &usual).unwrap()).to_vec();
+            let usual = DeliveryContext { by: Some(by), ..full() };
+            let shape = argv(&plan_delivery(&agent, "x", &usual).unwrap()).to_vec();
             for hostile in HOSTILE {
-                let fields: [(&str, Handover); 5] = [
-                    ("model", Handover { model: Some(hostile.into()), ..usual.clone() }),
-                    ("session", Handover { session: Some(hostile.into()), ..usual.clone() }),
+                let fields: [(&str, DeliveryContext); 5] = [
+                    ("model", DeliveryContext { model: Some(hostile.into()), ..usual.clone() }),
+                    ("session", DeliveryContext { session: Some(hostile.into()), ..usual.clone() }),
                     (
                         "exclude",
-                        Handover {
+                        DeliveryContext {
                             scope: Scope { exclude: vec![hostile.into()], ..usual.scope.clone() },
                             ..usual.clone()
                         },
                     ),
                     (
                         "write",
-                        Handover {
+                        DeliveryContext {
                             scope: Scope { write: vec![hostile.into()], ..usual.scope.clone() },
                             ..usual.clone()
                         },
                     ),
                     (
                         "environment",
-                        Handover {
+                        DeliveryContext {
                             env: [("CALLSHEET_ROLE".to_owned(), hostile.to_owned())].into(),
                             ..usual.clone()
                         },
@@ -267,7 +270,7 @@ fn no_value_changes_the_shape_of_a_command_line() {
                 ];
                 for (field, how) in fields {
                     tried += 1;
-                    let Ok(delivery) = deliver(&agent, "x", &how) else { continue };
+                    let Ok(delivery) = plan_delivery(&agent, "x", &how) else { continue };
                     let found = argv(&delivery);
                     assert_eq!(found.len(), shape.len(), "{name} {field} {hostile:?}");
                     for (word, usual) in found.iter().zip(&shape) {
@@ -281,7 +284,11 @@ fn no_value_changes_the_shape_of_a_command_line() {
                 tried += 1;
                 // A prompt is never an argument of a shipped agent.
                 let prompt = if hostile.trim().is_empty() { "x" } else { hostile };
-                assert_eq!(argv(&deliver(&agent, prompt, &usual).unwrap()), shape, "{name} {hostile:?}");
+                assert_eq!(
+                    argv(&plan_delivery(&agent, prompt, &usual).unwrap()),
+                    shape,
+                    "{name} {hostile:?}"
+                );
             }
         }
     }
@@ -309,10 +316,10 @@ fn paths_behind_at_signs_are_found() {
 }
 
 /// The receipts for a recorded stream, each with the number of its line, and what was told.
-fn receipts(name: &str, case: &str, prompt: &str) -> (Vec<(usize, Receipt)>, Told) {
+fn receipts(name: &str, case: &str, prompt: &str) -> (Vec<(usize, DeliveryReceipt)>, AgentReport) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/streams/{name}/{case}.jsonl"));
     let agent = agent(name);
-    let mut watch = Watch::new(&agent, prompt);
+    let mut watch = ReceiptWatcher::new(&agent, prompt);
     let mut found = Vec::new();
     for (at, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
         // In pieces, as long lines come.
@@ -325,18 +332,18 @@ fn receipts(name: &str, case: &str, prompt: &str) -> (Vec<(usize, Receipt)>, Tol
 
 #[test]
 fn receipts_have_evidence() {
-    use Receipt::{Accepted, Acting, Echoed};
+    use DeliveryReceipt::{Accepted, Acting, Echoed};
     let prompt = "Review the change.";
     let session = Some("00000000-0000-4000-8000-000000000000".to_owned());
     let tokens =
-        Told { session, input_tokens: Some(20), output_tokens: Some(10), cost_usd: None, ended: true };
+        AgentReport { session, input_tokens: Some(20), output_tokens: Some(10), cost_usd: None, ended: true };
     let (claude, told) = receipts("claude", "tool", prompt);
     assert_eq!(claude, [(1, Accepted), (3, Acting)]);
-    assert_eq!(told, Told { cost_usd: Some(0.000_280_000_000_000_000_03), ..tokens.clone() });
+    assert_eq!(told, AgentReport { cost_usd: Some(0.000_280_000_000_000_000_03), ..tokens.clone() });
     assert_eq!(receipts("codex", "tool", prompt), (vec![(3, Accepted), (5, Acting)], tokens.clone()));
     assert_eq!(receipts("gemini", "tool", prompt), (vec![(1, Accepted), (2, Echoed), (5, Acting)], tokens));
     let (copilot, told) = receipts("copilot", "tool", prompt);
-    let kinds: Vec<Receipt> = copilot.iter().map(|(_, receipt)| *receipt).collect();
+    let kinds: Vec<DeliveryReceipt> = copilot.iter().map(|(_, receipt)| *receipt).collect();
     assert_eq!((kinds, told.ended), (vec![Accepted, Echoed, Acting], true));
     // Another prompt is not echoed, and who uses no tool does not act.
     assert_eq!(receipts("gemini", "tool", "Review the change").0, [(1, Accepted), (5, Acting)]);
@@ -346,15 +353,15 @@ fn receipts_have_evidence() {
 #[test]
 fn a_transcript_is_evidence_only_where_it_says_what_was_told() {
     let claude = agent("claude");
-    let mut watch = Watch::new(&claude, "Do it.");
+    let mut watch = ReceiptWatcher::new(&claude, "Do it.");
     for line in [
         r#"{"type":"assistant","message":{"content":"Do it."}}"#,
         r#"{"type":"user","message":{"content":"Do it"}}"#,
         "Do it.",
     ] {
-        assert!(!watch.transcript_line(line), "{line}");
+        assert!(!watch.is_transcript_echo(line), "{line}");
     }
-    assert!(watch.transcript_line(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
+    assert!(watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
     // Once is enough.
-    assert!(!watch.transcript_line(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
+    assert!(!watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
 }

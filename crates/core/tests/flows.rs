@@ -14,18 +14,19 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use callsheet_core::check::check;
-use callsheet_core::fact::{self, Check, CheckResult, Facts, Reason, Violation};
+use callsheet_core::fact::{self, CheckResult, CheckSummary, RunFacts, Violation, ViolationReason};
 use callsheet_core::flow::{
-    Action, At, Decision, DocumentFilter, Event, Evidence, Flow, Group, GroupState, Lane, LaneState, Seen,
-    Session, Settings, Stage, State, Why, aside, collect, evidence, find_flow, fold, graph, may_write,
-    prepare, request, session_state, step,
+    DocumentFilter, DriverPresence, Evidence, Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings,
+    FlowState, FlowStatus, Lane, LaneGroup, LaneGroupState, LaneObservation, LaneStage, LaneState,
+    SessionLabels, WaitReason, aside, collect, evidence, find_flow, fold, graph, prepare, request,
+    session_state, step, writable_globs,
 };
 use callsheet_core::render::render;
 use callsheet_core::reply::Outcome;
 use callsheet_core::request::Layout;
 use callsheet_core::{
-    Builtin, Ended, Entry, Format, Library, Limits, Listing, Root, SourceError, SourceId, Sources, Text,
-    compose,
+    Builtin, EndReason, Library, Listing, ListingEntry, ListingLimits, PromptFormat, SharedText, SourceError,
+    SourceId, SourceRoot, Sources, compose,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -34,6 +35,11 @@ use serde_json::Value;
 
 fn shipped(name: &str) -> Flow {
     find_flow(&Library::new(&Builtin), name, &Layout::default()).unwrap().1
+}
+
+/// Documents changed while the flow was driven.
+fn looked(changed: BTreeMap<String, Option<String>>) -> FlowEvent {
+    FlowEvent::Documents { changed, meanwhile: DriverPresence::Driven }
 }
 
 fn folder() -> PathBuf {
@@ -56,7 +62,7 @@ fn scripts() -> Vec<(String, Flow, Script)> {
 }
 
 fn whole(flow: &Flow, script: &Script) -> Vec<Moment> {
-    let mut driver = Driver::new(flow, script, State::default());
+    let mut driver = Driver::new(flow, script, FlowState::default());
     let first = driver.started();
     driver.drive(first, 0)
 }
@@ -66,17 +72,17 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// Where a flow stands, on one line.
-fn stands(state: &State) -> String {
+fn stands(state: &FlowState) -> String {
     let at = serde_json::to_value(&state.at).unwrap()["at"].as_str().unwrap().to_owned();
     let mut line = format!("{at} {} (entry {}, round {})", state.phase, state.entry, state.round());
     for lane in &state.lanes {
         let stage = match &lane.stage {
-            Stage::Todo => "todo",
-            Stage::Running { run: None } => "starting",
-            Stage::Running { .. } => "running",
-            Stage::Unmerged { .. } => "unmerged",
-            Stage::Done { .. } => "done",
-            Stage::Failed { .. } => "failed",
+            LaneStage::Todo => "todo",
+            LaneStage::Running { run: None } => "starting",
+            LaneStage::Running { .. } => "running",
+            LaneStage::Unmerged { .. } => "unmerged",
+            LaneStage::Done { .. } => "done",
+            LaneStage::Failed { .. } => "failed",
         };
         write!(line, " {}:{stage}", lane.lane.id).unwrap();
     }
@@ -112,21 +118,22 @@ fn c8_m8_a_flow_that_is_killed_after_any_event_comes_to_the_same_end() {
         let end = &moments.last().unwrap().state;
         assert!(end.has_ended(), "{name}");
         for cut in 1..moments.len() {
-            let mut events: Vec<Event> = moments[..cut].iter().map(|moment| moment.event.clone()).collect();
-            let decided = events.iter().filter(|event| matches!(event, Event::Decided { .. })).count();
+            let mut events: Vec<FlowEvent> =
+                moments[..cut].iter().map(|moment| moment.event.clone()).collect();
+            let decided = events.iter().filter(|event| matches!(event, FlowEvent::Decided { .. })).count();
             let state = fold(&flow, &events);
             assert_eq!(state, moments[cut - 1].state, "{name} after {cut}");
             let mut driver = Driver::new(&flow, &script, state);
-            let rest = driver.drive(Event::Resumed, decided);
+            let rest = driver.drive(FlowEvent::Resumed, decided);
             assert_eq!(&driver.state, end, "{name} after {cut}");
             // Nothing that has ended before ends again.
             events.extend(rest.into_iter().map(|moment| moment.event));
             let mut ended = BTreeSet::new();
             for event in &events {
                 let effect = match event {
-                    Event::Entered { entry, .. } => (*entry, "", "entered"),
-                    Event::LaneEnded { entry, lane, .. } => (*entry, lane.as_str(), "ended"),
-                    Event::Merged { entry, lane, .. } => (*entry, lane.as_str(), "merged"),
+                    FlowEvent::Entered { entry, .. } => (*entry, "", "entered"),
+                    FlowEvent::LaneEnded { entry, lane, .. } => (*entry, lane.as_str(), "ended"),
+                    FlowEvent::Merged { entry, lane, .. } => (*entry, lane.as_str(), "merged"),
                     _ => continue,
                 };
                 assert!(ended.insert(effect), "{name} after {cut}: {effect:?} a second time");
@@ -141,11 +148,15 @@ fn what_happens_twice_or_late_changes_nothing() {
         let moments = whole(&flow, &script);
         for (at, moment) in moments.iter().enumerate() {
             let repeated =
-                moments[..=at].iter().filter(|before| !matches!(before.event, Event::Decided { .. }));
+                moments[..=at].iter().filter(|before| !matches!(before.event, FlowEvent::Decided { .. }));
             for before in repeated {
                 let (state, actions) = step(&flow, moment.state.clone(), &before.event);
                 assert_eq!(state, moment.state, "{name}: {}", json(&before.event));
-                assert!(matches!(actions[..], [Action::Ignore { .. }]), "{name}: {}", json(&before.event));
+                assert!(
+                    matches!(actions[..], [FlowAction::Ignore { .. }]),
+                    "{name}: {}",
+                    json(&before.event)
+                );
             }
         }
     }
@@ -156,16 +167,16 @@ fn a_stopped_flow_does_nothing_until_it_is_resumed() {
     let (flow, script) =
         (shipped("sdd"), Script::parse(&fs::read_to_string(folder().join("sdd.script")).unwrap()));
     for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
-        let (stopped, actions) = step(&flow, moment.state.clone(), &Event::Stopped);
-        assert_eq!(actions, [Action::Stop]);
-        let happened = [Event::Stopped, moment.event.clone()];
-        for event in happened.into_iter().filter(|event| !matches!(event, Event::Decided { .. })) {
+        let (stopped, actions) = step(&flow, moment.state.clone(), &FlowEvent::Stopped);
+        assert_eq!(actions, [FlowAction::Stop]);
+        let happened = [FlowEvent::Stopped, moment.event.clone()];
+        for event in happened.into_iter().filter(|event| !matches!(event, FlowEvent::Decided { .. })) {
             let (state, actions) = step(&flow, stopped.clone(), &event);
             assert_eq!(state, stopped);
-            assert!(matches!(actions[..], [Action::Ignore { .. }]));
+            assert!(matches!(actions[..], [FlowAction::Ignore { .. }]));
         }
-        let resumed = step(&flow, stopped, &Event::Resumed);
-        assert_eq!(resumed, step(&flow, moment.state.clone(), &Event::Resumed));
+        let resumed = step(&flow, stopped, &FlowEvent::Resumed);
+        assert_eq!(resumed, step(&flow, moment.state.clone(), &FlowEvent::Resumed));
         assert!(!resumed.0.stopped);
     }
 }
@@ -176,23 +187,23 @@ fn a_flow_that_failed_waits_until_a_person_resumes_it_or_decides() {
     for (name, flow, script) in scripts() {
         for moment in whole(&flow, &script).iter().filter(|moment| !moment.state.has_ended()) {
             let why = strings(&["the disk is full"]);
-            let failed = Event::Failed { entry: moment.state.entry, why: why.clone() };
+            let failed = FlowEvent::Failed { entry: moment.state.entry, why: why.clone() };
             let (waits, actions) = step(&flow, moment.state.clone(), &failed);
-            assert!(matches!(actions[..], [Action::Ask { .. }]), "{name}");
-            assert!(waits.is_waiting() && waits.waits_for()[0] == Why::Failed { says: why });
-            let late = [Event::Refused { entry: waits.entry, why: Vec::new() }, failed];
+            assert!(matches!(actions[..], [FlowAction::Ask { .. }]), "{name}");
+            assert!(waits.is_waiting() && waits.wait_reasons()[0] == WaitReason::Failed { says: why });
+            let late = [FlowEvent::Refused { entry: waits.entry, why: Vec::new() }, failed];
             for event in late {
                 let (state, actions) = step(&flow, waits.clone(), &event);
                 assert_eq!(state, waits);
-                assert!(matches!(actions[..], [Action::Ignore { .. }]));
+                assert!(matches!(actions[..], [FlowAction::Ignore { .. }]));
             }
-            let resumed = step(&flow, waits.clone(), &Event::Resumed);
-            assert_eq!(resumed, step(&flow, moment.state.clone(), &Event::Resumed), "{name}");
-            let approve = Event::Decided { decision: Decision::Approve };
+            let resumed = step(&flow, waits.clone(), &FlowEvent::Resumed);
+            assert_eq!(resumed, step(&flow, moment.state.clone(), &FlowEvent::Resumed), "{name}");
+            let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
             let approved = step(&flow, waits.clone(), &approve);
             assert_eq!(approved, step(&flow, moment.state.clone(), &approve), "{name}");
-            let (stopped, _) = step(&flow, waits, &Event::Stopped);
-            assert_eq!(step(&flow, stopped, &Event::Resumed), resumed, "{name}");
+            let (stopped, _) = step(&flow, waits, &FlowEvent::Stopped);
+            assert_eq!(step(&flow, stopped, &FlowEvent::Resumed), resumed, "{name}");
         }
     }
 }
@@ -235,20 +246,20 @@ const STAGED: [(&str, &[&str]); 21] = [
 ];
 
 /// A phase at work with one lane, and with all of these documents.
-fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> State {
+fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> FlowState {
     let id = match phase {
         "implementing" => "1",
         "reviewing" => "logic",
         "research" => "code-x",
         _ => "all",
     };
-    let stage = Stage::Running { run: Some("r".into()) };
-    State {
-        at: At::Running,
+    let stage = LaneStage::Running { run: Some("r".into()) };
+    FlowState {
+        at: FlowStatus::Running,
         phase: phase.into(),
         entry: 3,
         came_from: Some("architecting".into()),
-        groups: vec![GroupState { id: "g".into(), end: 1, ..GroupState::default() }],
+        groups: vec![LaneGroupState { id: "g".into(), end: 1, ..LaneGroupState::default() }],
         lanes: vec![LaneState { lane: lane(id), stage, after: Vec::new(), alone: false }],
         next: 1,
         running: vec![0],
@@ -260,7 +271,7 @@ fn at_work(phase: &str, documents: &[(&str, &[&str])]) -> State {
                 .map(|path| (path, "1".into()))
                 .collect(),
         ),
-        ..State::default()
+        ..FlowState::default()
     }
 }
 
@@ -306,7 +317,7 @@ fn only_its_owner_changes_a_document() {
                         changed.insert(name.into(), Some("1".into()));
                         is_stray |= !plan.contains(&phase.name.as_str());
                     }
-                    let (state, _) = step(&flow, state, &Event::Documents { changed });
+                    let (state, _) = step(&flow, state, &looked(changed));
                     assert_eq!(!state.strayed.is_empty(), is_stray, "{told}");
                     let needs = phase.on[0].needs.iter();
                     let id = state.lanes[0].lane.id.clone();
@@ -315,8 +326,8 @@ fn only_its_owner_changes_a_document() {
                     let (entry, run) = (3, "r".to_owned());
                     let ended = ended(entry, &id, run, evidence, 0);
                     let (ended, _) = step(&flow, state, &ended);
-                    let is_why = |why: &Why| matches!(why, Why::Documents { .. });
-                    assert_eq!(ended.waits_for().iter().any(is_why), is_stray, "{told}");
+                    let is_why = |why: &WaitReason| matches!(why, WaitReason::Documents { .. });
+                    assert_eq!(ended.wait_reasons().iter().any(is_why), is_stray, "{told}");
                     if !is_stray {
                         assert!(
                             ended.entry > 3 || ended.has_ended() || ended.phase == "completing",
@@ -326,15 +337,15 @@ fn only_its_owner_changes_a_document() {
                     }
                     assert_eq!(ended.entry, 3, "{told}");
                     // A person accepts it, or puts it back: then nothing strays.
-                    let approve = Event::Decided { decision: Decision::Approve };
+                    let approve = FlowEvent::Decided { decision: FlowDecision::Approve };
                     let (accepted, _) = step(&flow, ended.clone(), &approve);
                     assert!(
-                        accepted.strayed.is_empty() && !accepted.waits_for().iter().any(is_why),
+                        accepted.strayed.is_empty() && !accepted.wait_reasons().iter().any(is_why),
                         "{told}"
                     );
                     if how != "renamed" {
                         let changed = BTreeMap::from([((*path).to_owned(), approved)]);
-                        let (restored, _) = step(&flow, ended, &Event::Documents { changed });
+                        let (restored, _) = step(&flow, ended, &looked(changed));
                         assert!(restored.strayed.is_empty(), "{told}");
                     }
                 }
@@ -348,12 +359,16 @@ fn only_its_owner_changes_a_document() {
 #[test]
 fn whose_change_it_is_depends_on_who_is_at_work() {
     let flow = shipped("sdd");
-    let edited = |path: &str| Event::Documents { changed: BTreeMap::from([(path.into(), Some("2".into()))]) };
+    let edited = |path: &str| looked(BTreeMap::from([(path.into(), Some("2".into()))]));
     let working = at_work("challenge", &SDD);
-    let failed = Event::Failed { entry: 3, why: strings(&["x"]) };
-    let waiting = State { at: At::Waiting { why: vec![Why::Decision] }, ..working.clone() };
-    let asked =
-        [waiting, step(&flow, working.clone(), &Event::Stopped).0, step(&flow, working.clone(), &failed).0];
+    let failed = FlowEvent::Failed { entry: 3, why: strings(&["x"]) };
+    let waiting =
+        FlowState { at: FlowStatus::Waiting { why: vec![WaitReason::Decision] }, ..working.clone() };
+    let asked = [
+        waiting,
+        step(&flow, working.clone(), &FlowEvent::Stopped).0,
+        step(&flow, working.clone(), &failed).0,
+    ];
     for state in asked {
         for (path, _) in SDD {
             let (state, _) = step(&flow, state.clone(), &edited(path));
@@ -363,18 +378,113 @@ fn whose_change_it_is_depends_on_who_is_at_work() {
     }
     // What an agent did before the flow was stopped stays its doing.
     let (strayed, _) = step(&flow, working.clone(), &edited("tasks.md"));
-    let (stopped, _) = step(&flow, strayed, &Event::Stopped);
-    let (resumed, _) = step(&flow, stopped, &Event::Resumed);
+    let (stopped, _) = step(&flow, strayed, &FlowEvent::Stopped);
+    let (resumed, _) = step(&flow, stopped, &FlowEvent::Resumed);
     assert_eq!(resumed.strayed.keys().collect::<Vec<_>>(), ["tasks.md"]);
-    let entering = State { at: At::Entering, lanes: Vec::new(), running: Vec::new(), ..working.clone() };
+    let entering =
+        FlowState { at: FlowStatus::Entering, lanes: Vec::new(), running: Vec::new(), ..working.clone() };
     let strays = |path: &str| !step(&flow, entering.clone(), &edited(path)).0.strayed.is_empty();
     assert_eq!(["CHALLENGE.md", "CHANGES.md"].map(strays), [false, false]);
     assert_eq!(["tasks.md", "proposal.md", "REVIEW.md"].map(strays), [true, true, true]);
     // A flow of an older version knows no documents: the first look is what it goes on from.
-    let unknown = State { documents: None, ..working };
+    let unknown = FlowState { documents: None, ..working };
     let (first, _) = step(&flow, unknown, &edited("tasks.md"));
     assert!(first.strayed.is_empty());
     assert!(!step(&flow, first, &edited("proposal.md")).0.strayed.is_empty());
+}
+
+/// What changed while nothing of a flow lived is a person's; if that is not known it strays, and nobody is blamed.
+#[test]
+fn what_changes_while_a_flow_is_left_alone_is_a_persons() {
+    let flow = shipped("sdd");
+    let edited = |path: &str, meanwhile| {
+        let changed = BTreeMap::from([(path.to_owned(), Some("2".to_owned()))]);
+        step(&flow, at_work("challenge", &SDD), &FlowEvent::Documents { changed, meanwhile }).0
+    };
+    for (path, owners) in SDD {
+        let alone = edited(path, DriverPresence::LeftAlone);
+        assert!(alone.strayed.is_empty() && alone.wait_reasons().is_empty(), "{path}");
+        assert_eq!(alone.documents.unwrap()[path], "2");
+        let cut = edited(path, DriverPresence::Cut);
+        let paths = strings(&[path]);
+        let why = if owners.contains(&"challenge") {
+            vec![]
+        } else {
+            vec![WaitReason::Documents { paths, cut: true }]
+        };
+        assert_eq!(cut.wait_reasons(), why, "{path}");
+    }
+    let cut = edited("tasks.md", DriverPresence::Cut);
+    let (approved, _) = step(&flow, cut.clone(), &FlowEvent::Decided { decision: FlowDecision::Approve });
+    assert!(approved.strayed.is_empty() && !approved.cut);
+    // Restored it is what was approved.
+    let (restored, _) = step(&flow, cut, &looked([("tasks.md".to_owned(), Some("1".to_owned()))].into()));
+    assert!(restored.strayed.is_empty() && !restored.cut);
+    let named = json(&FlowEvent::Documents { changed: BTreeMap::new(), meanwhile: DriverPresence::Driven });
+    assert!(!named.contains("meanwhile"), "{named}");
+}
+
+/// A run whose last submission was refused leads nowhere, however much else there is.
+#[test]
+fn m9_a_phase_runs_again_if_its_last_submission_was_refused() {
+    let flow = shipped("staged");
+    for (phase, lane) in [("product_management", "all"), ("architecting", "all"), ("research", "code-x")] {
+        let needs = flow.phase(phase).unwrap().on[0].needs.iter();
+        let whole: Evidence = needs.map(|need| need.replace("{lane}", lane)).collect();
+        let refused_with = |state: &FlowState, evidence: &Evidence| {
+            let mut event = ended(state.entry, lane, "r".into(), evidence.clone(), 0);
+            let FlowEvent::LaneEnded { refused, .. } = &mut event else { unreachable!() };
+            *refused = strings(&["it is wrong"]);
+            step(&flow, state.clone(), &event)
+        };
+        let mut state = at_work(phase, &STAGED);
+        for times in 1..=2 {
+            let (next, actions) = refused_with(&state, &whole);
+            assert!(matches!(actions[..], [FlowAction::Enter { .. }]), "{phase}: {actions:?}");
+            assert_eq!((&next.phase, next.refusals), (&state.phase, times));
+            assert_eq!(next.refused[lane], ["it is wrong"]);
+            assert!(next.rerun.contains(lane));
+            let entry = next.entry;
+            let groups = at_work(phase, &STAGED).lanes.into_iter().map(|state| state.lane).collect();
+            let groups = vec![LaneGroup { id: "g".into(), lanes: groups, ..LaneGroup::default() }];
+            let entered = FlowEvent::Entered { entry, groups, again: false, aside: Vec::new() };
+            let (next, _) = step(&flow, next, &entered);
+            state =
+                step(&flow, next, &FlowEvent::LaneStarted { entry, lane: lane.into(), run: "r".into() }).0;
+        }
+        let (asked, _) = refused_with(&state, &whole);
+        let says = strings(&["it is wrong"]);
+        assert_eq!(asked.wait_reasons(), [WaitReason::Submission { lane: lane.into(), says }]);
+        // What no submission provides is for a person, and what was refused is not forgotten over it.
+        let mut unclean = whole.clone();
+        unclean.remove("clean");
+        let (lacking, _) = refused_with(&at_work(phase, &STAGED), &unclean);
+        assert_eq!(
+            lacking.wait_reasons(),
+            [WaitReason::Evidence { lane: lane.into(), lacks: strings(&["clean"]) }]
+        );
+        let cleared = FlowEvent::Cleared { entry: 3, lanes: [(lane.to_owned(), whole.clone())].into() };
+        let (cleared, _) = step(&flow, lacking, &cleared);
+        assert_eq!((&cleared.phase, cleared.refusals), (&state.phase, 1));
+    }
+}
+
+/// Whoever asks is asked again, also if the work looks done.
+#[test]
+fn t5_a_researcher_who_asks_gets_the_answer_although_the_topic_looks_done() {
+    let flow = shipped("staged");
+    let needs = &flow.phase("research").unwrap().on[0].needs;
+    let whole: Evidence = needs.iter().map(|need| need.replace("{lane}", "code-x")).collect();
+    let mut event = ended(3, "code-x", "r".into(), whole, 0);
+    let FlowEvent::LaneEnded { questions, .. } = &mut event else { unreachable!() };
+    *questions = strings(&["Which one?"]);
+    let (asked, _) = step(&flow, at_work("research", &STAGED), &event);
+    let answer = FlowEvent::Decided { decision: FlowDecision::Changes("That one".into()) };
+    let (state, _) = step(&flow, asked, &answer);
+    let files = ["03_research/code-x/request.md", "03_research/code-x/done", "03_research/code-x/summary.md"];
+    let held = Held::with(&files.map(|path| (path, "")));
+    let prepared = prepare(&flow, &state, &Library::new(&held), &Layout::default(), &Vec::new).unwrap();
+    assert_eq!(prepared.groups[0].lanes.iter().map(|lane| &lane.id).collect::<Vec<_>>(), ["code-x"]);
 }
 
 #[test]
@@ -383,7 +493,8 @@ fn flows_are_drawn_with_the_place_where_they_stand() {
     agree("sdd.mermaid", &graph(&flow, None));
     let script = Script::parse(&fs::read_to_string(folder().join("sdd-asks-a-person.script")).unwrap());
     let moments = whole(&flow, &script);
-    let waits = moments.iter().rev().find(|moment| matches!(moment.state.at, At::Waiting { .. })).unwrap();
+    let waits =
+        moments.iter().rev().find(|moment| matches!(moment.state.at, FlowStatus::Waiting { .. })).unwrap();
     agree("sdd-waiting.mermaid", &graph(&flow, Some(&waits.state)));
     let flow = shipped("staged");
     let script = Script::parse(&fs::read_to_string(folder().join("staged.script")).unwrap());
@@ -403,10 +514,10 @@ fn m4_the_state_of_a_session_is_made_from_the_events() {
     let named = |wanted: &str, running: usize| {
         moments.iter().find(|moment| moment.state.phase == wanted && moment.state.running.len() == running)
     };
-    let waits = moments.iter().find(|moment| matches!(moment.state.at, At::Waiting { .. }));
+    let waits = moments.iter().find(|moment| matches!(moment.state.at, FlowStatus::Waiting { .. }));
     let chosen = [named("research", 1), named("implementing", 3), named("fixing", 1), waits, moments.last()];
     for moment in chosen.into_iter().flatten() {
-        let session = Session {
+        let session = SessionLabels {
             feature_dir: ".callsheet/sessions/export",
             session_name: "export",
             last_event: "lane_started",
@@ -423,11 +534,12 @@ fn m15_reviews_are_put_together_by_role() {
     let collected = |files: &[(&str, &str)]| {
         let sources = Held::with(files);
         let times = BTreeMap::from([("reviewing".to_owned(), 2)]);
-        let state = State { phase: "fixing".into(), at: At::Entering, times, ..State::default() };
+        let state =
+            FlowState { phase: "fixing".into(), at: FlowStatus::Entering, times, ..FlowState::default() };
         let files = collect(&shipped("staged"), &state, &Library::new(&sources)).unwrap();
         // The next round begins with what this one said.
         let times = BTreeMap::from([("reviewing".to_owned(), 3)]);
-        let next = State { phase: "reviewing".into(), times, ..state };
+        let next = FlowState { phase: "reviewing".into(), times, ..state };
         assert_eq!(collect(&shipped("staged"), &next, &Library::new(&sources)).unwrap(), files);
         files
     };
@@ -456,7 +568,7 @@ fn m15_reviews_are_put_together_by_role() {
     // One reviewer alone is the review.
     assert_eq!(collected(&reviews[4..]), files(&reviews[4..]));
     let alone = [("07_review/review.md", "verdict: fail\n\n1. A name.\n")];
-    let found = "## Findings\n\n### R2.1\n\n1. A name.\n";
+    let found = "1. R2.1 A name.\n";
     let numbered = format!("verdict: fail\n\n{found}");
     let both = [("07_review/fix_request.md", found), ("07_review/review.md", &numbered)];
     assert_eq!(collected(&alone), files(&both));
@@ -478,18 +590,18 @@ fn the_flow_in_the_documentation_is_sound() {
 struct Owned(String);
 
 impl Sources for Owned {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match id.to_string().as_str() {
             "project:.callsheet/flows/own.toml" => Ok(Some(self.0.as_str().into())),
             _ => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         if dir.to_string() != "project:.callsheet/flows" {
             return Builtin.list(dir, limits);
         }
-        let entries = vec![Entry { path: "own.toml".into(), dir: false }];
+        let entries = vec![ListingEntry { path: "own.toml".into(), dir: false }];
         Ok(Some(Listing { entries, ..Listing::default() }))
     }
 }
@@ -505,15 +617,15 @@ impl Held {
 }
 
 impl Sources for Held {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match id.root() {
-            Root::Session => Ok(self.0.get(id.path()).map(|text| text.as_str().into())),
+            SourceRoot::Session => Ok(self.0.get(id.path()).map(|text| text.as_str().into())),
             _ => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        if dir.root() != Root::Session {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() != SourceRoot::Session {
             return Builtin.list(dir, limits);
         }
         let mut entries = BTreeSet::new();
@@ -521,7 +633,8 @@ impl Sources for Held {
             let folders = path.match_indices('/').map(|(at, _)| (path[..at].to_owned(), true));
             entries.extend(folders.chain([(path.to_owned(), false)]).take(limits.depth));
         }
-        let entries: Vec<Entry> = entries.into_iter().map(|(path, dir)| Entry { path, dir }).collect();
+        let entries: Vec<ListingEntry> =
+            entries.into_iter().map(|(path, dir)| ListingEntry { path, dir }).collect();
         Ok((!entries.is_empty()).then(|| Listing { entries, ..Listing::default() }))
     }
 }
@@ -574,9 +687,9 @@ fn prepared(
     phase: &str,
     single_coder: bool,
     files: &[(&str, &str)],
-) -> Result<(Vec<Group>, bool), String> {
-    let settings = Settings { single_coder, ..Settings::default() };
-    let state = State { phase: phase.into(), settings, ..State::default() };
+) -> Result<(Vec<LaneGroup>, bool), String> {
+    let settings = FlowSettings { single_coder, ..FlowSettings::default() };
+    let state = FlowState { phase: phase.into(), settings, ..FlowState::default() };
     let sources = Held::with(files);
     let prepared = prepare(&shipped(flow), &state, &Library::new(&sources), &Layout::default(), &Vec::new);
     prepared.map(|prepared| (prepared.groups, prepared.again)).map_err(|failure| failure.to_string())
@@ -587,9 +700,9 @@ fn lane(id: &str) -> Lane {
 }
 
 /// The end of a lane of which nothing else is to be said.
-fn ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> Event {
+fn ended(entry: u32, lane: &str, run: String, evidence: Evidence, cost: u64) -> FlowEvent {
     let (lane, refused, questions, proposed) = (lane.to_owned(), Vec::new(), Vec::new(), Vec::new());
-    Event::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed }
+    FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed }
 }
 
 fn strings(words: &[&str]) -> Vec<String> {
@@ -598,7 +711,7 @@ fn strings(words: &[&str]) -> Vec<String> {
 
 #[test]
 fn m12_the_lanes_of_a_phase_are_what_its_documents_say() {
-    let group = |id: &str, parallel, lanes| Group { id: id.into(), parallel, worktrees: false, lanes };
+    let group = |id: &str, parallel, lanes| LaneGroup { id: id.into(), parallel, worktrees: false, lanes };
     let all = vec![group("all", false, vec![lane("all")])];
     assert_eq!(prepared("sdd", "plan", false, &[]), Ok((all, false)));
 
@@ -614,7 +727,7 @@ fn m12_the_lanes_of_a_phase_are_what_its_documents_say() {
     let owning = |id, owned: &[&str]| Lane { owned: strings(owned), ..lane(id) };
     let first = vec![owning("1", &["src/a.rs", "docs/**"]), owning("2", &["src/b.rs"])];
     let groups = vec![
-        Group { worktrees: true, ..group("g1", true, first) },
+        LaneGroup { worktrees: true, ..group("g1", true, first) },
         group("g2", true, vec![owning("3", &["src/c.rs"])]),
     ];
     assert_eq!(prepared("staged", "implementing", false, &files), Ok((groups, false)));
@@ -680,37 +793,48 @@ fn m16_nothing_is_implemented_without_a_valid_plan() {
 
 #[test]
 fn t6_evidence_is_what_was_seen() {
-    let check = |name: &str, result| Check { name: name.into(), result, output: None };
-    let violation = Violation { path: "x".into(), reason: Reason::Excluded, decision: Default::default() };
-    let of =
-        |phase: &str, outcome, facts: &Facts, handed_in: &[(&str, Option<&str>)], files: &[(&str, &str)]| {
-            let flow = shipped("staged");
-            let submissions: Vec<(String, Option<String>)> =
-                handed_in.iter().map(|(name, verdict)| ((*name).into(), verdict.map(String::from))).collect();
-            let paths = strings(&["a.md"]);
-            let seen = Seen { outcome, facts, submissions: &submissions, files: &paths, is_severe: false };
-            let sources = Held::with(files);
-            evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&sources), &Layout::default())
+    let check = |name: &str, result| CheckSummary { name: name.into(), result, output: None };
+    let violation =
+        Violation { path: "x".into(), reason: ViolationReason::Excluded, decision: Default::default() };
+    let of = |phase: &str,
+              outcome,
+              facts: &RunFacts,
+              handed_in: &[(&str, Option<&str>)],
+              files: &[(&str, &str)]| {
+        let flow = shipped("staged");
+        let submissions: Vec<(String, Option<String>)> =
+            handed_in.iter().map(|(name, verdict)| ((*name).into(), verdict.map(String::from))).collect();
+        let paths = strings(&["a.md"]);
+        let seen = LaneObservation {
+            outcome,
+            facts,
+            submissions: &submissions,
+            files: &paths,
+            flow_changed: &BTreeSet::new(),
+            is_severe: false,
         };
+        let sources = Held::with(files);
+        evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&sources), &Layout::default())
+    };
     let words = |words: &[&str]| -> Evidence { words.iter().map(ToString::to_string).collect() };
-    let good = Facts { ended: Some(Ended::Exited), exit_code: Some(0), ..Facts::default() };
+    let good = RunFacts { ended: Some(EndReason::Exited), exit_code: Some(0), ..RunFacts::default() };
     assert_eq!(
         of("fixing", Outcome::None, &good, &[], &[]),
         words(&["checks-or-none", "clean", "exit", "file.a.md"])
     );
     let checks = vec![check("lint", CheckResult::Passed), check("tests", CheckResult::Failed)];
-    let red = Facts { checks, violations: vec![violation], exit_code: Some(1), ..good.clone() };
+    let red = RunFacts { checks, violations: vec![violation], exit_code: Some(1), ..good.clone() };
     assert_eq!(
         of("fixing", Outcome::Pass, &red, &[], &[]),
         words(&["check.lint", "file.a.md", "reply.PASS"])
     );
-    let green = Facts { checks: vec![check("tests", CheckResult::Passed)], ..good.clone() };
+    let green = RunFacts { checks: vec![check("tests", CheckResult::Passed)], ..good.clone() };
     let all = ["check.tests", "checks", "checks-or-none", "clean", "exit", "file.a.md"];
     assert_eq!(
         of("fixing", Outcome::NoVerdict, &green, &[], &[]),
         words(&[&all[..], &["reply.no_verdict"]].concat())
     );
-    let blind = Facts { unseen: strings(&["closed"]), ..good.clone() };
+    let blind = RunFacts { unseen: strings(&["closed"]), ..good.clone() };
     assert_eq!(
         of("fixing", Outcome::None, &blind, &[], &[]),
         words(&["checks-or-none", "exit", "file.a.md"]),
@@ -718,7 +842,14 @@ fn t6_evidence_is_what_was_seen() {
     );
     // A pass with a severe finding counts as what sends the work back.
     let severe = |flow: &str, phase: &str, is_severe| {
-        let seen = Seen { outcome: Outcome::Pass, facts: &good, submissions: &[], files: &[], is_severe };
+        let seen = LaneObservation {
+            outcome: Outcome::Pass,
+            facts: &good,
+            submissions: &[],
+            files: &[],
+            flow_changed: &BTreeSet::new(),
+            is_severe,
+        };
         let flow = shipped(flow);
         let found = evidence(flow.phase(phase).unwrap(), &seen, &Library::new(&Builtin), &Layout::default());
         found.into_iter().find(|word| word.starts_with("reply.")).unwrap()
@@ -727,7 +858,7 @@ fn t6_evidence_is_what_was_seen() {
     assert_eq!(severe("sdd", "review", true), "reply.NEEDS_CHANGES");
     assert_eq!(severe("sdd", "challenge", true), "reply.NEEDS_REVISION");
     let review =
-        |verdict| of("reviewing", Outcome::None, &Facts::default(), &[("submit_review", verdict)], &[]);
+        |verdict| of("reviewing", Outcome::None, &RunFacts::default(), &[("submit_review", verdict)], &[]);
     let rest = ["checks-or-none", "clean", "file.a.md", "submission.submit_review"];
     assert_eq!(review(Some("pass")), words(&[&rest[..], &["reply.PASS"]].concat()));
     assert_eq!(review(Some("fail")), words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()));
@@ -735,35 +866,35 @@ fn t6_evidence_is_what_was_seen() {
     // One of several that is no pass is enough.
     for verdicts in [["pass", "fail"], ["fail", "pass"], ["pass", ""]] {
         let several = verdicts.map(|verdict| ("submit_review", Some(verdict)));
-        let found = of("reviewing", Outcome::None, &Facts::default(), &several, &[]);
+        let found = of("reviewing", Outcome::None, &RunFacts::default(), &several, &[]);
         assert_eq!(found, words(&[&rest[..], &["reply.NEEDS_CHANGES"]].concat()), "{verdicts:?}");
     }
     // A person's approval is the only decision that makes a violation clean, and of all of them.
-    let decided = |decisions: &[fact::Decision]| {
-        let violation = |(at, decision): (usize, &fact::Decision)| Violation {
+    let decided = |decisions: &[fact::ViolationDecision]| {
+        let violation = |(at, decision): (usize, &fact::ViolationDecision)| Violation {
             path: format!("x{at}"),
-            reason: Reason::OutsideWrite,
+            reason: ViolationReason::OutsideWrite,
             decision: *decision,
         };
         let violations = decisions.iter().enumerate().map(violation).collect();
-        let facts = Facts { violations, ..good.clone() };
+        let facts = RunFacts { violations, ..good.clone() };
         of("fixing", Outcome::None, &facts, &[], &[]).contains("clean")
     };
-    use fact::Decision::{Approved, Pending, Rejected};
+    use fact::ViolationDecision::{Approved, Pending, Rejected};
     assert!(decided(&[Approved]) && decided(&[Approved, Approved]));
     for decisions in [&[Rejected][..], &[Pending], &[Approved, Rejected], &[Pending, Approved]] {
         assert!(!decided(decisions), "{decisions:?}");
     }
     let plan = planned(["a", "b", "c"]);
     let files = [&borrowed(&plan)[..], &[("03_research/web-x/request.md", "")]].concat();
-    let planned = of("planning", Outcome::None, &Facts::default(), &[], &files);
+    let planned = of("planning", Outcome::None, &RunFacts::default(), &[], &files);
     assert_eq!(
         planned,
         words(&["checks-or-none", "clean", "file.a.md", "plan", "plan.needs_design", "topics"])
     );
     let bad = [("04_planning/execution_plan.yaml", "groups: []")];
     assert_eq!(
-        of("planning", Outcome::None, &Facts::default(), &[], &bad),
+        of("planning", Outcome::None, &RunFacts::default(), &[], &bad),
         words(&["checks-or-none", "clean", "file.a.md"])
     );
 }
@@ -806,6 +937,7 @@ fn documents() -> Held {
     held.0.insert("04_planning/execution_plan.yaml".into(), plan);
     held.0.insert("04_planning/plan.md".into(), OVERVIEW.into());
     held.0.insert("04_planning/plan_1.md".into(), LANE.replace("OWNED", "a"));
+    held.0.insert("04_planning/tasks_1.md".into(), "- [ ] This is 04_planning/tasks_1.md.\n".into());
     held
 }
 
@@ -821,14 +953,14 @@ fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
             if again && phase.again.is_none() {
                 continue;
             }
-            let state = State {
+            let state = FlowState {
                 phase: phase.name.clone(),
                 request: "Export as CSV".into(),
                 entry: 2,
-                ..State::default()
+                ..FlowState::default()
             };
             let groups = prepare(&flow, &state, &library, &Layout::default(), &Vec::new).unwrap().groups;
-            let state = State { again, ..state };
+            let state = FlowState { again, ..state };
             // With and without a lane for each.
             let first = groups[0].lanes[0].clone();
             let one =
@@ -840,12 +972,16 @@ fn u4_u5_m13_every_phase_has_a_request_that_can_be_composed() {
             let composed = compose(&request, &sources)
                 .unwrap_or_else(|failure| panic!("{name} {}: {failure}", phase.name));
             let told: Vec<&str> = composed.talk.iter().map(|diag| diag.code.as_str()).collect();
-            let writes = may_write(phase, &lane, ".callsheet/sessions/export");
-            let stale: Vec<&str> = phase.stale().collect();
+            let writes = writable_globs(phase, &lane, ".callsheet/sessions/export");
+            let stale: Vec<&str> = phase.stale_files().collect();
             writeln!(shown, "{name} {} {}", phase.name, if again { "again" } else { "first" }).unwrap();
             writeln!(shown, "  {}", json(&request)).unwrap();
-            writeln!(shown, "  writes {writes:?}, sets aside {stale:?}, then {:?}", phase.stale_of(&lane))
-                .unwrap();
+            writeln!(
+                shown,
+                "  writes {writes:?}, sets aside {stale:?}, then {:?}",
+                phase.stale_lane_files(&lane)
+            )
+            .unwrap();
             writeln!(shown, "  told: {told:?}").unwrap();
         }
     }
@@ -862,11 +998,11 @@ fn u5_who_comes_second_sees_what_was_found_first() {
     {
         let flow = shipped(name);
         let again = flow.phase(phase).unwrap().again.is_some();
-        let state = State { request: "Export as CSV".into(), entry: 2, again, ..State::default() };
+        let state = FlowState { request: "Export as CSV".into(), entry: 2, again, ..FlowState::default() };
         let mut request = request(&flow, flow.phase(phase).unwrap(), &state, &lane(id), &library).unwrap();
         request.agent = Some("codex".into());
         let composed = compose(&request, &sources).unwrap();
-        let format = if name == "sdd" { Format::Xml } else { Format::Markdown };
+        let format = if name == "sdd" { PromptFormat::Xml } else { PromptFormat::Markdown };
         agree(&format!("{name}-{phase}.prompt"), &render(&composed.prompt, format, None).unwrap().text);
     }
 }
@@ -909,7 +1045,7 @@ const WORDS: [&str; 20] = [
 enum Move {
     /// What somebody who drives the flow would do.
     Next(Next),
-    Other(Event),
+    Other(FlowEvent),
     /// Something that happened before.
     Again(Index),
 }
@@ -926,15 +1062,20 @@ struct Next {
     odd: Option<Index>,
     cost: u64,
     conflict: bool,
-    decision: Decision,
+    decision: FlowDecision,
     /// 1: what it submits is refused; 2: it asks a question.
     says: u8,
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let changes = Decision::Changes("more".into());
-    let decision =
-        select(vec![Decision::Approve, Decision::Approve, changes.clone(), changes, Decision::Reject]);
+    let changes = FlowDecision::Changes("more".into());
+    let decision = select(vec![
+        FlowDecision::Approve,
+        FlowDecision::Approve,
+        changes.clone(),
+        changes,
+        FlowDecision::Reject,
+    ]);
     let lanes = prop_oneof![
         2 => proptest::collection::vec((any::<Index>(), any::<bool>()), 1),
         1 => proptest::collection::vec((any::<Index>(), proptest::bool::weighted(0.2)), 1..6),
@@ -949,21 +1090,21 @@ fn moves() -> impl Strategy<Value = Move> {
         12 => next.prop_map(|((lanes, parallel, worktrees), (lane, on, odd), (cost, conflict, decision, says))| {
             Move::Next(Next { lanes, parallel, worktrees, lane, on, odd, cost, conflict, decision, says })
         }),
-        1 => select(vec![Event::Stopped, Event::Resumed, Event::Resumed]).prop_map(Move::Other),
+        1 => select(vec![FlowEvent::Stopped, FlowEvent::Resumed, FlowEvent::Resumed]).prop_map(Move::Other),
         1 => any::<Index>()
-            .prop_map(|at| Move::Other(Event::Refused { entry: at.index(8) as u32, why: Vec::new() })),
+            .prop_map(|at| Move::Other(FlowEvent::Refused { entry: at.index(8) as u32, why: Vec::new() })),
         1 => any::<Index>()
-            .prop_map(|at| Move::Other(Event::Failed { entry: at.index(8) as u32, why: Vec::new() })),
+            .prop_map(|at| Move::Other(FlowEvent::Failed { entry: at.index(8) as u32, why: Vec::new() })),
         1 => (any::<Index>(), proptest::option::of(Just("2".to_owned()))).prop_map(|(at, what)| {
             let paths = ["tasks.md", "REVIEW.md", "04_planning/plan.md", "06_implementation/done_l0"];
-            Move::Other(Event::Documents { changed: [(paths[at.index(4)].to_owned(), what)].into() })
+            Move::Other(looked([(paths[at.index(4)].to_owned(), what)].into()))
         }),
         1 => any::<Index>().prop_map(Move::Again),
     ]
 }
 
 impl Move {
-    fn event(&self, flow: &Flow, state: &State, before: &[Event]) -> Option<Event> {
+    fn event(&self, flow: &Flow, state: &FlowState, before: &[FlowEvent]) -> Option<FlowEvent> {
         match self {
             Self::Next(next) => next.event(flow, state, before.len()),
             Self::Other(event) => Some(event.clone()),
@@ -973,38 +1114,38 @@ impl Move {
 }
 
 impl Next {
-    fn event(&self, flow: &Flow, state: &State, number: usize) -> Option<Event> {
+    fn event(&self, flow: &Flow, state: &FlowState, number: usize) -> Option<FlowEvent> {
         let entry = state.entry;
         let running: Vec<(&Lane, Option<&str>)> = state.running().collect();
         match &state.at {
-            _ if state.stopped => Some(Event::Resumed),
+            _ if state.stopped => Some(FlowEvent::Resumed),
             _ if !state.failed.is_empty() && self.parallel => {
-                Some(Event::Decided { decision: self.decision.clone() })
+                Some(FlowEvent::Decided { decision: self.decision.clone() })
             }
-            _ if !state.failed.is_empty() => Some(Event::Resumed),
-            At::Entering => {
-                Some(Event::Entered { entry, groups: self.groups(), again: false, aside: Vec::new() })
+            _ if !state.failed.is_empty() => Some(FlowEvent::Resumed),
+            FlowStatus::Entering => {
+                Some(FlowEvent::Entered { entry, groups: self.groups(), again: false, aside: Vec::new() })
             }
-            At::Waiting { why } => {
+            FlowStatus::Waiting { why } => {
                 let lacks = why.iter().find_map(|why| match why {
-                    Why::Evidence { lane, .. } => Some(lane.clone()),
+                    WaitReason::Evidence { lane, .. } => Some(lane.clone()),
                     _ => None,
                 });
                 let Some(lane) = lacks.filter(|_| self.conflict) else {
-                    return Some(Event::Decided { decision: self.decision.clone() });
+                    return Some(FlowEvent::Decided { decision: self.decision.clone() });
                 };
                 let evidence = self.evidence(flow, state, &lane)?;
-                Some(Event::Cleared { entry, lanes: [(lane, evidence)].into() })
+                Some(FlowEvent::Cleared { entry, lanes: [(lane, evidence)].into() })
             }
-            At::Running if state.merging && (self.parallel || running.is_empty()) => {
+            FlowStatus::Running if state.merging && (self.parallel || running.is_empty()) => {
                 let lane = state.lanes.get(state.unsettled)?.lane.id.clone();
                 let conflicts = if self.conflict { strings(&["x"]) } else { Vec::new() };
-                Some(Event::Merged { entry, lane, conflicts })
+                Some(FlowEvent::Merged { entry, lane, conflicts })
             }
-            At::Running => {
+            FlowStatus::Running => {
                 let (lane, run) = running[self.lane.index(running.len())];
                 let Some(run) = run else {
-                    return Some(Event::LaneStarted {
+                    return Some(FlowEvent::LaneStarted {
                         entry,
                         lane: lane.id.clone(),
                         run: format!("r{number}"),
@@ -1012,7 +1153,7 @@ impl Next {
                 };
                 let evidence = self.evidence(flow, state, &lane.id)?;
                 let mut event = ended(entry, &lane.id, run.into(), evidence, self.cost);
-                if let Event::LaneEnded { refused, questions, .. } = &mut event {
+                if let FlowEvent::LaneEnded { refused, questions, .. } = &mut event {
                     match self.says {
                         1 => refused.push("src/a: it is refused".into()),
                         2 => questions.push("Which one?".into()),
@@ -1021,11 +1162,11 @@ impl Next {
                 }
                 Some(event)
             }
-            At::New | At::Done | At::Rejected => None,
+            FlowStatus::New | FlowStatus::Done | FlowStatus::Rejected => None,
         }
     }
 
-    fn evidence(&self, flow: &Flow, state: &State, lane: &str) -> Option<Evidence> {
+    fn evidence(&self, flow: &Flow, state: &FlowState, lane: &str) -> Option<Evidence> {
         let transitions = &flow.phase(&state.phase)?.on;
         let needs = transitions[self.on.index(transitions.len())].needs.iter();
         let mut evidence: BTreeSet<String> =
@@ -1039,12 +1180,12 @@ impl Next {
         Some(evidence)
     }
 
-    fn groups(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+    fn groups(&self) -> Vec<LaneGroup> {
+        let mut groups: Vec<LaneGroup> = Vec::new();
         for (at, (owned, begins)) in self.lanes.iter().enumerate() {
             if *begins || groups.is_empty() {
                 let id = format!("g{}", groups.len());
-                groups.push(Group {
+                groups.push(LaneGroup {
                     id,
                     parallel: self.parallel,
                     worktrees: self.worktrees,
@@ -1069,7 +1210,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn took(&self, flow: &Flow, state: &State, lane: &str) -> Option<Option<usize>> {
+    fn took(&self, flow: &Flow, state: &FlowState, lane: &str) -> Option<Option<usize>> {
         let key = (state.entry, lane.to_owned());
         if let Some(accepted) = self.accepted.get(&key) {
             return Some(*accepted);
@@ -1083,20 +1224,22 @@ impl Watch {
         flow.phase(&state.phase).unwrap().on.iter().position(|on| on.needs.iter().all(holds)).map(Some)
     }
 
-    fn before(&mut self, was: &State, event: &Event) {
+    fn before(&mut self, was: &FlowState, event: &FlowEvent) {
         match event {
-            // Whoever asks has not done anything that counts.
-            Event::LaneEnded { entry, lane, run, evidence, questions, .. } if questions.is_empty() => {
+            // Whoever asks, or ends with a submission that was refused, has not done anything that counts.
+            FlowEvent::LaneEnded { entry, lane, run, evidence, questions, refused, .. }
+                if questions.is_empty() && refused.is_empty() =>
+            {
                 let runs = |(own, id): (&Lane, Option<&str>)| own.id == *lane && id == Some(run);
                 if !was.stopped && *entry == was.entry && was.running().any(runs) {
                     self.evidence.insert((*entry, lane.clone()), evidence.clone());
                 }
             }
-            Event::Cleared { entry, lanes } => {
+            FlowEvent::Cleared { entry, lanes } => {
                 let waits = |id: &String| {
                     let failed = |lane: &LaneState| {
                         lane.lane.id == *id
-                            && matches!(&lane.stage, Stage::Failed { why: Why::Evidence { .. } })
+                            && matches!(&lane.stage, LaneStage::Failed { why: WaitReason::Evidence { .. } })
                     };
                     was.lanes.iter().any(failed) && !was.stopped && was.failed.is_empty()
                 };
@@ -1105,9 +1248,9 @@ impl Watch {
                     self.merged = None;
                 }
             }
-            Event::Decided { decision: Decision::Approve } => {
-                let failed = was.lanes.iter().filter(|lane| matches!(lane.stage, Stage::Failed { .. }));
-                if matches!(was.at, At::Waiting { .. }) {
+            FlowEvent::Decided { decision: FlowDecision::Approve } => {
+                let failed = was.lanes.iter().filter(|lane| matches!(lane.stage, LaneStage::Failed { .. }));
+                if matches!(was.at, FlowStatus::Waiting { .. }) {
                     self.accepted.extend(failed.map(|lane| ((was.entry, lane.lane.id.clone()), None)));
                     self.merged = None;
                 }
@@ -1116,19 +1259,26 @@ impl Watch {
         }
     }
 
-    fn after(&mut self, flow: &Flow, was: &State, event: &Event, now: &State, actions: &[Action]) {
-        if let [Action::Ignore { .. }] = actions {
+    fn after(
+        &mut self,
+        flow: &Flow,
+        was: &FlowState,
+        event: &FlowEvent,
+        now: &FlowState,
+        actions: &[FlowAction],
+    ) {
+        if let [FlowAction::Ignore { .. }] = actions {
             return;
         }
         self.phases.insert(now.entry, now.phase.clone());
-        if let Event::Entered { .. } = event {
-            for lane in now.lanes.iter().filter(|lane| matches!(lane.stage, Stage::Done { .. })) {
+        if let FlowEvent::Entered { .. } = event {
+            for lane in now.lanes.iter().filter(|lane| matches!(lane.stage, LaneStage::Done { .. })) {
                 let same_phase = |entry: &u32| self.phases.get(entry) == Some(&now.phase);
                 let mut rounds = (1..now.entry).rev().take_while(same_phase);
                 let took = rounds.find_map(|entry| {
                     self.took(
                         flow,
-                        &State { entry, phase: now.phase.clone(), ..State::default() },
+                        &FlowState { entry, phase: now.phase.clone(), ..FlowState::default() },
                         &lane.lane.id,
                     )
                 });
@@ -1142,8 +1292,12 @@ impl Watch {
             assert_eq!((&now.phase, &now.rounds, &now.times), (&was.phase, &was.rounds, &was.times));
             assert!(now.refusals == was.refusals + 1 && now.refusals <= 2 && !now.refused.is_empty());
         }
-        let went_on = (now.entry != was.entry || now.at == At::Done) && !is_refused;
-        if went_on && matches!(event, Event::LaneEnded { .. } | Event::Merged { .. } | Event::Cleared { .. })
+        let went_on = (now.entry != was.entry || now.at == FlowStatus::Done) && !is_refused;
+        if went_on
+            && matches!(
+                event,
+                FlowEvent::LaneEnded { .. } | FlowEvent::Merged { .. } | FlowEvent::Cleared { .. }
+            )
         {
             // A group that leads elsewhere ends the phase before the others begin.
             let (mut start, mut worst) = (0, None);
@@ -1163,25 +1317,27 @@ impl Watch {
                 || phase.approve.clone().unwrap_or(phase.on[0].to.clone()),
                 |on| phase.on[on].to.clone(),
             );
-            let reached = if now.at == At::Done { "done" } else { now.phase.as_str() };
+            let reached = if now.at == FlowStatus::Done { "done" } else { now.phase.as_str() };
             let expected = if to == "back" { was.came_from.clone().unwrap() } else { to };
             assert_eq!(reached, expected);
         }
         for action in actions {
             match action {
-                Action::Merge { lane, .. } => {
+                FlowAction::Merge { lane, .. } => {
                     let took = self.took(flow, now, lane).unwrap_or_else(|| panic!("{lane} is merged"));
                     let person = took.is_some_and(|on| flow.phase(&now.phase).unwrap().on[on].to == "person");
                     assert!(!person, "{lane} is merged before a person decides");
                     let at = now.lanes.iter().position(|own| own.lane.id == *lane);
                     assert!(
-                        self.merged <= at || matches!(event, Event::Resumed),
+                        self.merged <= at || matches!(event, FlowEvent::Resumed),
                         "{lane} is merged out of order"
                     );
                     self.merged = at;
                 }
-                Action::Enter { .. } => self.merged = None,
-                Action::Run { .. } if !matches!(event, Event::Resumed | Event::Decided { .. }) => {
+                FlowAction::Enter { .. } => self.merged = None,
+                FlowAction::Run { .. }
+                    if !matches!(event, FlowEvent::Resumed | FlowEvent::Decided { .. }) =>
+                {
                     assert!(now.max_cost.is_none_or(|max| now.cost < max), "more is spent than may be");
                 }
                 _ => {}
@@ -1190,7 +1346,7 @@ impl Watch {
     }
 }
 
-fn holds_always(flow: &Flow, state: &State) {
+fn holds_always(flow: &Flow, state: &FlowState) {
     for (name, rounds) in &state.rounds {
         assert!(
             flow.phase(name).unwrap().limit.is_none_or(|limit| *rounds <= limit),
@@ -1205,15 +1361,15 @@ fn holds_always(flow: &Flow, state: &State) {
     for (at, one) in owned.iter().enumerate() {
         assert!(owned[at + 1..].iter().all(|other| !OVERLAPS[*one][*other]), "{owned:?} run at once");
     }
-    if state.at == At::Running && !state.stopped {
+    if state.at == FlowStatus::Running && !state.stopped {
         assert!(!state.running.is_empty() || state.merging, "nothing goes on and nobody was asked");
     }
-    if let At::Waiting { why } = &state.at {
+    if let FlowStatus::Waiting { why } = &state.at {
         assert!(
             !why.is_empty() && state.running.is_empty() && !state.merging,
             "asked while something goes on"
         );
-        assert!(!why.contains(&Why::Cost) || state.max_cost.is_some());
+        assert!(!why.contains(&WaitReason::Cost) || state.max_cost.is_some());
     }
 }
 
@@ -1232,15 +1388,15 @@ proptest! {
         moves in proptest::collection::vec(moves(), 0..120),
     ) {
         let flow = shipped(name);
-        let settings = Settings { jobs, max_cost, ..Settings::default() };
-        let mut events = vec![Event::Started { request: String::new(), settings, more: Value::Null }];
+        let settings = FlowSettings { jobs, max_cost, ..FlowSettings::default() };
+        let mut events = vec![FlowEvent::Started { request: String::new(), settings, more: Value::Null }];
         let mut state = fold(&flow, &events);
         let mut watch = Watch::default();
         for next in moves {
             let Some(event) = next.event(&flow, &state, &events) else { continue };
             watch.before(&state, &event);
             let (now, actions) = step(&flow, state.clone(), &event);
-            if matches!(actions[..], [Action::Ignore { .. }]) {
+            if matches!(actions[..], [FlowAction::Ignore { .. }]) {
                 prop_assert_eq!(&now, &state);
             }
             watch.after(&flow, &state, &event, &now, &actions);
@@ -1248,15 +1404,15 @@ proptest! {
             events.push(event);
             state = now;
         }
-        let read: Vec<Event> = serde_json::from_str(&json(&events)).unwrap();
+        let read: Vec<FlowEvent> = serde_json::from_str(&json(&events)).unwrap();
         prop_assert_eq!(&read, &events);
         prop_assert_eq!(&fold(&flow, &read), &state);
-        prop_assert_eq!(serde_json::from_str::<State>(&json(&state)).unwrap(), state);
+        prop_assert_eq!(serde_json::from_str::<FlowState>(&json(&state)).unwrap(), state);
     }
 }
 
 /// What a person who repairs everything and approves brings about.
-fn way_on(flow: &Flow, mut state: State) -> State {
+fn way_on(flow: &Flow, mut state: FlowState) -> FlowState {
     let good = |lane: &Lane, phase: &str| -> BTreeSet<String> {
         let needs = flow.phase(phase).unwrap().on[0].needs.iter();
         let each = needs.flat_map(|need| lane.covers().iter().map(|id| need.replace("{lane}", id)));
@@ -1265,28 +1421,28 @@ fn way_on(flow: &Flow, mut state: State) -> State {
     for number in 0..500 {
         let entry = state.entry;
         let event = match &state.at {
-            At::Done | At::Rejected | At::New => break,
-            _ if state.is_asked() && !matches!(state.at, At::Waiting { .. }) && number % 2 == 0 => {
-                Event::Resumed
+            FlowStatus::Done | FlowStatus::Rejected | FlowStatus::New => break,
+            _ if state.is_paused() && !matches!(state.at, FlowStatus::Waiting { .. }) && number % 2 == 0 => {
+                FlowEvent::Resumed
             }
-            _ if state.is_asked() => Event::Decided { decision: Decision::Approve },
-            At::Running if state.merging => {
+            _ if state.is_paused() => FlowEvent::Decided { decision: FlowDecision::Approve },
+            FlowStatus::Running if state.merging => {
                 let lane = state.lanes[state.unsettled].lane.id.clone();
-                Event::Merged { entry, lane, conflicts: Vec::new() }
+                FlowEvent::Merged { entry, lane, conflicts: Vec::new() }
             }
-            At::Running => match state.running().next().unwrap() {
+            FlowStatus::Running => match state.running().next().unwrap() {
                 (lane, None) => {
-                    Event::LaneStarted { entry, lane: lane.id.clone(), run: format!("w{number}") }
+                    FlowEvent::LaneStarted { entry, lane: lane.id.clone(), run: format!("w{number}") }
                 }
                 (lane, Some(run)) => ended(entry, &lane.id, run.into(), good(lane, &state.phase), 1),
             },
             _ => {
-                let groups = vec![Group { lanes: vec![lane("l0")], ..Group::default() }];
-                Event::Entered { entry, groups, again: false, aside: Vec::new() }
+                let groups = vec![LaneGroup { lanes: vec![lane("l0")], ..LaneGroup::default() }];
+                FlowEvent::Entered { entry, groups, again: false, aside: Vec::new() }
             }
         };
         let (now, actions) = step(flow, state, &event);
-        assert!(!matches!(actions[..], [Action::Ignore { .. }]), "{event:?} is ignored: {actions:?}");
+        assert!(!matches!(actions[..], [FlowAction::Ignore { .. }]), "{event:?} is ignored: {actions:?}");
         state = now;
     }
     state
@@ -1308,8 +1464,8 @@ proptest! {
         moves in proptest::collection::vec(moves(), 0..60),
     ) {
         let flow = shipped(name);
-        let settings = Settings { jobs, max_cost, ..Settings::default() };
-        let mut events = vec![Event::Started { request: String::new(), settings, more: Value::Null }];
+        let settings = FlowSettings { jobs, max_cost, ..FlowSettings::default() };
+        let mut events = vec![FlowEvent::Started { request: String::new(), settings, more: Value::Null }];
         let mut state = fold(&flow, &events);
         for next in moves {
             let Some(event) = next.event(&flow, &state, &events) else { break };
@@ -1317,16 +1473,16 @@ proptest! {
             events.push(event);
         }
         if !state.has_ended() {
-            let decided = |decision| step(&flow, state.clone(), &Event::Decided { decision }).0;
-            prop_assert_eq!(decided(Decision::Reject).at, At::Rejected);
-            let changes = decided(Decision::Changes("more".into()));
-            prop_assert_eq!(&changes.at, &At::Entering);
-            let (stopped, _) = step(&flow, state.clone(), &Event::Stopped);
+            let decided = |decision| step(&flow, state.clone(), &FlowEvent::Decided { decision }).0;
+            prop_assert_eq!(decided(FlowDecision::Reject).at, FlowStatus::Rejected);
+            let changes = decided(FlowDecision::Changes("more".into()));
+            prop_assert_eq!(&changes.at, &FlowStatus::Entering);
+            let (stopped, _) = step(&flow, state.clone(), &FlowEvent::Stopped);
             prop_assert!(stopped.stopped);
-            let (rejected, _) = step(&flow, stopped.clone(), &Event::Decided { decision: Decision::Reject });
-            prop_assert_eq!(rejected.at, At::Rejected);
+            let (rejected, _) = step(&flow, stopped.clone(), &FlowEvent::Decided { decision: FlowDecision::Reject });
+            prop_assert_eq!(rejected.at, FlowStatus::Rejected);
             for from in [state, stopped, changes] {
-                prop_assert_eq!(way_on(&flow, from).at, At::Done);
+                prop_assert_eq!(way_on(&flow, from).at, FlowStatus::Done);
             }
         }
     }

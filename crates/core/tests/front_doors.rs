@@ -11,8 +11,9 @@ use std::task::{Context, Poll, Waker};
 use callsheet_core::render::render;
 use callsheet_core::request::{DocumentKind, Layout, MissingPolicy};
 use callsheet_core::{
-    Builtin, ContextItem, Entry, Format, Limits, Listing, Prompt, PromptBuilder, Request, Root, SourceError,
-    SourceId, Sources, Text, UnifiedPrompt, Values, compose, inject_variables, load_system_template,
+    Builtin, ContextItem, Listing, ListingEntry, ListingLimits, Prompt, PromptBuilder, PromptFormat, Request,
+    SharedText, SlotValues, SourceError, SourceId, SourceRoot, Sources, UnifiedPrompt, compose,
+    inject_variables, load_system_template,
 };
 use serde_json::{Value, json};
 
@@ -34,20 +35,20 @@ impl Files {
 }
 
 impl Sources for Files {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match self.0.borrow().get(&id.to_string()) {
             Some(text) if text == "unreadable" => Err(SourceError::NotAFile("directory")),
             Some(text) => Ok(Some(text.as_str().into())),
-            None if id.root() == Root::Builtin && id.path().starts_with("recipes/") => Builtin.text(id),
+            None if id.root() == SourceRoot::Builtin && id.path().starts_with("recipes/") => Builtin.text(id),
             None => Ok(None),
         }
     }
 
-    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let start = format!("{dir}/");
         let files = self.0.borrow();
         let below = files.keys().filter_map(|id| id.strip_prefix(&start)).filter(|rest| !rest.contains('/'));
-        let entries = below.map(|path| Entry { path: path.into(), dir: false }).collect();
+        let entries = below.map(|path| ListingEntry { path: path.into(), dir: false }).collect();
         Ok(Some(Listing { entries, ..Listing::default() }))
     }
 }
@@ -61,7 +62,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn values<const N: usize>(pairs: [(&str, &str); N]) -> Values {
+fn values<const N: usize>(pairs: [(&str, &str); N]) -> SlotValues {
     pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
@@ -145,10 +146,10 @@ fn b2_any_identity_is_found_by_the_template_search() {
     let mut builder = PromptBuilder::new(&files);
     builder.set_identity("greeter", values([("name", "Ada")]));
     assert_eq!(builder.build_task_prompt().unwrap(), "I am Ada, of this project.");
-    builder.set_identity("auditor", Values::default());
+    builder.set_identity("auditor", SlotValues::default());
     assert_eq!(builder.build_task_prompt().unwrap(), "You audit.");
 
-    builder.set_identity("greter", Values::default());
+    builder.set_identity("greter", SlotValues::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
         "error[template/not-found]: TemplateNotFound: no template for the section `role`
@@ -318,7 +319,7 @@ fn b8_rendering_says_what_is_wrong_with_a_template() {
         ("project:README.md", "A readme."),
     ]);
     let builder = PromptBuilder::new(&files);
-    let said = |name: &str| builder.render_template(name, Values::default()).unwrap_err().to_string();
+    let said = |name: &str| builder.render_template(name, SlotValues::default()).unwrap_err().to_string();
     assert_eq!(
         said("note"),
         "error[slot/unfilled]: nothing fills `who`
@@ -357,7 +358,7 @@ fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
         ),
     ]);
     let mut builder = PromptBuilder::new(&files);
-    builder.set_identity("greeter", Values::default());
+    builder.set_identity("greeter", SlotValues::default());
     assert_eq!(
         builder.build().unwrap_err().to_string(),
         "error[slot/unfilled]: nothing fills `name`
@@ -377,14 +378,14 @@ fn b8_strict_names_the_missing_variable_and_lenient_leaves_it_empty() {
 4 │ You are {{name}}.
   │           ^^^^"]
     );
-    assert_eq!(builder.render_template("note", Values::default()).unwrap(), " today .");
+    assert_eq!(builder.render_template("note", SlotValues::default()).unwrap(), " today .");
 }
 
 #[test]
 fn b8_templates_are_kept_per_builder_until_reload() {
     let files = Files::of(&[("builtin:templates/identity/clerk.md", "first")]);
     let mut builder = PromptBuilder::new(&files);
-    builder.set_identity("clerk", Values::default());
+    builder.set_identity("clerk", SlotValues::default());
     assert_eq!(builder.build_task_prompt().unwrap(), "first");
     assert_eq!(builder.get_template("late"), None);
 
@@ -629,7 +630,7 @@ fn u1_a_composed_prompt_written_as_json_reads_back() {
         instructions: "Add\r\nlogin".into(),
         tools: vec![json!({"name": "grep"})],
     };
-    let json = render(&composed.prompt, Format::Json, None).unwrap().text;
+    let json = render(&composed.prompt, PromptFormat::Json, None).unwrap().text;
     assert_eq!(UnifiedPrompt::from_json(&json).unwrap(), unified);
     assert_eq!(UnifiedPrompt::try_from(&composed.prompt).unwrap(), unified);
     assert_eq!(UnifiedPrompt::try_from(&Prompt::from(&unified)).unwrap(), unified);

@@ -24,12 +24,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use callsheet_core::diag::{Code, Diag, Failure, Severity, visible};
-use callsheet_core::prompt::{Absent, From};
-use callsheet_core::render::{Api, Rendered, render};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, visible};
+use callsheet_core::prompt::{OmittedInput, OriginKind};
+use callsheet_core::render::{ModelApi, RenderedText, render};
 use callsheet_core::{
-    Composed, DataNotation, Fitted, Format, Prompt, Recorder, Request, Root, Step, UnifiedPrompt, compose,
-    fit, read_request,
+    ComposedPrompt, Degradation, FileFormat, FittedPrompt, Prompt, PromptFormat, Request, SourceRecorder,
+    SourceRoot, UnifiedPrompt, compose, fit, read_request,
 };
 use folder::Folder;
 use serde::Deserialize;
@@ -91,8 +91,8 @@ const COMMAND_LINE: &[Code] = &[
 struct Case {
     request: Option<toml::Table>,
     /// Instead of the format that the request or the recipe asks for.
-    format: Option<Format>,
-    api: Option<Api>,
+    format: Option<PromptFormat>,
+    api: Option<ModelApi>,
     /// Notes are shown as well.
     #[serde(default)]
     verbose: bool,
@@ -146,19 +146,19 @@ fn outcome(dir: &Path) -> Expectations {
     });
     let (format, made, rendered) = match done {
         Ok(done) => done,
-        Err(Failure(diags)) => {
+        Err(Diagnostics(diags)) => {
             files.insert("expect.errors".into(), diagnostics(&diags));
             return files;
         }
     };
     spans::check(&made.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
     let extension = match format {
-        Format::Markdown => "md",
-        Format::Xml => "xml",
-        Format::Json => "json",
+        PromptFormat::Markdown => "md",
+        PromptFormat::Xml => "xml",
+        PromptFormat::Json => "json",
     };
-    let shown = |diag: &&Diag| case.verbose || diag.severity > Severity::Note;
-    let talk: Vec<Diag> = made.talk.iter().chain(&rendered.talk).filter(shown).cloned().collect();
+    let shown = |diag: &&Diagnostic| case.verbose || diag.severity > Severity::Note;
+    let talk: Vec<Diagnostic> = made.talk.iter().chain(&rendered.talk).filter(shown).cloned().collect();
     files.insert("expect.origins".into(), origins(&made.prompt, &rendered));
     files.insert(format!("expect.{extension}"), rendered.text);
     files.insert("expect.talk".into(), diagnostics(&talk));
@@ -171,27 +171,27 @@ fn outcome(dir: &Path) -> Expectations {
 /// What of a composition a case expects.
 struct Made {
     prompt: Prompt,
-    talk: Vec<Diag>,
-    absent: Vec<Absent>,
+    talk: Vec<Diagnostic>,
+    absent: Vec<OmittedInput>,
     /// What a budget made of it.
-    steps: Vec<Step>,
+    steps: Vec<Degradation>,
 }
 
-fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Failure> {
+fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Diagnostics> {
     let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let request = match (&case.request, read("request.toml"), read("request.json"), read("prompt.json")) {
         (Some(request), None, None, None) => {
             request.clone().try_into().unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
         }
-        (None, Some(toml), None, None) => read_request("request.toml", &toml.into(), DataNotation::Toml)?,
-        (None, None, Some(json), None) => read_request("request.json", &json.into(), DataNotation::Json)?,
+        (None, Some(toml), None, None) => read_request("request.toml", &toml.into(), FileFormat::Toml)?,
+        (None, None, Some(json), None) => read_request("request.json", &json.into(), FileFormat::Json)?,
         (None, None, None, Some(json)) => {
             let prompt = Prompt::from(&UnifiedPrompt::from_json(&json)?);
             return Ok(Made { prompt, talk: Vec::new(), absent: Vec::new(), steps: Vec::new() });
         }
         _ => panic!("{} needs one request", dir.display()),
     };
-    let recorder = Recorder::new(sources);
+    let recorder = SourceRecorder::new(sources);
     if let Some(budget) = case.budget {
         return fitted(&request, &recorder, case.api, budget);
     }
@@ -203,12 +203,13 @@ fn make(dir: &Path, case: &Case, sources: &Folder) -> Result<Made, Failure> {
 
 fn fitted(
     request: &Request,
-    sources: &Recorder<&Folder>,
-    api: Option<Api>,
+    sources: &SourceRecorder<&Folder>,
+    api: Option<ModelApi>,
     budget: usize,
-) -> Result<Made, Failure> {
-    let mut count = |_: &Composed, text: &str| text.len().div_ceil(4);
-    let Fitted { request, composed, tokens, steps, .. } = fit(request, sources, api, budget, &mut count)?;
+) -> Result<Made, Diagnostics> {
+    let mut count = |_: &ComposedPrompt, text: &str| text.len().div_ceil(4);
+    let FittedPrompt { request, composed, tokens, steps, .. } =
+        fit(request, sources, api, budget, &mut count)?;
     assert!(tokens <= budget, "{tokens} tokens are more than {budget}");
     // The request says it all: composing it gives the same prompt without counting.
     let mut again = compose(&request, sources)?;
@@ -217,12 +218,12 @@ fn fitted(
     Ok(Made { prompt: composed.prompt, talk: composed.talk, absent: composed.absent, steps })
 }
 
-fn diagnostics(diags: &[Diag]) -> String {
+fn diagnostics(diags: &[Diagnostic]) -> String {
     diags.iter().map(|diag| format!("{diag}\n")).collect()
 }
 
-fn origins(prompt: &Prompt, rendered: &Rendered) -> String {
-    let line = |span: &callsheet_core::render::Span| {
+fn origins(prompt: &Prompt, rendered: &RenderedText) -> String {
+    let line = |span: &callsheet_core::render::RenderedRange| {
         let encoding = format!("{:?}", span.encoding).to_lowercase();
         match span.piece {
             None => format!("{}..{} engine {encoding}\n", span.start, span.end),
@@ -232,7 +233,9 @@ fn origins(prompt: &Prompt, rendered: &Rendered) -> String {
                 let label = visible(&label);
                 let range = match &origin.from {
                     // Where in a shipped file something stands changes with every other line of it.
-                    From::Source(id) if id.root() == Root::Builtin => excerpt(piece.text(&prompt.origins)),
+                    OriginKind::Source(id) if id.root() == SourceRoot::Builtin => {
+                        excerpt(piece.text(&prompt.origins))
+                    }
                     _ => format!("{}..{}", piece.start, piece.end),
                 };
                 format!("{}..{} {label} [{range}] {trust} {encoding}\n", span.start, span.end)
@@ -248,16 +251,16 @@ fn excerpt(text: &str) -> String {
     format!("{short:?}{more}")
 }
 
-fn absent(absent: &[Absent]) -> String {
-    let line = |absent: &Absent| {
+fn absent(absent: &[OmittedInput]) -> String {
+    let line = |absent: &OmittedInput| {
         let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
         format!("{}: {}{detail}\n", absent.what, absent.why.words())
     };
     absent.iter().map(line).collect()
 }
 
-fn step(step: &Step) -> String {
-    let Step { what, section, level, from, to, before, after } = step;
+fn step(step: &Degradation) -> String {
+    let Degradation { what, section, level, from, to, before, after } = step;
     let (level, from, to) = (level.name(), from.name(), to.name());
     format!("{what} ({section}, {level}): {from} → {to}, {before} → {after}\n")
 }

@@ -15,13 +15,13 @@ mod spans;
 #[path = "support/world.rs"]
 mod world;
 
-use callsheet_core::prompt::{Block, From, Part, Section};
-use callsheet_core::render::{Api, Rendered, render, render_parts};
+use callsheet_core::prompt::{Block, OriginKind, Part, Section};
+use callsheet_core::render::{ModelApi, RenderedText, render, render_parts};
 use callsheet_core::request::{Layout, MissingPolicy};
-use callsheet_core::template::{Node, Notation, Template};
+use callsheet_core::template::{Template, TemplateNode, TemplateNotation};
 use callsheet_core::{
-    Builtin, Composed, DataNotation, Format, Prompt, PromptBuilder, Recorder, Request, Root, Snapshot,
-    SourceId, Text, compose, names_in, read_request,
+    Builtin, ComposedPrompt, FileFormat, Prompt, PromptBuilder, PromptFormat, Request, SharedText, Snapshot,
+    SourceId, SourceRecorder, SourceRoot, compose, names_in, read_request,
 };
 use hostile::{HOSTILE, text};
 use model::{
@@ -39,19 +39,19 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-const FORMATS: [(Format, Option<Api>); 4] = [
-    (Format::Markdown, None),
-    (Format::Xml, None),
-    (Format::Json, None),
-    (Format::Json, Some(Api::Anthropic)),
+const FORMATS: [(PromptFormat, Option<ModelApi>); 4] = [
+    (PromptFormat::Markdown, None),
+    (PromptFormat::Xml, None),
+    (PromptFormat::Json, None),
+    (PromptFormat::Json, Some(ModelApi::Anthropic)),
 ];
 
-fn composed(scenario: &Scenario) -> Composed {
+fn composed(scenario: &Scenario) -> ComposedPrompt {
     compose(&scenario.request(), &scenario.world()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// `None` where the format cannot carry the prompt.
-fn rendered(prompt: &Prompt, format: Format, api: Option<Api>) -> Option<Rendered> {
+fn rendered(prompt: &Prompt, format: PromptFormat, api: Option<ModelApi>) -> Option<RenderedText> {
     let mut prompt = prompt.clone();
     prompt.model = Some("m".into());
     render(&prompt, format, api).ok()
@@ -85,9 +85,9 @@ proptest! {
                 let from = &prompt.origins[span.piece?.origin].from;
                 Some((from, spans::undo(span.encoding, &rendered.text[span.start..span.end])?))
             });
-            let seen: Vec<(&From, String)> = pieces.collect();
+            let seen: Vec<(&OriginKind, String)> = pieces.collect();
             for (name, value) in scenario.named_values() {
-                let shown = seen.iter().filter(|(from, _)| **from == From::Value(name.into()));
+                let shown = seen.iter().filter(|(from, _)| **from == OriginKind::Value(name.into()));
                 prop_assert!(shown.clone().all(|(_, read)| read == value), "{name} is not {value:?} in {format:?}");
                 // A block that is blank is left out, and the values in it.
                 let asked = slots(&scenario).filter(|slot| *slot == name).count();
@@ -116,7 +116,7 @@ proptest! {
     fn an_xml_reader_recovers_the_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
         let misfit = texts(&prompt).any(|text| text.contains(|c| !is_xml(c)));
-        let Some(rendered) = rendered(&prompt, Format::Xml, None) else {
+        let Some(rendered) = rendered(&prompt, PromptFormat::Xml, None) else {
             prop_assert!(misfit, "refused without a reason");
             return Ok(());
         };
@@ -158,13 +158,13 @@ proptest! {
         let names = ["a", "b", "c", "d", "e", "f"];
         let mut world = World::default();
         let recipe = "format = 'xml'\n[[section]]\nname = 'role'\npart = 'system'\nblocks = [{ template = 'templates/x.md' }]\n";
-        world.put(Root::User, "recipes/side.toml", Text::fixed(recipe));
+        world.put(SourceRoot::User, "recipes/side.toml", SharedText::fixed(recipe));
         let template: String = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
-        world.put(Root::User, "templates/x.md", template + ".");
+        world.put(SourceRoot::User, "templates/x.md", template + ".");
         let given: Map<String, Value> = names.iter().zip(&values).map(|(name, value)| (name.to_string(), json!(value))).collect();
         let request: Request = serde_json::from_value(json!({ "recipe": "side", "values": given })).unwrap();
         let prompt = compose(&request, &world).unwrap().prompt;
-        let text = render(&prompt, Format::Xml, None).unwrap().text;
+        let text = render(&prompt, PromptFormat::Xml, None).unwrap().text;
         let document = roxmltree::Document::parse(&text);
         prop_assert!(document.is_ok(), "{:?}\n{text}", document.err());
         let document = document.unwrap();
@@ -176,7 +176,7 @@ proptest! {
     #[test]
     fn a_json_reader_recovers_the_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
-        let text = rendered(&prompt, Format::Json, None).unwrap().text;
+        let text = rendered(&prompt, PromptFormat::Json, None).unwrap().text;
         let read: Value = serde_json::from_str(&text).unwrap();
         let keys: Vec<&str> = read.as_object().unwrap().keys().map(String::as_str).collect();
         prop_assert_eq!(keys, ["system_prompt", "context", "instructions"]);
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn a_markdown_reader_recovers_the_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
-        let text = rendered(&prompt, Format::Markdown, None).unwrap().text;
+        let text = rendered(&prompt, PromptFormat::Markdown, None).unwrap().text;
         let sections: Vec<&Section> = prompt.sections.iter().collect();
         read_as_model(&scenario, &prompt, &sections, &text)?;
     }
@@ -206,7 +206,7 @@ proptest! {
     #[test]
     fn a_reader_of_a_request_body_recovers_the_model(scenario in scenario()) {
         let prompt = composed(&scenario).prompt;
-        let Some(body) = rendered(&prompt, Format::Json, Some(Api::Anthropic)) else {
+        let Some(body) = rendered(&prompt, PromptFormat::Json, Some(ModelApi::Anthropic)) else {
             prop_assert!(prompt.sections.iter().all(|section| section.part == Part::System));
             return Ok(());
         };
@@ -230,7 +230,7 @@ proptest! {
             let is_named = |block: &Block| {
                 block.document.is_some() || block.supplied.iter().any(|supplied| supplied.path.is_some())
             };
-            if api.is_some() || (format != Format::Markdown && sharing.any(is_named)) {
+            if api.is_some() || (format != PromptFormat::Markdown && sharing.any(is_named)) {
                 continue;
             }
             for span in rendered.spans.iter().filter(|span| span.piece.is_none()) {
@@ -243,7 +243,7 @@ proptest! {
     #[test]
     fn a_snapshot_replays(scenario in scenario()) {
         let (request, world) = (scenario.request(), scenario.world());
-        let recorder = Recorder::new(&world);
+        let recorder = SourceRecorder::new(&world);
         let first = compose(&request, &recorder).unwrap();
         let snapshot = recorder.finish();
         let stored: Snapshot = serde_json::from_str(&json!(snapshot).to_string()).unwrap();
@@ -264,8 +264,8 @@ proptest! {
         if let Some(values) = value.get_mut("values") {
             shuffle(values, seed.rotate_left(7));
         }
-        let text = Text::from(value.to_string());
-        let again = read_request("shuffled", &text, DataNotation::Json).unwrap();
+        let text = SharedText::from(value.to_string());
+        let again = read_request("shuffled", &text, FileFormat::Json).unwrap();
         prop_assert_eq!(&again, &request);
         prop_assert_eq!(compose(&again, &scenario.world()).unwrap(), composed(&scenario));
     }
@@ -276,7 +276,7 @@ proptest! {
         order in Just(vec![0, 1, 2, 3, 4]).prop_shuffle(),
     ) {
         let mut world = World::default();
-        world.put(Root::User, "templates/identity/guide.md", Text::fixed("For {{a}}, {{b}}.\n"));
+        world.put(SourceRoot::User, "templates/identity/guide.md", SharedText::fixed("For {{a}}, {{b}}.\n"));
         let built = |order: &[usize]| {
             let mut builder = PromptBuilder::new(&world);
             for call in order {
@@ -310,8 +310,8 @@ proptest! {
 
     #[test]
     fn a_template_is_its_text_and_its_holes(source in text(), more in text(), brackets in any::<bool>()) {
-        let notation = if brackets { Notation::Brackets } else { Notation::Braces };
-        let id = SourceId::new(Root::User, "x.md").unwrap();
+        let notation = if brackets { TemplateNotation::Brackets } else { TemplateNotation::Braces };
+        let id = SourceId::new(SourceRoot::User, "x.md").unwrap();
         let source = source + &more;
         let Ok(template) = Template::parse(id.clone(), source.as_str().into(), notation) else {
             prop_assert!(has_front(&source), "only a header can be wrong");
@@ -322,7 +322,7 @@ proptest! {
         let opener = if brackets { "[[" } else { "{{" };
         if !source.contains(opener) && !has_front(&source) {
             let text: String = template.nodes.iter().map(|node| match node {
-                Node::Text(span) => span.of(&source),
+                TemplateNode::Text(span) => span.of(&source),
                 _ => "a hole",
             }).collect();
             let body = source.strip_prefix('\u{feff}').unwrap_or(&source);
@@ -341,8 +341,8 @@ proptest! {
             "format = 'markdown'\n[[section]]\nname = 'context'\npart = 'context'\nmax_bytes = {cap}\n\
              blocks = [{{ context = true }}, {{ documents = ['file'] }}]\n"
         );
-        world.put(Root::User, "recipes/capped.toml", recipe);
-        world.put(Root::User, "templates/shared/cut-notice.md", Text::fixed("left out: {{bytes}}"));
+        world.put(SourceRoot::User, "recipes/capped.toml", recipe);
+        world.put(SourceRoot::User, "templates/shared/cut-notice.md", SharedText::fixed("left out: {{bytes}}"));
         let context: Vec<Value> = blocks.iter().map(|text| json!({ "name": "x", "text": text })).collect();
         let files: Vec<Value> = documents.iter().map(|text| json!({ "name": "x", "content": text })).collect();
         let request = json!({ "recipe": "capped", "context": context, "documents": files });
@@ -511,12 +511,12 @@ fn has_front(source: &str) -> bool {
 }
 
 /// Nodes follow one another, inside the source.
-fn in_order(nodes: &[Node], end: usize) -> Result<(), TestCaseError> {
+fn in_order(nodes: &[TemplateNode], end: usize) -> Result<(), TestCaseError> {
     let mut at = 0;
     for node in nodes {
         let span = match node {
-            Node::Text(span) | Node::Slot(span) | Node::Fragment(span) => *span,
-            Node::Include(include) => {
+            TemplateNode::Text(span) | TemplateNode::Slot(span) | TemplateNode::Fragment(span) => *span,
+            TemplateNode::Include(include) => {
                 in_order(&include.path, include.at.end)?;
                 include.at
             }

@@ -18,11 +18,12 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::check::check;
 use callsheet_core::flow::{CONTEXT, session_context};
-use callsheet_core::prompt::From;
-use callsheet_core::render::{Rendered, render};
+use callsheet_core::prompt::OriginKind;
+use callsheet_core::render::{RenderedText, render};
 use callsheet_core::request::Layout;
 use callsheet_core::{
-    Builtin, Composed, Entry, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text, compose,
+    Builtin, ComposedPrompt, Listing, ListingEntry, ListingLimits, Request, SharedText, SourceError,
+    SourceId, SourceRoot, Sources, compose,
 };
 use folder::Folder;
 use tempfile::TempDir;
@@ -106,7 +107,7 @@ fn cases() -> Vec<Case> {
     {
         let own = |agent: &&str| {
             let id = format!("templates/system/{}-{phase}.md", agent.to_uppercase());
-            Builtin.text(&SourceId::new(Root::Builtin, &id).unwrap()).unwrap().is_some()
+            Builtin.text(&SourceId::new(SourceRoot::Builtin, &id).unwrap()).unwrap().is_some()
         };
         let tasks = if phase == "implement" { "values = { tasks = '1.1, 3.1' }" } else { "" };
         let toml = |agent: &str| {
@@ -170,13 +171,14 @@ fn cases() -> Vec<Case> {
 
 /// The names of the shipped files in a folder.
 fn names(folder: &str) -> Vec<String> {
-    let limits = Limits { depth: 1, entries: usize::MAX, ignored: true };
-    let listing = Builtin.list(&SourceId::new(Root::Builtin, folder).unwrap(), limits).unwrap().unwrap();
+    let limits = ListingLimits { depth: 1, entries: usize::MAX, ignored: true };
+    let listing =
+        Builtin.list(&SourceId::new(SourceRoot::Builtin, folder).unwrap(), limits).unwrap().unwrap();
     let files = listing.entries.into_iter().filter(|entry| !entry.dir);
     files.map(|entry| entry.path.strip_suffix(".md").unwrap().to_owned()).collect()
 }
 
-fn composed(case: &Case, request: &Request) -> (Composed, Rendered) {
+fn composed(case: &Case, request: &Request) -> (ComposedPrompt, RenderedText) {
     let example = Example::new(case.session);
     let composed =
         compose(request, &example.sources()).unwrap_or_else(|failure| panic!("{}: {failure:?}", case.name));
@@ -192,7 +194,8 @@ fn every_role_command_phase_depth_and_identity_has_its_exact_bytes() {
     let mut expected = BTreeSet::new();
     for case in cases() {
         let (composed, rendered) = composed(&case, &case.request);
-        let extension = if composed.prompt.format == callsheet_core::Format::Xml { "xml" } else { "md" };
+        let extension =
+            if composed.prompt.format == callsheet_core::PromptFormat::Xml { "xml" } else { "md" };
         let file = format!("{}.{extension}", case.name);
         if bless {
             fs::create_dir_all(&dir).unwrap();
@@ -236,7 +239,7 @@ fn no_prompt_refers_to_a_file_that_is_neither_in_it_nor_there() {
         let mut ours = rendered.text.clone();
         for span in rendered.spans.iter().rev() {
             let Some(piece) = span.piece else { continue };
-            if matches!(&composed.prompt.origins[piece.origin].from, From::Source(id) if id.root() != Root::Builtin)
+            if matches!(&composed.prompt.origins[piece.origin].from, OriginKind::Source(id) if id.root() != SourceRoot::Builtin)
             {
                 ours.replace_range(span.start..span.end, "");
             }
@@ -263,7 +266,7 @@ fn the_context_of_the_example_session_is_what_the_library_writes() {
     }
     assert_eq!(fs::read_to_string(file).unwrap(), context);
     let template =
-        Builtin.text(&SourceId::new(Root::Builtin, "templates/context.md").unwrap()).unwrap().unwrap();
+        Builtin.text(&SourceId::new(SourceRoot::Builtin, "templates/context.md").unwrap()).unwrap().unwrap();
     let body = template.splitn(3, "---\n").nth(2).unwrap().trim_start_matches('\n');
     assert_eq!(context, body.replace("[[placeholder:feature_dir]]", SESSION));
 }
@@ -306,7 +309,7 @@ fn m3_what_a_session_does_not_hold_leaves_nothing_in_a_prompt() {
             let request = request(&format!("recipe = 'staged'\n{what} = '{name}'\nvalues = {{ {values} }}"));
             let composed =
                 compose(&request, &sources).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
-            let text = render(&composed.prompt, callsheet_core::Format::Markdown, None).unwrap().text;
+            let text = render(&composed.prompt, callsheet_core::PromptFormat::Markdown, None).unwrap().text;
             assert_eq!(empty_elements(&text), Vec::<&str>::new(), "{name}:\n{text}");
             assert!(!text.contains("\n\n\n"), "{name} has a gap:\n{text}");
             assert_eq!(text.trim_end(), text, "{name}");
@@ -321,26 +324,26 @@ struct Changed {
 }
 
 impl Sources for Changed {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        let own = id.root() == Root::Project && id.path() == self.path;
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        let own = id.root() == SourceRoot::Project && id.path() == self.path;
         if own { Ok(Some(self.text.as_str().into())) } else { Builtin.text(id) }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let below =
-            self.path.strip_prefix(&format!("{}/", dir.path())).filter(|_| dir.root() == Root::Project);
+            self.path.strip_prefix(&format!("{}/", dir.path())).filter(|_| dir.root() == SourceRoot::Project);
         let Some(below) = below else { return Builtin.list(dir, limits) };
         let mut listing = Listing::default();
         let ends = below.match_indices('/').map(|(at, _)| (at, true)).chain([(below.len(), false)]);
         for (end, dir) in ends.take(limits.depth) {
-            listing.entries.push(Entry { path: below[..end].to_owned(), dir });
+            listing.entries.push(ListingEntry { path: below[..end].to_owned(), dir });
         }
         Ok(Some(listing))
     }
 }
 
 fn checked(path: &str, change: impl Fn(&str) -> String) -> String {
-    let shipped = Builtin.text(&SourceId::new(Root::Builtin, path).unwrap()).unwrap().unwrap();
+    let shipped = Builtin.text(&SourceId::new(SourceRoot::Builtin, path).unwrap()).unwrap().unwrap();
     let text = change(&shipped);
     assert_ne!(text, *shipped, "{path}");
     let problems = check(&Changed { path: format!(".callsheet/{path}"), text }, &Layout::default()).problems;
@@ -435,7 +438,8 @@ fn research(topics: &[(&str, &[&str])]) -> String {
     }
     let sources = Folder { dir: dir.path().into(), shipped: vec![String::new()] };
     let request = request("recipe = 'staged'\nrole = 'coder'\nvalues = { plan = '1' }");
-    let prompt = render(&compose(&request, &sources).unwrap().prompt, callsheet_core::Format::Markdown, None);
+    let prompt =
+        render(&compose(&request, &sources).unwrap().prompt, callsheet_core::PromptFormat::Markdown, None);
     let text = prompt.unwrap().text;
     let from = text.find("## Input\n\n").unwrap() + "## Input\n\n".len();
     let to = text.find("Your work is this one sub-plan").unwrap();
@@ -489,7 +493,7 @@ fn c5_the_digest_holds_nothing_of_what_the_agent_said() {
     ));
     let example = Example::new(SESSION);
     let composed = compose(&request, &example.sources()).unwrap();
-    let text = render(&composed.prompt, callsheet_core::Format::Markdown, None).unwrap().text;
+    let text = render(&composed.prompt, callsheet_core::PromptFormat::Markdown, None).unwrap().text;
     let said: Vec<&&str> = words.iter().filter(|word| text.contains(**word)).collect();
     assert_eq!(said, Vec::<&&str>::new());
     let digest =

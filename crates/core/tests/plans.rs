@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use callsheet_core::request::Layout;
 use callsheet_core::submission::{read_yaml, submit};
 use callsheet_core::{
-    Builtin, Entry, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text, compose,
+    Builtin, Listing, ListingEntry, ListingLimits, Request, SharedText, SourceError, SourceId, SourceRoot,
+    Sources, compose,
 };
 
 const ORDER: &str = "\
@@ -128,19 +129,19 @@ impl Session {
 }
 
 impl Sources for Session {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match id.root() {
-            Root::Session => Ok(self.0.get(id.path()).map(|text| text.as_str().into())),
+            SourceRoot::Session => Ok(self.0.get(id.path()).map(|text| text.as_str().into())),
             _ => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        if dir.root() != Root::Session {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() != SourceRoot::Session {
             return Builtin.list(dir, limits);
         }
         let below = self.0.keys().filter_map(|path| path.strip_prefix(dir.path())?.strip_prefix('/'));
-        let entries = below.map(|path| Entry { path: path.to_owned(), dir: false }).collect();
+        let entries = below.map(|path| ListingEntry { path: path.to_owned(), dir: false }).collect();
         Ok(Some(Listing { entries, ..Listing::default() }))
     }
 }
@@ -169,8 +170,8 @@ fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
         )
     };
     let runs = "sub-plan 1 runs in the parallel group `lanes`";
-    let no_bullet = "the line is no bullet; one path or glob per bullet is wanted";
-    let one_path = "one path or glob is wanted, and nothing besides; one with blanks stands in backticks";
+    let no_bullet = "the line is not a bullet; expected one path or glob per bullet";
+    let one_path = "expected one path or glob and nothing else; put one with spaces in backticks";
     let cases = [
         (
             good().without("tasks_2.md").without("plan.md"),
@@ -216,7 +217,7 @@ fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
         (
             good().with("plan_1.md", "## Scope", "### Scope"),
             at(
-                &format!("the heading has 3 signs; `## Scope` is wanted: {runs}"),
+                &format!("the heading has 3 signs; expected `## Scope`: {runs}"),
                 "plan_1.md",
                 3,
                 1,
@@ -306,7 +307,7 @@ fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
         (
             good().with("plan.md", ": it is short as yet", ""),
             at(
-                "the deferred refactor has no rationale; `- REFACTOR: RATIONALE` is wanted",
+                "the deferred refactor has no rationale; expected `- REFACTOR: RATIONALE`",
                 "plan.md",
                 23,
                 1,
@@ -314,9 +315,52 @@ fn m16_every_mistake_of_a_plan_is_told_with_its_line() {
                 "- Split the parser",
             ),
         ),
+        (
+            good().with("plan.md", "- Split the parser: it is short as yet", "The parser waits."),
+            at(
+                "the deferred refactor has no rationale; expected `- REFACTOR: RATIONALE`",
+                "plan.md",
+                23,
+                1,
+                "The parser waits.",
+                "The parser waits.",
+            ),
+        ),
+        (
+            good().with("plan.md", "| 3 |\n", "| 3 |\n\n- src/lib.rs: 1\n"),
+            at("the conflict map is a table with the columns `file | lanes | owner`", "plan.md", 21, 1, "- src/lib.rs: 1", "- src/lib.rs: 1"),
+        ),
+        (
+            good().with("tasks_2.md", "- [ ] Do two", "# Tasks\n\nDo two"),
+            at("the checklist has no task; expected at least one `- [ ] TASK`", "tasks_2.md", 1, 1, "# Tasks", "# Tasks"),
+        ),
+        (
+            good().with("tasks_2.md", "- [ ] Do two", "```\n- [ ] Do two\n```"),
+            at("the checklist has no task; expected at least one `- [ ] TASK`", "tasks_2.md", 1, 1, "```", "```"),
+        ),
+        (
+            good().with("execution_plan.yaml", "groups:\n", "groups:\n\t- x\n").with("plan.md", "## Phase 2\n\nOne and Two.\n", ""),
+            "YAML".to_owned(),
+        ),
     ];
     for (session, expected) in cases {
-        assert_eq!(session.refused(), expected);
+        let refused = session.refused();
+        if expected == "YAML" {
+            // A file that cannot be read hides no other mistake.
+            let first = "error[submission/bad]: the file cannot be read: ";
+            let last = bad("`04_planning/plan.md` has no section `## Phase 2`");
+            assert!(refused.starts_with(first) && refused.ends_with(&last), "{refused}");
+            continue;
+        }
+        assert_eq!(refused, expected);
+    }
+    for (file, from, to) in [
+        ("plan.md", "- Split the parser: it is short as yet", "None."),
+        ("plan.md", "- Split the parser: it is short as yet", "- Split the parser: it is short\n  as yet"),
+        ("plan.md", "- Split the parser", "These wait:\n\n- Split the parser"),
+        ("tasks_1.md", "- [ ]", "Tasks\n\n  * [x]"),
+    ] {
+        assert_eq!(good().with(file, from, to).refused(), "", "{to}");
     }
 }
 

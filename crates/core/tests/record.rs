@@ -14,11 +14,11 @@ mod markdown;
 mod world;
 
 use callsheet_core::record::{
-    Digest, Event, Finding, Id, Kept, Lost, OUTPUT_BYTES, Output, Part, Run, Stream, blobs_of, keep,
-    request_of, sha256, spans_of, text_of, verify,
+    AssemblyPart, Digest, Event, Id, LogStream, OUTPUT_BYTES, Output, RecordBundle, ReplayError,
+    ReplayOutcome, Run, keep, list_blobs, locate_parts, restore_request, restore_text, sha256, verify,
 };
-use callsheet_core::render::{Api, render};
-use callsheet_core::{Format, Recorder, Request, Text, compose};
+use callsheet_core::render::{ModelApi, render};
+use callsheet_core::{PromptFormat, Request, SharedText, SourceRecorder, compose};
 use proptest::prelude::*;
 use world::{Scenario, scenario};
 
@@ -37,14 +37,15 @@ fn run(request: &Request, recipe: &str) -> Run {
 }
 
 /// What is kept of a prompt, and its text; nothing where the format cannot carry it.
-fn kept(scenario: &Scenario, format: Format) -> Option<(Request, Kept, String)> {
+fn kept(scenario: &Scenario, format: PromptFormat) -> Option<(Request, RecordBundle, String)> {
     let request = Request { format: Some(format), ..scenario.request() };
-    let sources = Recorder::new(scenario.world());
+    let sources = SourceRecorder::new(scenario.world());
     let composed = compose(&request, &sources).unwrap_or_else(|failure| panic!("{failure}"));
     let rendered = render(&composed.prompt, format, None).ok()?;
     let run = run(&request, &composed.prompt.recipe);
     let kept =
-        keep(run, &request, &sources.finish(), (&composed, &rendered, None::<Api>), &composed.talk).unwrap();
+        keep(run, &request, &sources.finish(), (&composed, &rendered, None::<ModelApi>), &composed.talk)
+            .unwrap();
     Some((request, kept, rendered.text))
 }
 
@@ -59,16 +60,16 @@ proptest! {
 
     #[test]
     fn a_record_gives_its_prompt_again(scenario in scenario(), at in 0..3_usize) {
-        let format = [Format::Markdown, Format::Xml, Format::Json][at];
+        let format = [PromptFormat::Markdown, PromptFormat::Xml, PromptFormat::Json][at];
         if let Some((request, kept, text)) = kept(&scenario, format) {
             let mut blob = |digest| kept.blobs.get(&digest).cloned();
-            prop_assert_eq!(&text_of(&kept.composed, &mut blob).unwrap(), &text);
-            prop_assert_eq!(request_of(&kept.composed, &mut blob).unwrap(), request);
-            prop_assert_eq!(verify(&kept.composed, &mut blob), Ok(Finding::Same));
-            let (whole, placed) = spans_of(&kept.composed, &mut blob).unwrap();
+            prop_assert_eq!(&restore_text(&kept.composed, &mut blob).unwrap(), &text);
+            prop_assert_eq!(restore_request(&kept.composed, &mut blob).unwrap(), request);
+            prop_assert_eq!(verify(&kept.composed, &mut blob), Ok(ReplayOutcome::Same));
+            let (whole, placed) = locate_parts(&kept.composed, &mut blob).unwrap();
             prop_assert_eq!(whole, text);
             prop_assert!(placed.windows(2).all(|two| two[0].end == two[1].start));
-            let needed = blobs_of(&kept.composed).unwrap();
+            let needed = list_blobs(&kept.composed).unwrap();
             prop_assert_eq!(needed, kept.blobs.keys().copied().collect());
             let event = Event::Composed(kept.composed);
             prop_assert_eq!(Event::read("composed", &event.payload().unwrap()), Ok(event));
@@ -77,7 +78,7 @@ proptest! {
 }
 
 /// A prompt with long texts, and with data that looks like what stands for one.
-fn long_and_alike() -> (Request, Kept, String) {
+fn long_and_alike() -> (Request, RecordBundle, String) {
     let long = "A long value, given by a person.\n".repeat(40);
     let looks_like = serde_json::json!({ "$blob": "x", "n": { "$as_it_is": { "$blob": 1 } }, "long": long });
     let request: Request = serde_json::from_value(serde_json::json!({
@@ -88,7 +89,7 @@ fn long_and_alike() -> (Request, Kept, String) {
         "context": [{ "name": "hook", "data": looks_like }],
     }))
     .unwrap();
-    let sources = Recorder::new(callsheet_core::Builtin);
+    let sources = SourceRecorder::new(callsheet_core::Builtin);
     let composed = compose(&request, &sources).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
     let run = run(&request, "layers");
@@ -100,16 +101,16 @@ fn long_and_alike() -> (Request, Kept, String) {
 fn long_texts_are_kept_once_and_look_alikes_stay_what_they_are() {
     let (request, kept, long) = long_and_alike();
     let mut blob = |digest| kept.blobs.get(&digest).cloned();
-    assert_eq!(request_of(&kept.composed, &mut blob).unwrap(), request);
-    assert_eq!(verify(&kept.composed, &mut blob), Ok(Finding::Same));
+    assert_eq!(restore_request(&kept.composed, &mut blob).unwrap(), request);
+    assert_eq!(verify(&kept.composed, &mut blob), Ok(ReplayOutcome::Same));
     let digest = sha256(&[long.as_bytes()]);
-    assert_eq!(kept.blobs.get(&digest).map(Text::as_str), Some(long.as_str()));
+    assert_eq!(kept.blobs.get(&digest).map(SharedText::as_str), Some(long.as_str()));
     assert!(
         kept.composed
             .output
             .parts
             .iter()
-            .all(|part| !matches!(part, Part::Literal(_, text) if text.len() > 512))
+            .all(|part| !matches!(part, AssemblyPart::Literal(_, text) if text.len() > 512))
     );
 }
 
@@ -118,19 +119,19 @@ fn c6_output_is_kept_by_line_in_records_of_a_bounded_size() {
     let short = "a line of forty bytes, with its line end\n";
     let long = "ä".repeat(OUTPUT_BYTES);
     let text = format!("{}{long}\n{}rest", short.repeat(2_000), short.repeat(10));
-    let records = Output::records(Stream::Stdout, 5, &text);
+    let records = Output::records(LogStream::Stdout, 5, &text);
     let shape: Vec<(u64, usize, bool)> =
         records.iter().map(|record| (record.line, record.text.matches('\n').count(), record.cut)).collect();
     let fit = OUTPUT_BYTES / short.len();
     let (one, two) = (fit as u64, 2_000 - fit);
     assert_eq!(shape, [(5, fit, false), (5 + one, two, false), (2_005, 0, true), (2_006, 10, false)]);
     assert!(
-        records.iter().all(|record| record.text.len() <= OUTPUT_BYTES && record.stream == Stream::Stdout)
+        records.iter().all(|record| record.text.len() <= OUTPUT_BYTES && record.stream == LogStream::Stdout)
     );
     assert_eq!(records[2].text.as_str(), "ä".repeat(OUTPUT_BYTES / 2));
     let whole = records.iter().map(|record| record.text.as_str()).collect::<String>();
     assert_eq!(whole, text.replacen(&format!("{long}\n"), &records[2].text, 1));
-    assert_eq!(Output::records(Stream::Stderr, 1, ""), []);
+    assert_eq!(Output::records(LogStream::Stderr, 1, ""), []);
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn what_cannot_be_had_is_named() {
             kept.blobs.get(&digest).filter(|_| digest != *missing).cloned()
         });
         assert!(
-            matches!(&found, Err(Lost { digest, .. }) if *digest == Some(*missing)),
+            matches!(&found, Err(ReplayError { digest, .. }) if *digest == Some(*missing)),
             "{missing}: {found:?}"
         );
     }

@@ -20,8 +20,10 @@ use std::{env, fs};
 
 use callsheet_core::agent::OutputFormat;
 use callsheet_core::contract::Contract;
-use callsheet_core::reply::{Asked, Outcome, Problem, ProblemCode, Reply, read};
-use callsheet_core::{Builtin, FILES, Library, Root, SourceId, find_agent, find_contract, read_contract};
+use callsheet_core::reply::{Outcome, ProblemCode, Reply, ReplyContext, ReplyProblem, read};
+use callsheet_core::{
+    Builtin, FILES, Library, SourceId, SourceRoot, find_agent, find_contract, read_contract,
+};
 use proptest::prelude::*;
 
 struct Case {
@@ -84,7 +86,7 @@ impl Case {
         let tasks: Vec<String> =
             self.option("tasks").into_iter().flat_map(|ids| ids.split(',')).map(str::to_owned).collect();
         let contract = contract(self.option("phase").unwrap_or("review"));
-        let asked = Asked { contract: &contract, tasks: &tasks, prompt: self.prompt.as_deref() };
+        let asked = ReplyContext { contract: &contract, tasks: &tasks, prompt: self.prompt.as_deref() };
         let output = self.output();
         let reply = read(&asked, &output, self.option("agent").map_or(OutputFormat::Text, format_of));
         (reply.outcome.name().to_owned(), described(&reply, &String::from_utf8_lossy(&output)))
@@ -127,7 +129,7 @@ fn described(reply: &Reply<'_>, output: &str) -> String {
     if reply.text.to_string() != output {
         writeln!(out, "text {:?}", reply.text.to_string()).unwrap();
     }
-    for Problem { code, message, place, more } in &reply.problems {
+    for ReplyProblem { code, message, place, more } in &reply.problems {
         let place = place.map_or("-".to_owned(), |place| format!("{}:{}", place.line, place.column));
         let more = if *more > 0 { format!(" (+{more})") } else { String::new() };
         writeln!(out, "{place} {}: {message}{more}", code.as_str()).unwrap();
@@ -246,7 +248,7 @@ fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
             .iter()
             .map(|file| {
                 let output = fs::read(file).unwrap();
-                let asked = Asked { contract: &asked, tasks: &[], prompt: None };
+                let asked = ReplyContext { contract: &asked, tasks: &[], prompt: None };
                 let reply = read(&asked, &output, format_of(cli));
                 let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
                 (name, described(&reply, &String::from_utf8_lossy(&output)))
@@ -259,7 +261,7 @@ fn t6_streams_of_the_real_clis_give_what_their_agents_said() {
             for other in
                 ["claude", "codex", "copilot", "gemini", "opencode"].into_iter().filter(|other| *other != cli)
             {
-                let asked = Asked { contract: &asked, tasks: &[], prompt: None };
+                let asked = ReplyContext { contract: &asked, tasks: &[], prompt: None };
                 let outcome = read(&asked, &output, format_of(other)).outcome;
                 assert!(!outcome.is_good(), "{} as {other}", file.display());
             }
@@ -272,7 +274,7 @@ fn t6_a_plain_text_is_read_whatever_the_agent_prints_as_a_rule() {
     for agent in ["claude", "codex", "copilot", "gemini", "opencode"] {
         for case in cases(&here("replies/alone.txt")).iter().filter(|case| case.option("agent").is_none()) {
             let contract = contract(case.option("phase").unwrap_or("review"));
-            let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+            let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
             let outcome = read(&asked, &case.output(), format_of(agent)).outcome.name();
             assert_eq!(outcome, case.outcome, "{} as {agent}", case.title);
         }
@@ -282,7 +284,7 @@ fn t6_a_plain_text_is_read_whatever_the_agent_prints_as_a_rule() {
 #[test]
 fn a_contract_with_words_that_nothing_reads_is_refused() {
     let text = "description = \"x\"\n[[verdict]]\nname = \"PASSED\"\nwhen = \"x\"\n[[task_status]]\nname = \"DONE\"\nwhen = \"x\"\n";
-    let id = SourceId::new(Root::Project, "contracts/own.toml").unwrap();
+    let id = SourceId::new(SourceRoot::Project, "contracts/own.toml").unwrap();
     assert_eq!(
         read_contract(&id, &text.into()).unwrap_err().to_string(),
         "error[contract/bad]: project:contracts/own.toml: nothing reads `PASSED` as a verdict\n  \
@@ -354,7 +356,7 @@ fn mess() -> impl Strategy<Value = String> {
 fn outcome_of(phase: &str, reply: &str) -> Outcome {
     let contract = contract(phase);
     read(
-        &Asked { contract: &contract, tasks: &["1.1".into()], prompt: None },
+        &ReplyContext { contract: &contract, tasks: &["1.1".into()], prompt: None },
         reply.as_bytes(),
         OutputFormat::Text,
     )
@@ -395,7 +397,7 @@ proptest! {
         phase in prop::sample::select(vec!["plan", "challenge", "implement", "review", "archive"]),
     ) {
         let contract = contract(phase);
-        let asked = Asked { contract: &contract, tasks: &["1.1".into(), "1.2".into()], prompt: prompt.as_deref() };
+        let asked = ReplyContext { contract: &contract, tasks: &["1.1".into(), "1.2".into()], prompt: prompt.as_deref() };
         let reply = read(&asked, &bytes, format_of(agent));
         let lossy = String::from_utf8_lossy(&bytes);
         // What is left was there in this order, and nothing else is.
@@ -432,7 +434,8 @@ proptest! {
         let thought = format!("<thought>{inside}</thought>\n\n");
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n{marker}") };
         let found = outcome_of("review", &reply);
-        prop_assert!(found == outcome || found == Outcome::NoVerdict, "{:?}: {:?}", found, reply);
+        // A fence in it may leave it open: then what is not good in it counts.
+        prop_assert!(found == outcome || !found.is_good(), "{:?}: {:?}", found, reply);
     }
 
     #[test]
@@ -442,7 +445,7 @@ proptest! {
         let reply = if last { format!("{before}\n{marker}\n\n{thought}{after}") } else { format!("{before}\n{thought}{after}\n\n{marker}") };
         prop_assert_eq!(outcome_of("review", &reply), outcome, "{:?}", reply);
         let contract = contract("review");
-        let reply = read(&Asked { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), OutputFormat::Text).text.to_string();
+        let reply = read(&ReplyContext { contract: &contract, tasks: &[], prompt: None }, reply.as_bytes(), OutputFormat::Text).text.to_string();
         let whole = if last { format!("{before}\n{marker}\n\n{after}") } else { format!("{before}\n{after}\n\n{marker}") };
         prop_assert_eq!(reply, whole);
     }
@@ -498,7 +501,7 @@ fn very_many_open_tags_are_read() {
 #[test]
 fn places_far_down_are_told_as_lines_and_columns() {
     let contract = contract("review");
-    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let long = "é".repeat(200_000);
     let reply = format!("{}{long}<review>x</review> <review>\ny <review>x</review>\n", "a\n".repeat(100_000));
     let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);

@@ -2,31 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use callsheet_core::diag::{Code, Diag, Failure, Place, Severity};
-use callsheet_core::record::{Composed, Digest, Finding, Id, Run, Sealed, keep, verify_sealed};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan};
+use callsheet_core::record::{Composed, Digest, Id, ReplayOutcome, Run, SealedText, keep, verify_sealed};
 use callsheet_core::render::render;
 use callsheet_core::request::Layout;
-use callsheet_core::secrets::{Gate, Keyed, Mode, Redactor, Rules, needs, seal, unseal};
+use callsheet_core::secrets::{Gate, HmacKey, SecretMode, SecretRedactor, SecretRules, needs, seal, unseal};
 use callsheet_core::{
-    Builtin, Entry, FILES, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text,
-    Values, compose,
+    Builtin, FILES, Listing, ListingEntry, ListingLimits, Request, SharedText, SlotValues, SourceError,
+    SourceId, SourceRecorder, SourceRoot, Sources, compose,
 };
 
 /// The shipped rule files as if they were somebody's own: those are compiled and judged when they are read.
 struct Foreign;
 
 impl Sources for Foreign {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        let own = id.root() == Root::User;
-        Ok(FILES.iter().find(|(path, _)| own && *path == id.path()).map(|(_, text)| Text::fixed(text)))
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        let own = id.root() == SourceRoot::User;
+        Ok(FILES.iter().find(|(path, _)| own && *path == id.path()).map(|(_, text)| SharedText::fixed(text)))
     }
 
-    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
-        if (dir.root(), dir.path()) != (Root::User, "secrets") {
+    fn list(&self, dir: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        if (dir.root(), dir.path()) != (SourceRoot::User, "secrets") {
             return Ok(None);
         }
         let paths = FILES.iter().filter_map(|(path, _)| path.strip_prefix("secrets/"));
-        let entries = paths.map(|path| Entry { path: path.into(), dir: false }).collect();
+        let entries = paths.map(|path| ListingEntry { path: path.into(), dir: false }).collect();
         Ok(Some(Listing { entries, ..Listing::default() }))
     }
 }
@@ -34,16 +34,16 @@ impl Sources for Foreign {
 /// Shipped patterns may be larger than those of others, and are nothing else that is refused.
 #[test]
 fn every_shipped_pattern_is_one() {
-    if let Err(Failure(wrong)) = Rules::load(&Foreign, &Layout::default()) {
+    if let Err(Diagnostics(wrong)) = SecretRules::load(&Foreign, &Layout::default()) {
         let wrong: Vec<_> = wrong.iter().filter(|diag| !diag.message.ends_with("it is too large")).collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
-    Rules::shipped().unwrap();
+    SecretRules::shipped().unwrap();
 }
 
 #[test]
 fn no_shipped_file_holds_a_secret() {
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let found: Vec<_> = FILES
         .iter()
         .flat_map(|(path, text)| {
@@ -71,9 +71,9 @@ fn key_lines() -> Vec<String> {
 
 #[test]
 fn a_key_that_comes_line_by_line_is_taken_away_line_by_line() {
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} RSA PRIVATE KEY-----"));
-    let mut redactor = Redactor::new(&rules);
+    let mut redactor = SecretRedactor::new(&rules);
     let mut stream = vec!["$ cat key.pem\n".to_string(), format!("{begin}\n")];
     stream.extend(key_lines().into_iter().map(|line| format!("{line}\n")));
     stream.extend([format!("{end}\n"), "done\n".into()]);
@@ -89,17 +89,17 @@ fn a_key_that_comes_line_by_line_is_taken_away_line_by_line() {
 
 #[test]
 fn a_key_on_one_line_of_json_is_taken_away_too() {
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} PRIVATE KEY-----"));
     let line = format!("{{\"text\": \"{begin}\\n{}\\n{end}\\n\"}}", key_lines().join("\\n"));
     let wanted = format!("{{\"text\": \"{begin}[secret:private-key:1]{end}\\n\"}}");
-    assert_eq!(Redactor::new(&rules).line(&line), wanted);
+    assert_eq!(SecretRedactor::new(&rules).line(&line), wanted);
 }
 
 #[test]
 fn a_value_that_was_delivered_is_taken_out_of_what_comes_back() {
-    let rules = Rules::shipped().unwrap();
-    let mut redactor = Redactor::new(&rules);
+    let rules = SecretRules::shipped().unwrap();
+    let mut redactor = SecretRedactor::new(&rules);
     redactor.add_value("login", "open sesame");
     assert_eq!(redactor.line("I used open sesame to get in"), "I used [secret:value:login] to get in");
 }
@@ -108,7 +108,7 @@ fn request(login: &str) -> Request {
     Request {
         recipe: Some("layers".into()),
         instructions: Some("Go.".into()),
-        values: Values::from([("login".into(), login.into()), ("user".into(), "anna".into())]),
+        values: SlotValues::from([("login".into(), login.into()), ("user".into(), "anna".into())]),
         secret: BTreeSet::from(["login".to_string()]),
         ..Request::default()
     }
@@ -116,7 +116,7 @@ fn request(login: &str) -> Request {
 
 #[test]
 fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
-    let (keyed, true_request) = (Keyed::new([7; 32]), request("open sesame"));
+    let (keyed, true_request) = (HmacKey::new([7; 32]), request("open sesame"));
     let sealed = seal(&true_request, &keyed);
     let hash = keyed.hash(b"login\0open sesame");
     assert_eq!(
@@ -124,22 +124,22 @@ fn a_sealed_request_says_nothing_of_the_value_and_opens_with_it_alone() {
         format!("[secret value login hmac-sha256:{hash}]")
     );
     assert_eq!(sealed.values.get("user").unwrap().as_str(), "anna");
-    let nothing = Values::default();
+    let nothing = SlotValues::default();
     assert_eq!(needs(&sealed, &nothing), ["login"]);
-    let given = |value: &str| Values::from([("login".into(), value.into())]);
+    let given = |value: &str| SlotValues::from([("login".into(), value.into())]);
     assert_eq!(needs(&sealed, &given("open sesame")), Vec::<String>::new());
     assert_eq!(unseal(&sealed, &given("open sesame"), &keyed), Ok(true_request));
     assert_eq!(unseal(&sealed, &given("open barley"), &keyed), Err(vec!["login".to_string()]));
-    assert_ne!(seal(&request("open sesame"), &Keyed::new([8; 32])), sealed);
+    assert_ne!(seal(&request("open sesame"), &HmacKey::new([8; 32])), sealed);
 }
 
 /// One digit of the keyed hash, and the record is not believed.
 #[test]
 fn a_seal_of_another_text_is_found() {
     let (key, true_request) = ([7; 32], request("open sesame"));
-    let keyed = Keyed::new(key);
+    let keyed = HmacKey::new(key);
     let sealed = seal(&true_request, &keyed);
-    let recorder = Recorder::new(callsheet_core::Builtin);
+    let recorder = SourceRecorder::new(callsheet_core::Builtin);
     let composed = compose(&sealed, &recorder).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
     let run = Run {
@@ -156,19 +156,19 @@ fn a_seal_of_another_text_is_found() {
     let made = (&composed, &rendered, None);
     let mut kept = keep(run, &sealed, &recorder.finish(), made, &[]).unwrap();
     let hash = keyed.hash(rendered.text.as_bytes());
-    kept.composed.sealed = Some(Sealed { key: Digest(key), text: hash.clone() });
-    let given = Values::from([("login".into(), "open sesame".into())]);
+    kept.composed.sealed = Some(SealedText { key: Digest(key), text: hash.clone() });
+    let given = SlotValues::from([("login".into(), "open sesame".into())]);
     let verified = |record: &Composed| {
         verify_sealed(record, &given, &mut |digest| kept.blobs.get(&digest).cloned()).unwrap()
     };
-    assert_eq!(verified(&kept.composed), Finding::Same);
+    assert_eq!(verified(&kept.composed), ReplayOutcome::Same);
     for at in 0..hash.len() {
         let mut text = hash.clone().into_bytes();
         text[at] = if text[at] == b'0' { b'1' } else { b'0' };
         let mut other = kept.composed.clone();
-        other.sealed = Some(Sealed { key: Digest(key), text: String::from_utf8(text).unwrap() });
+        other.sealed = Some(SealedText { key: Digest(key), text: String::from_utf8(text).unwrap() });
         let found = verified(&other);
-        assert!(matches!(found, Finding::Differs { .. }), "digit {at}: {found:?}");
+        assert!(matches!(found, ReplayOutcome::Differs { .. }), "digit {at}: {found:?}");
     }
 }
 
@@ -176,8 +176,8 @@ fn a_seal_of_another_text_is_found() {
 #[test]
 fn what_is_recorded_behind_the_gate_composes_the_same_again() {
     let secret = ["ghp", "_", "wJ4kP0sXq9ZbT7mV2cR5nY8fL1dG6hK3aQu0"].concat();
-    let rules = Rules::shipped().unwrap();
-    let gate = Gate::new(&rules, Mode::Redact);
+    let rules = SecretRules::shipped().unwrap();
+    let gate = Gate::new(&rules, SecretMode::Redact);
     let mut asked = Request {
         recipe: Some("layers".into()),
         instructions: Some(format!("Log in with {secret}.").into()),
@@ -185,18 +185,18 @@ fn what_is_recorded_behind_the_gate_composes_the_same_again() {
     };
     gate.request(&mut asked);
     assert_eq!(asked.instructions.as_deref(), Some("Log in with [secret:github-token:1]."));
-    let recorder = Recorder::new(gate.sources(callsheet_core::Builtin));
+    let recorder = SourceRecorder::new(gate.sources(callsheet_core::Builtin));
     let composed = compose(&asked, &recorder).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
     let (passed, _) = gate.judge(&asked, &composed.prompt, &rendered).unwrap();
-    assert_eq!((passed.mode, passed.found.len()), (Mode::Redact, 1));
+    assert_eq!((passed.mode, passed.found.len()), (SecretMode::Redact, 1));
     assert_eq!(compose(&asked, &recorder.finish()).unwrap(), composed);
 }
 
 /// A diagnostic with a text in each of its places.
-fn diag(text: &[String; 6]) -> Diag {
-    let place = Place { name: text[4].clone(), text: text[5].as_str().into(), range: 0..1 };
-    Diag {
+fn diag(text: &[String; 6]) -> Diagnostic {
+    let place = SourceSpan { name: text[4].clone(), text: text[5].as_str().into(), range: 0..1 };
+    Diagnostic {
         code: Code::RequestBad,
         severity: Severity::Error,
         message: text[0].clone(),
@@ -210,11 +210,11 @@ fn diag(text: &[String; 6]) -> Diag {
 /// Whichever of its texts holds a secret, a masked diagnostic says nothing of it, and is otherwise the same.
 #[test]
 fn no_text_of_a_diagnostic_keeps_a_secret() {
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let token = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
     let stars = "*".repeat(token.len());
     let marked = "what only the request calls a secret";
-    let gate = Gate::new(&rules, Mode::Warn);
+    let gate = Gate::new(&rules, SecretMode::Warn);
     let mut request = Request { secret: ["login".to_owned()].into(), ..Request::default() };
     request.values.insert("login".into(), marked.into());
     gate.request(&mut request);
@@ -225,17 +225,21 @@ fn no_text_of_a_diagnostic_keeps_a_secret() {
                 _ => format!("place {at}: {secret} and more\n"),
             })
         };
-        assert_eq!(rules.mask_diag(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
-        assert_eq!(gate.mask_diag(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
-        assert_eq!(gate.mask_diag(diag(&texts(marked))), diag(&texts(&"*".repeat(marked.len()))), "{mask:b}");
+        assert_eq!(rules.mask_diagnostic(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
+        assert_eq!(gate.mask_diagnostic(diag(&texts(&token))), diag(&texts(&stars)), "{mask:b}");
+        assert_eq!(
+            gate.mask_diagnostic(diag(&texts(marked))),
+            diag(&texts(&"*".repeat(marked.len()))),
+            "{mask:b}"
+        );
     }
 }
 
 /// What was replaced where a rule finds it must not be in the prompt from elsewhere, where none does.
 #[test]
 fn a_secret_that_is_replaced_in_one_place_does_not_pass_in_another() {
-    let rules = Rules::shipped().unwrap();
-    let gate = Gate::new(&rules, Mode::Redact);
+    let rules = SecretRules::shipped().unwrap();
+    let gate = Gate::new(&rules, SecretMode::Redact);
     let secret = ["Xk93mQ", "pL7vR2tY8w"].concat();
     let request = serde_json::json!({
         "recipe": "layers",

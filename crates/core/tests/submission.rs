@@ -17,9 +17,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use callsheet_core::diag::Failure;
-use callsheet_core::submission::{Submitted, read_yaml, schema, submit, tools};
-use callsheet_core::{Builtin, Root, SourceId, Sources, Text};
+use callsheet_core::diag::Diagnostics;
+use callsheet_core::submission::{AcceptedSubmission, read_yaml, schema, submit, tools};
+use callsheet_core::{Builtin, SharedText, SourceId, SourceRoot, Sources};
 use folder::Folder;
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -36,13 +36,13 @@ fn sources(dir: &Path) -> Folder {
     Folder { dir: dir.join("sources"), shipped: vec!["contracts/".into(), "templates/agents/".into()] }
 }
 
-fn hand_in(sources: &dyn Sources, tool: &str, data: &str) -> Result<Submitted, Failure> {
+fn hand_in(sources: &dyn Sources, tool: &str, data: &str) -> Result<AcceptedSubmission, Diagnostics> {
     let data = read_yaml("data.yaml", &data.into())?;
     submit(sources, &Default::default(), tool, &data)
 }
 
-fn shown(outcome: Result<Submitted, Failure>) -> String {
-    let Submitted { changes, preferences, questions } = match outcome {
+fn shown(outcome: Result<AcceptedSubmission, Diagnostics>) -> String {
+    let AcceptedSubmission { changes, preferences, questions } = match outcome {
         Ok(submitted) => submitted,
         Err(failure) => return format!("{failure}\n"),
     };
@@ -89,11 +89,11 @@ fn folders() -> Vec<PathBuf> {
 }
 
 /// The session that a submission made, as sources for the next one.
-struct After<'s>(&'s Submitted);
+struct After<'s>(&'s AcceptedSubmission);
 
 impl Sources for After<'_> {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, callsheet_core::SourceError> {
-        if id.root() == Root::Session {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, callsheet_core::SourceError> {
+        if id.root() == SourceRoot::Session {
             return Ok(self.0.changes.write.get(id.path()).map(|text| text.as_str().into()));
         }
         Builtin.text(id)
@@ -102,7 +102,7 @@ impl Sources for After<'_> {
     fn list(
         &self,
         dir: &SourceId,
-        limits: callsheet_core::Limits,
+        limits: callsheet_core::ListingLimits,
     ) -> Result<Option<callsheet_core::Listing>, callsheet_core::SourceError> {
         Builtin.list(dir, limits)
     }
@@ -131,7 +131,7 @@ fn data_that_was_written_is_good_data() {
 
 #[test]
 fn words_that_nothing_fills_are_told() {
-    let id = SourceId::new(Root::Project, "x.toml").unwrap();
+    let id = SourceId::new(SourceRoot::Project, "x.toml").unwrap();
     let (_, shipped) =
         callsheet_core::FILES.iter().find(|(path, _)| path.ends_with("submit_review.toml")).unwrap();
     let wrong = shipped.replace("{{summary}}", "{{summry}}").replace("{{issue}}", "{{> issue}} {{role}}");
@@ -236,7 +236,7 @@ proptest! {
             Ok(submitted) => for path in submitted.changes.write.keys() {
                 prop_assert!(path.starts_with('0') && !path.contains(".."), "{}", path);
             },
-            Err(Failure(diags)) => prop_assert!(!diags.is_empty()),
+            Err(Diagnostics(diags)) => prop_assert!(!diags.is_empty()),
         }
     }
 

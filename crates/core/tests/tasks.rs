@@ -2,14 +2,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use callsheet_core::Format;
+use callsheet_core::PromptFormat;
 use callsheet_core::fact::{
-    self, Change, Changed, CheckResult, CheckRun, CheckSpec, Decision, Ended, Reason, Violation,
+    self, ChangeKind, ChangedFile, CheckResult, CheckRun, CheckSpec, EndReason, Violation, ViolationDecision,
+    ViolationReason,
 };
 use callsheet_core::record::{
-    Account, Assembly, By, Composed, Decided, Event, Exit, Id, Launch, Observed, Replied, Run, sha256,
+    Composed, Decided, DecidedBy, Event, Exit, Id, LaunchRecord, Observed, Replied, Run, RunSummary,
+    TextAssembly, sha256,
 };
-use callsheet_core::task::{Checkout, TaskReason, TaskStatus, standing};
+use callsheet_core::task::{TaskCheckout, TaskReason, TaskStatus, task_status};
 use serde_json::json;
 
 /// A run as few words tell it; each word is a fact.
@@ -19,7 +21,7 @@ use serde_json::json;
 /// made one. `edit`, `built`: it changed a file, or one that git ignores. `dirty`: work is left that no commit has. `unseen`:
 /// something could not be looked at. `known`: what it changed is recorded by its contents. `outside`: it changed what it may not; `approve`, `reject`: what a person said to that.
 /// `is-error`: the agent says that it failed. `pass-verdict`: it says that all is well. `no-git`: there is no repository.
-fn run(words: &str) -> Account {
+fn run(words: &str) -> RunSummary {
     let has = |word: &str| words.split(' ').any(|known| known == word);
     let number =
         || words.split(' ').skip_while(|word| *word != "exit").nth(1).map(|code| code.parse().unwrap());
@@ -30,7 +32,8 @@ fn run(words: &str) -> Account {
             .into_iter()
             .find(|(word, _)| has(word))
             .map(|(_, result)| result);
-    let launch = Launch { checks: result.iter().map(|_| spec.clone()).collect(), ..Launch::default() };
+    let launch =
+        LaunchRecord { checks: result.iter().map(|_| spec.clone()).collect(), ..LaunchRecord::default() };
     let mut events = vec![Event::Composed(Composed {
         run: Run {
             id,
@@ -47,10 +50,10 @@ fn run(words: &str) -> Account {
         request: serde_json::Value::Null,
         snapshot: Default::default(),
         api: None,
-        output: Assembly {
+        output: TextAssembly {
             sha256: sha256(&[]),
             bytes: 0,
-            format: Format::Markdown,
+            format: PromptFormat::Markdown,
             origins: Vec::new(),
             parts: Vec::new(),
             sections: Vec::new(),
@@ -64,13 +67,13 @@ fn run(words: &str) -> Account {
     })];
     if !has("composed") && !has("running") {
         let (ended, code) = match words {
-            _ if has("exit") => (Ended::Exited, number()),
-            _ if has("signal") => (Ended::Signaled, None),
-            _ if has("timeout") => (Ended::Timeout, None),
-            _ if has("cost") => (Ended::Cost, None),
-            _ if has("lost") => (Ended::Lost, None),
-            _ if has("unstarted") => (Ended::Unstarted, None),
-            _ if has("stopped") => (Ended::Stopped, None),
+            _ if has("exit") => (EndReason::Exited, number()),
+            _ if has("signal") => (EndReason::Signaled, None),
+            _ if has("timeout") => (EndReason::Timeout, None),
+            _ if has("cost") => (EndReason::Cost, None),
+            _ if has("lost") => (EndReason::Lost, None),
+            _ if has("unstarted") => (EndReason::Unstarted, None),
+            _ if has("stopped") => (EndReason::Stopped, None),
             other => panic!("{other}"),
         };
         events.push(Event::Exit(Exit::of(ended, code)));
@@ -82,12 +85,18 @@ fn run(words: &str) -> Account {
         }));
     }
     if !has("composed") && !has("running") && !has("left") {
-        let file = |path: &str, change| Changed { path: path.into(), change, from: None };
-        let changed =
-            [("edit", Change::Modified), ("built", Change::Ignored), ("outside", Change::Untracked)];
-        let violation =
-            Violation { path: "outside".into(), reason: Reason::OutsideWrite, decision: Decision::Pending };
-        let worktree = fact::Observed {
+        let file = |path: &str, change| ChangedFile { path: path.into(), change, from: None };
+        let changed = [
+            ("edit", ChangeKind::Modified),
+            ("built", ChangeKind::Ignored),
+            ("outside", ChangeKind::Untracked),
+        ];
+        let violation = Violation {
+            path: "outside".into(),
+            reason: ViolationReason::OutsideWrite,
+            decision: ViolationDecision::Pending,
+        };
+        let worktree = fact::WorktreeObservation {
             head_before: Some("a".into()),
             head_after: Some(if has("commit") { "b".into() } else { "a".into() }),
             dirty_after: has("dirty"),
@@ -97,8 +106,11 @@ fn run(words: &str) -> Account {
                 .map(|(word, change)| file(word, *change))
                 .collect(),
             violations: has("outside").then_some(violation).into_iter().collect(),
-            unseen: has("unseen").then(|| fact::Unseen::new("folder", "it is closed")).into_iter().collect(),
-            ..fact::Observed::default()
+            unseen: has("unseen")
+                .then(|| fact::UnseenPath::new("folder", "it is closed"))
+                .into_iter()
+                .collect(),
+            ..fact::WorktreeObservation::default()
         };
         let check = |result| CheckRun {
             name: "c".into(),
@@ -114,8 +126,8 @@ fn run(words: &str) -> Account {
         let checks = result.map(check).into_iter().collect();
         events.push(Event::Observed(Observed { worktree, checks, contents, ..Observed::default() }));
     }
-    let by_each = By::ALL.iter().map(|by| (format!("{}-approve", by.name()), *by));
-    let plain = ["approve", "reject", "mine"].map(|word| (word.to_owned(), By::Person));
+    let by_each = DecidedBy::ALL.iter().map(|by| (format!("{}-approve", by.name()), *by));
+    let plain = ["approve", "reject", "mine"].map(|word| (word.to_owned(), DecidedBy::Person));
     for (word, by) in plain.into_iter().chain(by_each) {
         if has(&word) {
             let decision = word.rsplit_once('-').map_or(word.as_str(), |(_, decision)| decision).into();
@@ -127,20 +139,20 @@ fn run(words: &str) -> Account {
             }));
         }
     }
-    Account::of(events).unwrap()
+    RunSummary::of(events).unwrap()
 }
 
 /// `merged` are the commits that the base has; `contents` and `worktree`, if the base or the worktree has the contents.
 fn stands(merged: &[&str], runs: &[&str]) -> String {
-    let runs: Vec<Account> = runs.iter().map(|words| run(words)).collect();
-    let mut checkout = Checkout {
+    let runs: Vec<RunSummary> = runs.iter().map(|words| run(words)).collect();
+    let mut checkout = TaskCheckout {
         has_commit: &mut |commit| merged.contains(&commit),
         has_contents: &mut |worktree, since, contents| {
             assert_eq!((since, contents), (Some("a"), &[("edit".to_owned(), Some("c".to_owned()))].into()));
             merged.contains(if worktree.is_some() { &"worktree" } else { &"contents" })
         },
     };
-    let (status, reasons) = standing(&runs, &mut checkout);
+    let (status, reasons) = task_status(&runs, &mut checkout);
     let reasons: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
     format!("{} {}", status.name(), reasons.join(" ")).trim_end().to_owned()
 }
@@ -262,13 +274,13 @@ fn c5_a_task_stands_where_its_facts_say() {
 
 #[test]
 fn decision_counts_however_a_person_made_it() {
-    let names: Vec<&str> = By::ALL.iter().map(|by| by.name()).collect();
+    let names: Vec<&str> = DecidedBy::ALL.iter().map(|by| by.name()).collect();
     assert_eq!(names, ["person", "flow", "terminal", "yes", "page", "api"]);
-    for by in By::ALL {
-        assert_eq!(serde_json::from_value::<By>(json!(by.name())).unwrap(), *by);
+    for by in DecidedBy::ALL {
+        assert_eq!(serde_json::from_value::<DecidedBy>(json!(by.name())).unwrap(), *by);
         let account = run(&format!("exit 0 outside {}-approve", by.name()));
-        let approved = account.violations()[0].decision == callsheet_core::fact::Decision::Approved;
-        assert_eq!(approved, *by != By::Flow, "{by:?}");
+        let approved = account.violations()[0].decision == callsheet_core::fact::ViolationDecision::Approved;
+        assert_eq!(approved, *by != DecidedBy::Flow, "{by:?}");
         assert_eq!(account.decisions()[0].by, *by);
     }
 }

@@ -27,7 +27,7 @@ pub fn state_home() -> Option<PathBuf> {
 static RUN: Mutex<String> = Mutex::new(String::new());
 
 /// Names the run that guards are started for from now on.
-pub fn guard_run(run: &str) {
+pub fn set_guarded_run(run: &str) {
     if let Ok(mut known) = RUN.lock() {
         run.clone_into(&mut known);
     }
@@ -97,7 +97,7 @@ pub(crate) fn look_up(_pid: &str) -> Option<ProcessStat> {
 
 impl ProcessStamp {
     /// The process that has this number now.
-    pub fn of(pid: i32) -> Option<Self> {
+    pub fn from_pid(pid: i32) -> Option<Self> {
         Some(look_up(&pid.to_string())?.stamp)
     }
 
@@ -112,7 +112,7 @@ impl ProcessStamp {
 
     /// Whether this process is still there and descends from `ancestor`.
     pub(crate) fn descends_from(self, ancestor: Self) -> bool {
-        Self::of(self.pid) == Some(self) && ancestors(&self.pid.to_string()).contains(&ancestor)
+        Self::from_pid(self.pid) == Some(self) && ancestors(&self.pid.to_string()).contains(&ancestor)
     }
 }
 
@@ -127,7 +127,7 @@ fn ancestors(pid: &str) -> Vec<ProcessStamp> {
         let parent = (0..ATTEMPTS).find_map(|_| {
             let child = look_up(&at)?;
             // A younger process has the number of a parent that is gone.
-            ProcessStamp::of(child.parent).filter(|parent| parent.started <= child.stamp.started)
+            ProcessStamp::from_pid(child.parent).filter(|parent| parent.started <= child.stamp.started)
         });
         match parent {
             Some(parent) if parent.pid > 0 && !found.contains(&parent) => {

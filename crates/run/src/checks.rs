@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
+use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
 
-use crate::process::{Event, Job, Limits, Stop, run_process};
+use crate::process::{ProcessEvent, ProcessJob, ProcessLimits, StopFlag, run_process};
 use crate::trace::ProcessTrace;
 
 /// How much of a check's output is kept.
@@ -17,17 +17,17 @@ pub fn run_check(
     check: &CheckSpec,
     worktree: &Path,
     guard: PathBuf,
-    stop: &Stop,
+    stop: &StopFlag,
     trace: Option<&ProcessTrace>,
-    tell: &mut dyn FnMut(&Event),
+    tell: &mut dyn FnMut(&ProcessEvent),
 ) -> CheckRun {
-    let limits = Limits {
+    let limits = ProcessLimits {
         deadline: check.timeout_ms.map(Duration::from_millis),
         head_bytes: OUTPUT_BYTES / 2,
         tail_bytes: OUTPUT_BYTES / 2,
-        ..Limits::default()
+        ..ProcessLimits::default()
     };
-    let job = Job {
+    let job = ProcessJob {
         argv: check.argv.clone(),
         env: BTreeMap::new(),
         cwd: worktree.to_owned(),
@@ -41,12 +41,12 @@ pub fn run_check(
     let mut output = String::new();
     let ran = run_process(&job, &mut |event| {
         match &event {
-            Event::Output { text, goes_on, .. } => {
+            ProcessEvent::Output { text, goes_on, .. } => {
                 output.push_str(text);
                 output.push_str(if *goes_on { "" } else { "\n" });
             }
-            Event::LeftOut { bytes, .. } => output.push_str(&format!("[{bytes} bytes left out]\n")),
-            Event::Started { .. } | Event::Submitted(_) | Event::Printed { .. } => {}
+            ProcessEvent::LeftOut { bytes, .. } => output.push_str(&format!("[{bytes} bytes left out]\n")),
+            ProcessEvent::Started { .. } | ProcessEvent::Submitted(_) | ProcessEvent::Printed { .. } => {}
         }
         tell(&event);
     });
@@ -54,11 +54,16 @@ pub fn run_check(
     match ran {
         Ok(exit) => {
             let result = match (exit.ended, exit.code) {
-                (Ended::Exited, Some(0)) => CheckResult::Passed,
-                (Ended::Exited | Ended::Signaled, _) => CheckResult::Failed,
-                (Ended::Unstarted | Ended::Timeout | Ended::Cost | Ended::Stopped | Ended::Lost, _) => {
-                    CheckResult::Pending
-                }
+                (EndReason::Exited, Some(0)) => CheckResult::Passed,
+                (EndReason::Exited | EndReason::Signaled, _) => CheckResult::Failed,
+                (
+                    EndReason::Unstarted
+                    | EndReason::Timeout
+                    | EndReason::Cost
+                    | EndReason::Stopped
+                    | EndReason::Lost,
+                    _,
+                ) => CheckResult::Pending,
             };
             let duration_ms = u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX);
             CheckRun {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use callsheet_core::fact::{Change, Changed};
-use callsheet_core::record::Contents;
+use callsheet_core::fact::{ChangeKind, ChangedFile};
+use callsheet_core::record::ContentIds;
 
 use crate::git::{Git, text};
 
@@ -23,13 +24,15 @@ const MAX_PATHS: usize = 200;
 
 /// Git's ids of the contents of the files that a run changed, with the user's own filters. `None` if one of them cannot be
 /// told: then nothing can be said about the whole.
-pub fn recorded_contents(dir: &Path, changed: &[Changed]) -> Option<Contents> {
+pub fn recorded_contents(dir: &Path, changed: &[ChangedFile]) -> Option<ContentIds> {
     let git = Git::at(dir).ok().flatten()?;
     let top = git.top().canonicalize().ok()?;
     let folder = dir.canonicalize().ok()?.strip_prefix(&top).ok()?.to_str()?.to_owned();
-    let mut contents = Contents::new();
+    let mut contents = ContentIds::new();
     let (mut files, mut bytes, mut links) = (Vec::new(), 0, 0);
-    for file in changed.iter().filter(|file| !matches!(file.change, Change::Ignored | Change::Repository)) {
+    for file in
+        changed.iter().filter(|file| !matches!(file.change, ChangeKind::Ignored | ChangeKind::Repository))
+    {
         if let Some(from) = &file.from {
             contents.entry(from_top(&folder, from)?).or_insert(None);
         }
@@ -37,7 +40,7 @@ pub fn recorded_contents(dir: &Path, changed: &[Changed]) -> Option<Contents> {
         let whole = top.join(&path);
         let meta = match whole.symlink_metadata() {
             Ok(meta) => meta,
-            Err(_) if file.change == Change::Untracked => return None,
+            Err(_) if file.change == ChangeKind::Untracked => return None,
             Err(_) => {
                 contents.insert(path, None);
                 continue;
@@ -48,27 +51,34 @@ pub fn recorded_contents(dir: &Path, changed: &[Changed]) -> Option<Contents> {
             let target = fs::read_link(&whole).ok()?;
             let id = git
                 .done(&["hash-object", "--stdin"], std::str::from_utf8(target.as_os_str().as_bytes()).ok()?);
-            contents.insert(path, Some(text(&id.ok()?).trim().to_owned()));
+            contents.insert(path, Some(format!("{LINK} {}", text(&id.ok()?).trim())));
         } else if meta.is_file() {
             bytes += meta.len();
-            files.push(path);
+            files.push((path, meta.mode() & 0o100 != 0));
         } else {
             // A submodule is the commit that is checked out in it.
             let module = Git::at(&whole).ok().flatten().filter(|module| module.top() != git.top())?;
-            contents.insert(path, Some(module.head().ok()??));
+            contents.insert(path, Some(format!("{SUBMODULE} {}", module.head().ok()??)));
         }
         if files.len() > MAX_FILES || bytes > MAX_BYTES || links > MAX_LINKS {
             return None;
         }
     }
     if !files.is_empty() {
-        let list: String = files.iter().map(|path| format!("{path}\n")).collect();
+        let list: String = files.iter().map(|(path, _)| format!("{path}\n")).collect();
         let ids = text(&git.done(&["hash-object", "--stdin-paths"], &list).ok()?);
         let ids: Vec<&str> = ids.lines().collect();
         if ids.len() != files.len() {
             return None;
         }
-        contents.extend(files.into_iter().zip(ids).map(|(path, id)| (path, Some(id.to_owned()))));
+        let knows_modes = git.has_file_modes();
+        let with_mode = |is_executable: bool, id: &str| match (knows_modes, is_executable) {
+            (false, _) => id.to_owned(),
+            (true, true) => format!("{EXECUTABLE} {id}"),
+            (true, false) => format!("{PLAIN} {id}"),
+        };
+        let all = files.into_iter().zip(ids);
+        contents.extend(all.map(|((path, is_executable), id)| (path, Some(with_mode(is_executable, id)))));
     }
     Some(contents)
 }
@@ -88,7 +98,7 @@ fn from_top(folder: &str, path: &str) -> Option<String> {
 
 impl Git {
     /// Whether the commit that is checked out, or one between `since` and it, has each of these contents.
-    pub fn has_contents(&self, since: Option<&str>, contents: &Contents) -> bool {
+    pub fn has_contents(&self, since: Option<&str>, contents: &ContentIds) -> bool {
         let Ok(Some(head)) = self.head() else { return false };
         let mut left: BTreeMap<&str, Option<&str>> =
             contents.iter().map(|(path, id)| (path.as_str(), id.as_deref())).collect();
@@ -96,14 +106,15 @@ impl Git {
             if left.is_empty() {
                 break;
             }
-            let found = self.ids_in(&commit, left.keys().copied());
-            left.retain(|path, id| found.get(path).map(String::as_str) != *id);
+            // A commit that cannot be read has nothing, not even the absence of a file.
+            let Some(found) = self.ids_in(&commit, left.keys().copied()) else { continue };
+            left.retain(|path, wanted| !is_kept(found.get(path).map(String::as_str), *wanted));
         }
         left.is_empty()
     }
 
     /// The commits between `since` and `head` that touch one of the paths, the newest first.
-    fn commits(&self, since: Option<&str>, head: &str, contents: &Contents) -> BTreeSet<String> {
+    fn commits(&self, since: Option<&str>, head: &str, contents: &ContentIds) -> BTreeSet<String> {
         let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let most = format!("--max-count={MAX_COMMITS}");
         let until = since.filter(is_id).map(|since| format!("^{since}"));
@@ -118,14 +129,44 @@ impl Git {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// The ids that a commit has at these paths.
-    fn ids_in<'p>(&self, commit: &str, paths: impl Iterator<Item = &'p str>) -> BTreeMap<&'p str, String> {
-        let paths: Vec<&str> = paths.collect();
-        let asked: String = paths.iter().map(|path| format!("{commit}:{path}\n")).collect();
-        let answers = self.done(&["cat-file", "--batch-check=%(objectname)"], &asked).unwrap_or_default();
-        let answers = text(&answers);
-        let known =
-            paths.into_iter().zip(answers.lines()).filter(|(_, answer)| !answer.ends_with(" missing"));
-        known.map(|(path, answer)| (path, answer.to_owned())).collect()
+    /// The modes and ids that a commit has at these paths.
+    fn ids_in<'p>(
+        &self,
+        commit: &str,
+        paths: impl Iterator<Item = &'p str>,
+    ) -> Option<BTreeMap<&'p str, String>> {
+        let paths: BTreeSet<&str> = paths.collect();
+        let mut args = vec!["ls-tree", "-z", "--full-tree"];
+        if paths.len() <= MAX_PATHS {
+            args.extend([commit, "--"]);
+            args.extend(&paths);
+        } else {
+            // All of it, folders too: a folder is not the absence of a file.
+            args.extend(["-r", "-t", commit]);
+        }
+        let listed = text(&self.done(&args, "").ok()?);
+        let mut all = BTreeMap::new();
+        for line in listed.split('\0') {
+            let Some((head, path)) = line.split_once('\t') else { continue };
+            let mut words = head.split(' ');
+            if let (Some(mode), Some(id), Some(path)) = (words.next(), words.nth(1), paths.get(path)) {
+                all.insert(*path, format!("{mode} {id}"));
+            }
+        }
+        Some(all)
+    }
+}
+
+/// Git's names for kinds of files.
+const PLAIN: &str = "100644";
+const EXECUTABLE: &str = "100755";
+const LINK: &str = "120000";
+pub(crate) const SUBMODULE: &str = "160000";
+
+/// Whether what a commit has is what is wanted: the mode too, if it is known.
+pub(crate) fn is_kept(found: Option<&str>, wanted: Option<&str>) -> bool {
+    match (found, wanted) {
+        (Some(found), Some(wanted)) if !wanted.contains(' ') => found.ends_with(wanted),
+        (found, wanted) => found == wanted,
     }
 }

@@ -4,13 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use callsheet_core::{Builtin, Limits, Listing, Root, SourceError, SourceId, Sources, Text};
+use callsheet_core::{
+    Builtin, Listing, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources,
+};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::list;
-use crate::pack::{self, Packed, Packing};
-use crate::read::{self, Place};
+use crate::pack::{self, PackOptions, PackedTree};
+use crate::read::{self, PathBase};
 
 /// 16 MiB: far above any prompt, far below what would hurt.
 pub const DEFAULT_MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -26,7 +28,7 @@ pub struct Roots {
 }
 
 /// A root's directory: held open, not there, or there and of no use.
-type Opened = Result<Option<Dir>, SourceError>;
+type OpenedRoot = Result<Option<Dir>, SourceError>;
 
 /// Sources on disk.
 ///
@@ -34,9 +36,9 @@ type Opened = Result<Option<Dir>, SourceError>;
 /// when somebody renames them meanwhile.
 #[derive(Debug)]
 pub struct Disk {
-    user: Opened,
-    project: Opened,
-    session: Option<Opened>,
+    user: OpenedRoot,
+    project: OpenedRoot,
+    session: Option<OpenedRoot>,
     max_file_bytes: u64,
 }
 
@@ -52,12 +54,12 @@ impl Disk {
         }
     }
 
-    fn dir(&self, root: Root) -> Result<Option<&Dir>, SourceError> {
+    fn dir(&self, root: SourceRoot) -> Result<Option<&Dir>, SourceError> {
         let opened = match root {
-            Root::Builtin => return Ok(None),
-            Root::User => &self.user,
-            Root::Project => &self.project,
-            Root::Session => self.session.as_ref().unwrap_or(&self.project),
+            SourceRoot::Builtin => return Ok(None),
+            SourceRoot::User => &self.user,
+            SourceRoot::Project => &self.project,
+            SourceRoot::Session => self.session.as_ref().unwrap_or(&self.project),
         };
         match opened {
             Ok(dir) => Ok(dir.as_ref()),
@@ -67,7 +69,7 @@ impl Disk {
 
     /// All files below the directory `dir` of the project, session or user, read at once; `None` if there
     /// is no such directory.
-    pub fn pack(&self, dir: &SourceId, packing: &Packing<'_>) -> Result<Option<Packed>, SourceError> {
+    pub fn pack(&self, dir: &SourceId, packing: &PackOptions<'_>) -> Result<Option<PackedTree>, SourceError> {
         match self.dir(dir.root())? {
             Some(root) => pack::pack(root, Path::new(dir.path()), self.max_file_bytes, packing),
             None => Ok(None),
@@ -76,18 +78,18 @@ impl Disk {
 }
 
 impl Sources for Disk {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        if id.root() == Root::Builtin {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        if id.root() == SourceRoot::Builtin {
             return Builtin.text(id);
         }
         match self.dir(id.root())? {
-            Some(dir) => read::text(Place::Within(dir), Path::new(id.path()), self.max_file_bytes),
+            Some(dir) => read::text(PathBase::Within(dir), Path::new(id.path()), self.max_file_bytes),
             None => Ok(None),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        if dir.root() == Root::Builtin {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        if dir.root() == SourceRoot::Builtin {
             return Builtin.list(dir, limits);
         }
         match self.dir(dir.root())? {
@@ -97,7 +99,7 @@ impl Sources for Disk {
     }
 }
 
-fn open(path: &Path) -> Opened {
+fn open(path: &Path) -> OpenedRoot {
     match Dir::open_ambient_dir(path, ambient_authority()) {
         Ok(dir) => Ok(Some(dir)),
         Err(error) if !read::is_absence(&error) => Err(read::refusal(&error)),

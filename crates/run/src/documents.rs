@@ -17,12 +17,12 @@ const MOST_BYTES: u64 = 64 << 20;
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// A file by what the system changes whenever somebody writes to it.
-type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+type DocumentStamp = (u64, u64, u64, i64, i64, i64, i64);
 
 /// Looks at folders, and reads no file twice that did not change.
 #[derive(Debug, Default)]
 pub struct DocumentReader {
-    known: BTreeMap<Stamp, String>,
+    known: BTreeMap<DocumentStamp, String>,
 }
 
 impl DocumentReader {
@@ -40,7 +40,7 @@ impl DocumentReader {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => open.push(path),
                     _ if wanted(&path) => {
-                        let what = self.what_is(&entry.path(), &mut known);
+                        let what = self.describe_file(&entry.path(), &mut known);
                         found.insert(path, what);
                     }
                     _ => {}
@@ -51,7 +51,7 @@ impl DocumentReader {
         found
     }
 
-    fn what_is(&self, path: &Path, known: &mut BTreeMap<Stamp, String>) -> String {
+    fn describe_file(&self, path: &Path, known: &mut BTreeMap<DocumentStamp, String>) -> String {
         let unreadable = |error: io::Error| format!("unreadable: {error}");
         let meta = match path.symlink_metadata() {
             Ok(meta) => meta,
@@ -78,7 +78,7 @@ impl DocumentReader {
     }
 }
 
-fn stamp(meta: &Metadata) -> Stamp {
+fn stamp(meta: &Metadata) -> DocumentStamp {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
 }
 

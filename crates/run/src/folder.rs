@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use callsheet_core::SourceError;
-use callsheet_core::submission::Changes;
+use callsheet_core::submission::SessionChanges;
 use cap_std::fs::Dir;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, fchmod, fsync, linkat, mkdirat, openat, readlinkat, renameat,
@@ -20,7 +20,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::lock;
-use crate::read::{self, Place};
+use crate::read::{self, PathBase};
 
 /// What could not be done, and to which file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,19 +40,19 @@ impl std::error::Error for WriteError {}
 
 /// A directory, held open.
 #[derive(Debug)]
-pub struct Folder {
+pub struct WritableFolder {
     dir: Dir,
 }
 
 /// A file with its new contents, next to the one whose place it takes.
-struct Fresh {
+struct StagedFile {
     path: String,
     holder: OwnedFd,
     name: String,
     temporary: String,
 }
 
-impl Folder {
+impl WritableFolder {
     /// Opens a directory by its real path: a part of it that is a link now was none when the path was found.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fail = |error| match error {
@@ -82,18 +82,18 @@ impl Folder {
     /// Writes a file that only `mode` says who can read, in the place of the one that is there. Folders above it are
     /// made; with a private mode they are private, too.
     pub fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
-        let mut fresh = Fresh::one(self, path, Some(mode), &mut |file| file.write_all(bytes))?;
+        let mut fresh = StagedFile::one(self, path, Some(mode), &mut |file| file.write_all(bytes))?;
         fresh.take_place()
     }
 
     /// Writes a file in the place of the one that is there, whose mode it gets.
     pub fn replace(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
-        Fresh::one(self, path, None, &mut |file| file.write_all(bytes))?.take_place()
+        StagedFile::one(self, path, None, &mut |file| file.write_all(bytes))?.take_place()
     }
 
     /// Writes a file that is not there yet.
     pub fn create(&self, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
-        let fresh = Fresh::one(self, path, None, &mut |file| file.write_all(bytes))?;
+        let fresh = StagedFile::one(self, path, None, &mut |file| file.write_all(bytes))?;
         let Some(file) = fresh.0.first() else { return Ok(()) };
         linkat(&file.holder, &file.temporary, &file.holder, &file.name, AtFlags::empty())
             .map_err(|error| failed(path, error))
@@ -108,7 +108,7 @@ impl Folder {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
                 let target = readlinkat(&source, name, Vec::new()).map_err(|error| failed(other, error))?;
-                Fresh::link(self, path, &target)
+                StagedFile::link(self, path, &target)
             }
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -121,7 +121,7 @@ impl Folder {
                     io::copy(&mut opened, file).map(drop)
                 };
                 self.remove_link(path)?;
-                Fresh::one(self, path, None, &mut copy)?.take_place()
+                StagedFile::one(self, path, None, &mut copy)?.take_place()
             }
             _ => Err(WriteError { path: other.to_owned(), why: "it is no regular file".into() }),
         }
@@ -179,15 +179,15 @@ impl Folder {
 
     /// The text of a file, if there is one.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<String>, SourceError> {
-        let text = read::text(Place::Within(&self.dir), Path::new(path), limit)?;
+        let text = read::text(PathBase::Within(&self.dir), Path::new(path), limit)?;
         Ok(text.map(|text| text.to_string()))
     }
 
     /// Carries out all changes, or none as far as a file system can promise that: everything is written and looked
     /// at before the first file takes its place. Others who write here by this function wait meanwhile.
-    pub fn apply(&self, changes: &Changes) -> Result<(), WriteError> {
+    pub fn apply(&self, changes: &SessionChanges) -> Result<(), WriteError> {
         let lock = self.lock(".")?;
-        let mut fresh = Fresh::all(self, changes)?;
+        let mut fresh = StagedFile::all(self, changes)?;
         let mut stale = Vec::new();
         for path in &changes.remove {
             let (folder, name) = split(path);
@@ -217,11 +217,11 @@ impl Folder {
     ) -> Result<T, WriteError> {
         let lock = self.lock(split(path).0)?;
         let unreadable = |error: SourceError| WriteError { path: path.to_owned(), why: error.to_string() };
-        let old = read::text(Place::Within(&self.dir), Path::new(path), limit).map_err(unreadable)?;
+        let old = read::text(PathBase::Within(&self.dir), Path::new(path), limit).map_err(unreadable)?;
         let (new, result) = change(old.as_deref().unwrap_or_default());
         if old.as_deref().unwrap_or_default() != new {
-            let changes = Changes { write: [(path.to_owned(), new)].into(), remove: Vec::new() };
-            Fresh::all(self, &changes)?.take_place()?;
+            let changes = SessionChanges { write: [(path.to_owned(), new)].into(), remove: Vec::new() };
+            StagedFile::all(self, &changes)?.take_place()?;
         }
         drop(lock);
         Ok(result)
@@ -267,9 +267,9 @@ impl Folder {
 }
 
 /// Files that wait for their place. Those that never get it are removed.
-struct AllFresh(Vec<Fresh>);
+struct StagedFiles(Vec<StagedFile>);
 
-impl AllFresh {
+impl StagedFiles {
     fn take_place(&mut self) -> Result<(), WriteError> {
         while let Some(file) = self.0.first() {
             renameat(&file.holder, &file.temporary, &file.holder, &file.name)
@@ -282,9 +282,9 @@ impl AllFresh {
     }
 }
 
-impl Fresh {
-    fn all(folder: &Folder, changes: &Changes) -> Result<AllFresh, WriteError> {
-        let mut all = AllFresh(Vec::with_capacity(changes.write.len()));
+impl StagedFile {
+    fn all(folder: &WritableFolder, changes: &SessionChanges) -> Result<StagedFiles, WriteError> {
+        let mut all = StagedFiles(Vec::with_capacity(changes.write.len()));
         for (path, text) in &changes.write {
             let mut one = Self::one(folder, path, None, &mut |file| file.write_all(text.as_bytes()))?;
             all.0.append(&mut one.0);
@@ -294,21 +294,21 @@ impl Fresh {
 
     /// A file in the place of a regular file or of nothing. A private `mode` is also the folders'.
     fn one(
-        folder: &Folder,
+        folder: &WritableFolder,
         path: &str,
         mode: Option<u32>,
         write: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> Result<AllFresh, WriteError> {
+    ) -> Result<StagedFiles, WriteError> {
         let (dir, name) = split(path);
         let folders = if mode.is_some_and(|mode| mode & 0o077 == 0) { PRIVATE } else { USUAL };
-        let Some(holder) = folder.holder(dir, Some(folders))? else { return Ok(AllFresh(Vec::new())) };
+        let Some(holder) = folder.holder(dir, Some(folders))? else { return Ok(StagedFiles(Vec::new())) };
         let known = check(&holder, name, path)?;
         let temporary = temporary(&holder, name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&holder, &temporary, flags, Mode::from_raw_mode(mode.unwrap_or(0o666)))
             .map_err(|error| failed(path, error))?;
         let fresh = Self { path: path.to_owned(), holder, name: name.to_owned(), temporary };
-        let fresh = AllFresh(vec![fresh]);
+        let fresh = StagedFiles(vec![fresh]);
         let mut file = File::from(file);
         if let (None, Some(known)) = (mode, known) {
             // A file keeps its mode.
@@ -320,7 +320,7 @@ impl Fresh {
     }
 
     /// A link in the place of a file, of a link or of nothing.
-    fn link(folder: &Folder, path: &str, target: &std::ffi::CStr) -> Result<(), WriteError> {
+    fn link(folder: &WritableFolder, path: &str, target: &std::ffi::CStr) -> Result<(), WriteError> {
         let (dir, name) = split(path);
         let Some(holder) = folder.holder(dir, Some(USUAL))? else { return Ok(()) };
         let temporary = temporary(&holder, name);
@@ -341,7 +341,7 @@ fn temporary(holder: &OwnedFd, name: &str) -> String {
     temporary
 }
 
-impl Drop for AllFresh {
+impl Drop for StagedFiles {
     fn drop(&mut self) {
         for file in &self.0 {
             let _ = unlinkat(&file.holder, &file.temporary, AtFlags::empty());

@@ -2,11 +2,13 @@
 //!
 //! What looks at files (filters, drivers) runs with a stand-in for the repository's folder, which has its objects and
 //! no settings of its own. From the repository it gets [plain settings](OF_REPOSITORY), from the user's own configuration
-//! those that name [filters](is_of_user) besides, as they were when this process first looked. What asks the repository
+//! those that name [filters](is_filter_setting) besides, as they were when this process first looked. What asks the repository
 //! itself ([`IN_REPOSITORY`]) reads its settings and executes nothing, because everything that could is set by us.
 //! Files that git would wait for are refused before it starts, and every [call] ends in time.
 
 mod call;
+mod includes;
+mod named;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,7 +24,10 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::environment::program;
-use crate::read::{Place, open_file, read_file};
+use crate::read::{PathBase, open_file, read_file};
+pub use call::take_interrupts;
+use includes::{included, odd_included};
+pub(crate) use named::NamedFiles;
 
 /// What git said instead of doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +73,10 @@ pub struct Git {
     /// The settings that count for files, in the order in which they count.
     settings: Vec<(String, String)>,
     object_format: Option<String>,
-    texts: Texts,
+    texts: RepositoryTexts,
+    /// What settings name, as it was.
+    #[serde(default)]
+    named: NamedFiles,
     /// Another index than the worktree's own.
     #[serde(skip)]
     index: Option<PathBuf>,
@@ -76,7 +84,7 @@ pub struct Git {
 
 /// Files that say which files are ignored or filtered, as they were.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Texts {
+struct RepositoryTexts {
     of_user: UserTexts,
     exclude: Option<String>,
     attributes: Option<String>,
@@ -84,7 +92,7 @@ struct Texts {
 }
 
 /// What the user's own configuration says.
-type OfUser = (Vec<(String, String)>, UserTexts);
+type UserConfig = (Vec<(String, String)>, UserTexts);
 
 /// The user's own.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -94,8 +102,10 @@ struct UserTexts {
 }
 
 /// A setting, and whether the user's own files have it (or the repository's).
-struct Configured {
+struct GitSetting {
     of_user: bool,
+    /// The file that has it.
+    origin: PathBuf,
     key: String,
     value: String,
 }
@@ -109,7 +119,8 @@ impl Git {
             common: PathBuf::new(),
             settings: Vec::new(),
             object_format: None,
-            texts: Texts::default(),
+            texts: RepositoryTexts::default(),
+            named: NamedFiles::default(),
             index: None,
         };
         refuse_odd_above(dir)?;
@@ -191,20 +202,46 @@ impl Git {
         self.own != self.common
     }
 
+    /// What the settings named when they were read.
+    pub(crate) fn named(&self) -> &NamedFiles {
+        &self.named
+    }
+
+    /// The files of settings of this worktree and of the user.
+    fn configs(&self) -> impl Iterator<Item = PathBuf> {
+        let own = [self.common.join("config"), self.own.join("config.worktree")];
+        let own = own.into_iter().filter(|_| !self.own.as_os_str().is_empty());
+        own.chain(user_configs())
+    }
+
     /// What is ignored everywhere, the more general text first.
     pub(crate) fn excludes(&self) -> impl Iterator<Item = &String> {
         self.texts.of_user.exclude.iter().chain(&self.texts.exclude)
     }
 
     /// Whether names that differ in case alone are the same here.
-    pub(crate) fn ignores_case(&self) -> bool {
+    pub(crate) fn is_case_insensitive(&self) -> bool {
         let said = self.settings.iter().rfind(|(key, _)| key == "core.ignorecase");
         said.is_some_and(|(_, value)| value == "true")
+    }
+
+    /// Whether the file system tells here which files are executable.
+    pub(crate) fn has_file_modes(&self) -> bool {
+        let said = self.settings.iter().rfind(|(key, _)| key == "core.filemode");
+        said.is_none_or(|(_, value)| value != "false")
     }
 
     /// Whether both are worktrees of one repository.
     pub(crate) fn is_of_same_repository(&self, other: &Self) -> bool {
         self.common == other.common
+    }
+
+    /// A repository inside of this worktree, by its folder. It is asked from here, since its own files may be gone.
+    pub(crate) fn beside(&self, own: &Path) -> Self {
+        let named = rules_text(&own.join("commondir"));
+        let common = named.map_or_else(|| own.to_owned(), |named| own.join(named.trim_end_matches('\n')));
+        let texts = RepositoryTexts { shallow: rules_text(&common.join("shallow")), ..self.texts.clone() };
+        Self { own: own.to_owned(), common, texts, index: None, ..self.clone() }
     }
 
     /// The commit that is checked out; `None` before the first one.
@@ -215,6 +252,18 @@ impl Git {
             Some(1) => Ok(None),
             _ => Ok(Some(text(&Self::good(&args, head)?).trim().to_owned())),
         }
+    }
+
+    /// What differs from `head`, or from nothing before the first commit: the files, or with `--cached` the index.
+    pub(crate) fn raw_diff(&self, more: &[&str], head: Option<&str>) -> Result<Vec<u8>, GitError> {
+        let against = match head {
+            Some(head) => head.to_owned(),
+            None => text(&self.done(&["hash-object", "-t", "tree", "--stdin"], "")?).trim().to_owned(),
+        };
+        let flags = ["diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv"];
+        // Git would start a git in submodules, with the settings that they have.
+        let rest = ["--ignore-submodules=dirty", "--end-of-options", &against];
+        self.done(&[&flags[..], more, &rest].concat(), "")
     }
 
     /// Whether `commit` is part of what is checked out here.
@@ -252,16 +301,17 @@ impl Git {
     }
 
     /// Every setting of the user's files and of the repository's.
-    fn configured(&self) -> Result<Vec<Configured>, GitError> {
-        let listed = text(&self.done(&["config", "--list", "--show-scope", "-z"], "")?);
+    fn configured(&self) -> Result<Vec<GitSetting>, GitError> {
+        let listed = text(&self.done(&["config", "--list", "--show-scope", "--show-origin", "-z"], "")?);
         let mut fields = listed.split('\0');
         let mut all = Vec::new();
-        while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
+        while let (Some(scope), Some(origin), Some(setting)) = (fields.next(), fields.next(), fields.next()) {
+            let origin = self.top.join(origin.strip_prefix("file:").unwrap_or_default());
             let of_user = matches!(scope, "system" | "global");
             if of_user || matches!(scope, "local" | "worktree") {
                 // A key alone means true.
                 let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
-                all.push(Configured { of_user, key: key.to_owned(), value: value.to_owned() });
+                all.push(GitSetting { of_user, origin, key: key.to_owned(), value: value.to_owned() });
             }
         }
         Ok(all)
@@ -270,7 +320,7 @@ impl Git {
     /// Reads which settings count. The user's are those of the first look: what an agent writes into the files of its
     /// user while it works names no program for us.
     fn configure(&mut self) -> Result<(), GitError> {
-        static KNOWN: Mutex<BTreeMap<PathBuf, OfUser>> = Mutex::new(BTreeMap::new());
+        static KNOWN: Mutex<BTreeMap<PathBuf, UserConfig>> = Mutex::new(BTreeMap::new());
         let configured = self.configured()?;
         let pick = |of_user: bool, counts: fn(&str) -> bool| {
             let picked = configured.iter().filter(|it| it.of_user == of_user && counts(&it.key));
@@ -287,10 +337,10 @@ impl Git {
             };
             let exclude = named("core.excludesfile", "ignore");
             let attributes = named("core.attributesfile", "attributes");
-            (pick(true, is_of_user), UserTexts { exclude, attributes })
+            (pick(true, is_filter_setting), UserTexts { exclude, attributes })
         });
         self.settings.clone_from(of_user);
-        self.texts = Texts {
+        self.texts = RepositoryTexts {
             of_user: texts.clone(),
             exclude: rules_text(&self.common.join("info/exclude")),
             attributes: rules_text(&self.common.join("info/attributes")),
@@ -300,6 +350,7 @@ impl Git {
         self.settings.extend(pick(false, |key| OF_REPOSITORY.contains(&key)));
         let format = configured.iter().rfind(|it| !it.of_user && it.key == "extensions.objectformat");
         self.object_format = format.map(|it| it.value.clone());
+        self.named = NamedFiles::from_settings(self, &configured);
         Ok(())
     }
 
@@ -321,7 +372,7 @@ impl Git {
     fn run(&self, args: &[&str], input: impl AsRef<[u8]>) -> Result<Output, GitError> {
         let what = args.first().copied().unwrap_or_default();
         let failed = |error: io::Error| GitError { what: what.to_owned(), why: error.to_string() };
-        self.refuse_odd(what)?;
+        self.refuse_irregular_files(what)?;
         let mut command = program("git");
         for (name, _) in std::env::vars_os() {
             // What points elsewhere, names programs or files is not for the worktree that was named.
@@ -374,7 +425,7 @@ impl Git {
     }
 
     /// Git waits for what is no regular file: such a file in the place of one that it opens is refused.
-    fn refuse_odd(&self, what: &str) -> Result<(), GitError> {
+    fn refuse_irregular_files(&self, what: &str) -> Result<(), GitError> {
         let of_own =
             ["HEAD", "index", "config.worktree", "commondir", "gitdir"].map(|name| self.own.join(name));
         let of_common = ["config", "packed-refs", "shallow", "objects/info/alternates"];
@@ -382,17 +433,17 @@ impl Git {
         let of_user = user_configs();
         let of_repository = of_own.iter().chain(&of_common).filter(|_| !self.own.as_os_str().is_empty());
         for path in of_repository.chain(&of_user) {
-            if let Some(kind) = odd_kind(path) {
+            if let Some(kind) = irregular_kind(path) {
                 let why = format!("`{}` is {kind}", path.display());
                 return Err(GitError { what: what.to_owned(), why });
             }
         }
-        Ok(())
+        refuse_included(what, self.configs())
     }
 
     /// Hooks that are settings instead of files: their names are the repository's choice.
     fn configured_hooks(&self) -> Result<BTreeSet<String>, GitError> {
-        let name_of = |it: Configured| Some(it.key.strip_prefix("hook.")?.rsplit_once('.')?.0.to_owned());
+        let name_of = |it: GitSetting| Some(it.key.strip_prefix("hook.")?.rsplit_once('.')?.0.to_owned());
         Ok(self.configured()?.into_iter().filter(|it| !it.of_user).filter_map(name_of).collect())
     }
 
@@ -502,12 +553,12 @@ const OF_REPOSITORY: [&str; 9] = [
 ];
 
 /// Settings that count if the user's own configuration has them: filters.
-fn is_of_user(key: &str) -> bool {
+fn is_filter_setting(key: &str) -> bool {
     OF_REPOSITORY.contains(&key) || ["filter.", "lfs."].iter().any(|section| key.starts_with(section))
 }
 
 /// What a path is that must be a regular file; `None` if it is one, or if nothing is there. Links are followed.
-pub(crate) fn odd_kind(path: &Path) -> Option<&'static str> {
+pub(crate) fn irregular_kind(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = path.metadata().ok()?.file_type();
     if kind.is_file() {
@@ -530,20 +581,34 @@ fn refuse_odd_above(dir: &Path) -> Result<(), GitError> {
     else {
         return Ok(());
     };
-    let folder = if link.is_dir() { Some(link.clone()) } else { folder_behind(&link) };
+    let folder = if link.is_dir() { Some(link.clone()) } else { linked_git_dir(&link) };
+    // A linked worktree has most of them in the folder that all share.
+    let common = folder
+        .as_ref()
+        .and_then(|folder| Some(folder.join(rules_text(&folder.join("commondir"))?.trim_end_matches('\n'))));
     let inside = ["HEAD", "config", "config.worktree", "index", "packed-refs", "commondir", "shallow"];
-    let inside = folder.iter().flat_map(|folder| inside.map(|name| folder.join(name)));
-    for path in inside.chain((!link.is_dir()).then(|| link.clone())) {
-        if let Some(kind) = odd_kind(&path) {
+    let inside: Vec<PathBuf> =
+        folder.iter().chain(&common).flat_map(|folder| inside.map(|name| folder.join(name))).collect();
+    for path in inside.into_iter().chain((!link.is_dir()).then(|| link.clone())) {
+        if let Some(kind) = irregular_kind(&path) {
             let why = format!("`{}` is {kind}", path.display());
             return Err(GitError { what: "rev-parse".into(), why });
         }
     }
-    Ok(())
+    let configs = |folder: PathBuf| ["config", "config.worktree"].map(|name| folder.join(name));
+    refuse_included("rev-parse", folder.into_iter().chain(common).flat_map(configs))
+}
+
+/// The same for the files that settings include.
+fn refuse_included(what: &str, configs: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
+    odd_included(configs).map_or(Ok(()), |(path, kind)| {
+        let why = format!("`{}`, which the settings include, is {kind}", path.display());
+        Err(GitError { what: what.to_owned(), why })
+    })
 }
 
 /// The folder that a file `.git` names.
-pub(crate) fn folder_behind(link: &Path) -> Option<PathBuf> {
+pub(crate) fn linked_git_dir(link: &Path) -> Option<PathBuf> {
     let text = rules_text(link)?;
     let named = text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r']);
     Some(link.parent()?.join(named))
@@ -570,8 +635,8 @@ fn from_home(top: &Path, value: &str) -> PathBuf {
     }
 }
 
-fn rules_text(path: &Path) -> Option<String> {
-    Place::Anywhere.bytes(path, MOST_RULES).ok().flatten().map(|bytes| text(&bytes))
+pub(crate) fn rules_text(path: &Path) -> Option<String> {
+    PathBase::Anywhere.bytes(path, MOST_RULES).ok().flatten().map(|bytes| text(&bytes))
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

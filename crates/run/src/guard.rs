@@ -7,6 +7,7 @@
 //! subreaper), ends all of it when the agent ends, when it is told to, and when whoever started it is gone. Elsewhere it
 //! ends the agent's process group, and what left that group is not found.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -24,8 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use crate::documents::DocumentReader;
 use crate::read::read_own;
-use crate::submission::{Forward, JudgedSubmission, SubmissionDesk, SubmissionGate, connect_in};
+use crate::submission::{ForwardSubmission, JudgedSubmission, SubmissionGate, SubmissionServer, connect_in};
 use crate::{ancestry, environment, trace, tree};
 
 /// The first argument that makes a guard of the program.
@@ -36,7 +38,7 @@ const BLINK: Duration = Duration::from_millis(20);
 
 /// What the guard is told, as a line of JSON; the agent's standard input follows.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct SpawnRequest {
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) cwd: String,
@@ -53,7 +55,7 @@ pub(crate) struct Order {
 /// What the guard tells, each as a line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum News {
+pub(crate) enum GuardMessage {
     Started { pid: u32 },
     Failed { why: String, missing: bool },
     Submitted(JudgedSubmission),
@@ -66,24 +68,27 @@ pub(crate) const ORDER: &str = "order";
 /// The name of the file that holds the exit code of an agent in a terminal.
 const EXIT: &str = "exit";
 
+/// The name of the file that holds what the watched documents were at the end.
+const DOCUMENTS: &str = "documents.json";
+
 /// Records a submission for the guard of a terminal: the process that drove the run may be gone.
 pub type RecordSubmission = fn(&SubmissionGate, &JudgedSubmission) -> Result<(), String>;
 
 /// The main function of a guard. The exit code matters for the guard of a terminal alone.
 pub fn guard() -> u8 {
-    guard_with(|_, _| Err("it cannot be recorded".into()))
+    run_guard_with(|_, _| Err("it cannot be recorded".into()))
 }
 
 /// The same, which records the submissions from a terminal with `record`.
-pub fn guard_with(record: RecordSubmission) -> u8 {
+pub fn run_guard_with(record: RecordSubmission) -> u8 {
     let done = match std::env::args_os().nth(ancestry::GUARD_WORDS + 1) {
-        None => watch_over().map(|()| 0),
-        Some(dir) => watch_over_pane(&PathBuf::from(dir), record),
+        None => guard_process().map(|()| 0),
+        Some(dir) => guard_pane(&PathBuf::from(dir), record),
     };
     done.unwrap_or(70)
 }
 
-fn watch_over() -> io::Result<()> {
+fn guard_process() -> io::Result<()> {
     // Without a terminal nothing below can be stopped by reading from one, and no key reaches it.
     let _ = rustix::process::setsid();
     tree::adopt_orphans()?;
@@ -100,32 +105,52 @@ fn watch_over() -> io::Result<()> {
     }
     let told = listen(orders);
     let telling = Arc::clone(&control);
-    let desk = open_desk(order.submissions.clone(), move |accepted| {
-        tell(&telling, &News::Submitted(accepted.clone())).map_err(|error| error.to_string())
+    let desk = open_submissions(order.submissions.clone(), move |accepted| {
+        tell(&telling, &GuardMessage::Submitted(accepted.clone())).map_err(|error| error.to_string())
     });
     let mut agent = match start(&order, Stdio::piped()) {
         Ok(agent) => agent,
-        Err(error) => return tell_failed(&control, &error),
+        Err(error) => return send_failure(&control, &error),
     };
     // From here on nothing may fail before the agent is gone: who does not hear this is noticed below.
-    let _ = tell(&control, &News::Started { pid: agent.id() });
+    let _ = tell(&control, &GuardMessage::Started { pid: agent.id() });
     if let Some(stdin) = agent.stdin.take() {
         thread::spawn(move || feed(stdin, &input));
     }
     let grace = Duration::from_millis(order.grace_ms);
     let ended = wait(&mut agent, &told, grace).and_then(|status| {
-        close_desk(desk.as_deref());
+        close_submissions(desk.as_deref());
         let (code, signal) = (status.code(), status.signal());
-        tell(&control, &News::Ended { code, signal })
+        tell(&control, &GuardMessage::Ended { code, signal })
     });
-    tree::end(&told_to_hurry(&told, ended.is_err()), grace);
+    tree::end(&must_hurry(&told, ended.is_err()), grace);
     // Where nothing can be found below us, the group is what is left; where it can, there is nobody in it.
     tree::signal_all(tree::pid(agent.id())?, tree::Signal::KILL);
+    if let Some(gate) = &order.submissions {
+        save_last_documents(gate);
+    }
     Ok(())
 }
 
+/// Keeps what the documents are when nobody is left who could change them for the run. Whoever finds them changed later
+/// knows that it was somebody else, also if we are the only one left to look.
+fn save_last_documents(gate: &SubmissionGate) {
+    let Some(folder) = &gate.watched else { return };
+    let found = DocumentReader::default().read(folder, &|_| true);
+    // Without it nothing is known, and a person is asked.
+    if let Ok(text) = serde_json::to_string(&found) {
+        let new = gate.dir.join(format!("{DOCUMENTS}.new"));
+        let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, gate.dir.join(DOCUMENTS)));
+    }
+}
+
+/// What the watched documents of a run were when nothing of it lived any more, as its guard has written it down in `dir`.
+pub fn last_documents(dir: &Path) -> Option<BTreeMap<String, String>> {
+    serde_json::from_str(&read_own(&dir.join(DOCUMENTS))?).ok()
+}
+
 /// The guard of a terminal: it keeps the terminal, the agent has it too, and it works on when its starter is gone.
-fn watch_over_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
+fn guard_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     tree::adopt_orphans()?;
     ancestry::mark();
     let (ended, keys) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -140,29 +165,29 @@ fn watch_over_pane(dir: &Path, record: RecordSubmission) -> io::Result<u8> {
     let order = read_order(&mut BufReader::new(control.try_clone()?))?;
     let control = Mutex::new(control);
     let gate = order.submissions.clone();
-    let desk = open_desk(gate.clone(), move |accepted| match &gate {
+    let desk = open_submissions(gate.clone(), move |accepted| match &gate {
         Some(gate) => record(gate, accepted),
         None => Ok(()),
     });
     let mut agent = match start(&order, Stdio::inherit()) {
         Ok(agent) => agent,
-        Err(error) => return tell_failed(&control, &error).map(|()| 127),
+        Err(error) => return send_failure(&control, &error).map(|()| 127),
     };
     // Its starter is gone, or has a pane without an agent soon.
-    let _ = tell(&control, &News::Started { pid: agent.id() });
+    let _ = tell(&control, &GuardMessage::Started { pid: agent.id() });
     drop(control);
     let status = loop {
         if let Some(status) = agent.try_wait()? {
             break status;
         }
         if ended.load(Ordering::SeqCst) {
-            close_desk(desk.as_deref());
+            close_submissions(desk.as_deref());
             tree::end(&|| false, Duration::from_millis(order.grace_ms));
             return Ok(143);
         }
         thread::sleep(BLINK);
     };
-    close_desk(desk.as_deref());
+    close_submissions(desk.as_deref());
     tree::end(&|| false, Duration::from_millis(order.grace_ms));
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     // tmux does not always know it.
@@ -175,33 +200,33 @@ pub fn terminal_exit_code(dir: &Path) -> Option<i32> {
     read_own(&dir.join(EXIT))?.trim().parse().ok()
 }
 
-fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<Order> {
+fn read_order(orders: &mut BufReader<UnixStream>) -> io::Result<SpawnRequest> {
     let mut line = String::new();
     orders.read_line(&mut line)?;
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
 /// A run whose submissions cannot be taken goes on without them.
-fn open_desk(
+fn open_submissions(
     gate: Option<SubmissionGate>,
     forward: impl Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync + 'static,
-) -> Option<Arc<SubmissionDesk>> {
-    let forward: Forward = Box::new(forward);
-    SubmissionDesk::open(gate?, forward).ok()
+) -> Option<Arc<SubmissionServer>> {
+    let forward: ForwardSubmission = Box::new(forward);
+    SubmissionServer::open(gate?, forward).ok()
 }
 
-fn close_desk(desk: Option<&SubmissionDesk>) {
+fn close_submissions(desk: Option<&SubmissionServer>) {
     if let Some(desk) = desk {
         desk.close();
     }
 }
 
-fn tell_failed(control: &Mutex<UnixStream>, error: &io::Error) -> io::Result<()> {
+fn send_failure(control: &Mutex<UnixStream>, error: &io::Error) -> io::Result<()> {
     let missing = error.kind() == io::ErrorKind::NotFound;
-    tell(control, &News::Failed { why: error.to_string(), missing })
+    tell(control, &GuardMessage::Failed { why: error.to_string(), missing })
 }
 
-fn start(order: &Order, stdin: Stdio) -> io::Result<Child> {
+fn start(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
     trace::set_token(order.token);
     if let Some(cgroup) = &order.cgroup {
         trace::join_cgroup(cgroup);
@@ -222,33 +247,33 @@ fn feed(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input);
 }
 
-fn tell(control: &Mutex<UnixStream>, news: &News) -> io::Result<()> {
+fn tell(control: &Mutex<UnixStream>, news: &GuardMessage) -> io::Result<()> {
     let line = serde_json::to_string(news).map_err(io::Error::other)?;
     let mut control = control.lock().map_err(|_| io::ErrorKind::BrokenPipe)?;
     control.write_all(format!("{line}\n").as_bytes())
 }
 
-enum Told {
+enum GuardCommand {
     Stop,
     /// Whoever could tell something is gone.
     Alone,
 }
 
-fn listen(mut orders: BufReader<UnixStream>) -> Receiver<Told> {
+fn listen(mut orders: BufReader<UnixStream>) -> Receiver<GuardCommand> {
     let (told, heard) = mpsc::channel();
     thread::spawn(move || {
         let mut byte = [0];
         // A receiver that is gone has no use for it.
         while orders.read(&mut byte).is_ok_and(|read| read == 1) {
-            let _ = told.send(Told::Stop);
+            let _ = told.send(GuardCommand::Stop);
         }
-        let _ = told.send(Told::Alone);
+        let _ = told.send(GuardCommand::Alone);
     });
     heard
 }
 
 /// Waits for the agent's end; ends it when that is asked for.
-fn wait(agent: &mut Child, told: &Receiver<Told>, grace: Duration) -> io::Result<ExitStatus> {
+fn wait(agent: &mut Child, told: &Receiver<GuardCommand>, grace: Duration) -> io::Result<ExitStatus> {
     let group = tree::pid(agent.id())?;
     let mut kill_at: Option<Instant> = None;
     loop {
@@ -256,15 +281,15 @@ fn wait(agent: &mut Child, told: &Receiver<Told>, grace: Duration) -> io::Result
             return Ok(status);
         }
         match told.recv_timeout(BLINK) {
-            Ok(Told::Stop) if kill_at.is_none() => {
+            Ok(GuardCommand::Stop) if kill_at.is_none() => {
                 tree::signal_all(group, tree::Signal::TERM);
                 kill_at = Some(Instant::now() + grace);
             }
-            Ok(Told::Alone) | Err(RecvTimeoutError::Disconnected) => {
+            Ok(GuardCommand::Alone) | Err(RecvTimeoutError::Disconnected) => {
                 tree::signal_all(group, tree::Signal::KILL);
                 return agent.wait();
             }
-            Ok(Told::Stop) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(GuardCommand::Stop) | Err(RecvTimeoutError::Timeout) => {}
         }
         if kill_at.is_some_and(|at| Instant::now() >= at) {
             tree::signal_all(group, tree::Signal::KILL);
@@ -273,8 +298,9 @@ fn wait(agent: &mut Child, told: &Receiver<Told>, grace: Duration) -> io::Result
 }
 
 /// Whether those that are left have to go at once: who is gone leaves no time for politeness.
-fn told_to_hurry(told: &Receiver<Told>, nobody_listens: bool) -> impl Fn() -> bool {
+fn must_hurry(told: &Receiver<GuardCommand>, nobody_listens: bool) -> impl Fn() -> bool {
     move || {
-        nobody_listens || matches!(told.try_recv(), Ok(Told::Alone) | Err(mpsc::TryRecvError::Disconnected))
+        nobody_listens
+            || matches!(told.try_recv(), Ok(GuardCommand::Alone) | Err(mpsc::TryRecvError::Disconnected))
     }
 }

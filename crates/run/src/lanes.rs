@@ -9,17 +9,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::folder::Folder;
+use crate::folder::WritableFolder;
 use crate::git::{Git, GitError, text};
 use crate::lock::hold_file;
 use crate::read::{open_file, read_own};
-use crate::worktree::{Worktree, worktree_from};
+use crate::worktree::{Worktree, ensure_worktree_from};
 
 /// How long a lane waits while the worktrees of others are made.
 const LONGEST_CHECKOUTS: Duration = Duration::from_secs(600);
 
 /// A path that a lane changed, with what git calls the contents before and after.
-struct Moved {
+struct LaneChange {
     path: String,
     before: Option<String>,
     after: Option<String>,
@@ -32,7 +32,7 @@ struct Moved {
 pub fn lane_worktree(git: &Git, lock: &Path, home: &Path, name: &str) -> Result<Worktree, GitError> {
     fs::create_dir_all(home).map_err(|error| failed(&error))?;
     let _alone = hold_file(lock, LONGEST_CHECKOUTS).map_err(|error| failed(&error))?;
-    worktree_from(git, home, name, || {
+    ensure_worktree_from(git, home, name, || {
         let start = snapshot(git, home, name)?;
         fs::write(start_of(home, name), &start).map_err(|error| failed(&error))?;
         Ok(start)
@@ -165,7 +165,7 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
     if !conflicts.is_empty() {
         return Ok(conflicts);
     }
-    let folder = |git: &Git| git.top().canonicalize().and_then(|top| Folder::open(&top));
+    let folder = |git: &Git| git.top().canonicalize().and_then(|top| WritableFolder::open(&top));
     let (from, to) = (folder(&theirs), folder(git));
     let (from, to) = (from.map_err(|error| failed(&error))?, to.map_err(|error| failed(&error))?);
     for file in todo {
@@ -177,7 +177,7 @@ pub fn merge_lane(git: &Git, home: &Path, name: &str, lane: &Path) -> Result<Vec
 }
 
 /// Reads `:MODE MODE HASH HASH LETTER\0PATH\0`.
-fn moved(raw: &[u8]) -> Vec<Moved> {
+fn moved(raw: &[u8]) -> Vec<LaneChange> {
     let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();
     while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
@@ -186,7 +186,7 @@ fn moved(raw: &[u8]) -> Vec<Moved> {
         let [old_mode, new_mode, old, new, _] = words.as_slice() else { continue };
         let at = |mode: &str, hash: &str| (mode != "000000").then(|| format!("{mode} {hash}"));
         let path_text = std::str::from_utf8(path).map(str::to_owned);
-        all.push(Moved {
+        all.push(LaneChange {
             odd: path_text.is_err() || [old_mode, new_mode].contains(&&"160000"),
             path: path_text.unwrap_or_else(|_| text(path)),
             before: at(old_mode, old),

@@ -1,11 +1,11 @@
 //! The edge of callsheet: where the pure core meets the machine.
 //!
 //! [`Disk`] gives the core its sources and never leaves the roots it was given. [`read_file`] is for
-//! the one case where a person names a file outright, wherever it lies. [`Folder`] is a directory that
+//! the one case where a person names a file outright, wherever it lies. [`WritableFolder`] is a directory that
 //! is written to, and never leaves it either.
 //!
 //! [`perform()`] carries out what [`deliver`](callsheet_core::deliver) decided: in a [process](run_process), under a
-//! [guard](guard()) so that nothing outlives it, or in a [terminal](Tmux). [`Before`] and [`Before::observe`] tell what it
+//! [guard](guard()) so that nothing outlives it, or in a [terminal](Tmux). [`WorktreeSnapshot`] and [`WorktreeSnapshot::diff`] tell what it
 //! changed, from git.
 
 mod ancestry;
@@ -38,33 +38,34 @@ mod volume;
 mod walk;
 mod worktree;
 
-pub use ancestry::{ProcessStamp, guard_run, is_below_guard, runs_above, state_home};
+pub use ancestry::{ProcessStamp, is_below_guard, runs_above, set_guarded_run, state_home};
 pub use checks::run_check;
 pub use contents::recorded_contents;
 pub use disk::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 pub use documents::DocumentReader;
 pub use environment::{PRIVATE_VARIABLES, grace};
-pub use folder::{Folder, WriteError};
-pub use git::{CommonDir, Git, GitError};
-pub use guard::{GUARD, RecordSubmission, guard, guard_with, terminal_exit_code};
+pub use folder::{WritableFolder, WriteError};
+pub use git::{CommonDir, Git, GitError, take_interrupts};
+pub use guard::{GUARD, RecordSubmission, guard, last_documents, run_guard_with, terminal_exit_code};
 pub use lanes::{LaneLeftovers, lane_leftovers, lane_worktree, merge_lane};
 pub use list::MAX_LEFT_OUT;
 pub use lock::{LOCK_PATIENCE, hold_file, open_private};
-pub use observe::{Before, OwnFiles, Prints};
-pub use pack::{Body, PackLimits, Packed, PackedFile, Packing, Progress, Want};
-pub use perform::{PerformError, Performed, Performing, perform, told_by};
-pub use prefetched::Prefetched;
+pub use observe::{FingerprintCache, OwnFiles, WorktreeSnapshot};
+pub use pack::{FileBody, PackLimits, PackOptions, PackProgress, PackedFile, PackedTree, WantedContent};
+pub use perform::{PerformError, PerformOptions, PerformOutcome, delivered_text, perform};
+pub use prefetched::PrefetchedSources;
 pub use process::{
-    Event, Exit, Job, Limits, MAX_RECORD_BYTES, StartError, Stop, Stream, own_program, run_process,
+    MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StartError,
+    StopFlag, own_program, run_process,
 };
-pub use programs::{MissingProgram, find_program};
+pub use programs::{MissingProgram, find_program, started_by_env};
 pub use read::{open_file, read_file, read_own};
 pub use shared_names::shared_names;
 pub use submission::{
-    JudgedSubmission, OpenSubmission, Permission, SubmissionGate, SubmissionRequest, ask_guard,
+    JudgedSubmission, OpenSubmission, SubmissionGate, SubmissionPermission, SubmissionRequest, ask_guard,
 };
-pub use tmux::{Pane, Server, TerminalError, Tmux};
+pub use tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 pub use trace::{LivingProcess, ProcessTrace, boot_id};
 pub use transcript::{found_at_paths, transcript_has_prompt};
-pub use volume::{short_lived, user_name};
+pub use volume::{temporary_file_system, user_name};
 pub use worktree::{Worktree, worktree, worktree_place};

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use callsheet_core::{Entry, Limits, Listing, SourceError};
+use callsheet_core::{Listing, ListingEntry, ListingLimits, SourceError};
 use cap_std::fs::Dir;
 
-use crate::walk::{Met, Reach, walk};
+use crate::walk::{WalkItem, WalkLimits, walk};
 
 /// Where [`Listing::left_out`] stops counting: from here on it means "or more".
 ///
@@ -17,27 +17,27 @@ pub const MAX_LEFT_OUT: usize = 10_000;
 ///
 /// Names that are not UTF-8 have no address and count as left out. Directories below `dir` that
 /// cannot be read count as not entered.
-pub(crate) fn list(root: &Dir, dir: &Path, limits: Limits) -> Result<Option<Listing>, SourceError> {
-    let mut list = List { limits, listing: Listing::default() };
-    let reach = Reach { depth: limits.depth, ignored: limits.ignored };
+pub(crate) fn list(root: &Dir, dir: &Path, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+    let mut list = ListingBuilder { limits, listing: Listing::default() };
+    let reach = WalkLimits { depth: limits.depth, ignored: limits.ignored };
     let found = walk(root, dir, &reach, &mut |met| match met {
-        Met::NotEntered => list.not_entered(),
-        Met::Unnamed => list.add(None),
-        Met::Dir { path } => list.add(Some((path, true))),
-        Met::File { path, .. } => list.add(Some((path, false))),
+        WalkItem::NotEntered => list.not_entered(),
+        WalkItem::Unnamed => list.add(None),
+        WalkItem::Dir { path } => list.add(Some((path, true))),
+        WalkItem::File { path, .. } => list.add(Some((path, false))),
     })?;
     Ok(found.then_some(list.listing))
 }
 
 /// The same, of a directory that was listed without limits before; `None` if that listing does not tell enough.
-pub(crate) fn narrowed(whole: &Listing, limits: Limits) -> Option<Listing> {
+pub(crate) fn narrowed(whole: &Listing, limits: ListingLimits) -> Option<Listing> {
     if limits.ignored || whole.left_out > 0 || whole.not_entered > 0 {
         return None;
     }
-    let mut list = List { limits, listing: Listing::default() };
+    let mut list = ListingBuilder { limits, listing: Listing::default() };
     // Whether the directory that was met last has nothing in it so far.
     let mut is_new = true;
-    for Entry { path, dir } in &whole.entries {
+    for ListingEntry { path, dir } in &whole.entries {
         let is_deeper = path.bytes().filter(|byte| *byte == b'/').count() >= limits.depth;
         let met = match (is_deeper, is_new) {
             (false, _) => list.add(Some((path, *dir))),
@@ -53,12 +53,12 @@ pub(crate) fn narrowed(whole: &Listing, limits: Limits) -> Option<Listing> {
 }
 
 /// A listing that is being made.
-struct List {
-    limits: Limits,
+struct ListingBuilder {
+    limits: ListingLimits,
     listing: Listing,
 }
 
-impl List {
+impl ListingBuilder {
     fn not_entered(&mut self) -> ControlFlow<()> {
         self.listing.not_entered += 1;
         ControlFlow::Continue(())
@@ -69,7 +69,7 @@ impl List {
         let Listing { entries, left_out, .. } = &mut self.listing;
         match entry {
             Some((path, dir)) if entries.len() < self.limits.entries => {
-                entries.push(Entry { path: path.to_owned(), dir });
+                entries.push(ListingEntry { path: path.to_owned(), dir });
             }
             None if entries.len() < self.limits.entries => *left_out += 1,
             _ if *left_out >= MAX_LEFT_OUT => return ControlFlow::Break(()),

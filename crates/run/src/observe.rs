@@ -1,6 +1,6 @@
 //! Observe: what a run changed, by the bytes of the files and from git, never from what an agent says.
 //!
-//! A worktree is looked at [before](Before::look) and [after](Before::observe). What was there already, unchanged, is no
+//! A worktree is looked at [before](WorktreeSnapshot::look) and [after](WorktreeSnapshot::diff). What was there already, unchanged, is no
 //! change of the run, however dirty the worktree was. Which files changed is decided by [surveys](survey) of the file
 //! system alone: no index, attribute, ignore rule or reference that an agent writes can hide one. Git names the changes, and
 //! knows the commits.
@@ -9,11 +9,13 @@ mod checkout;
 mod commits;
 mod compare;
 mod links;
+mod modules;
 mod own;
 mod place;
 mod print;
 mod repository;
 mod rules;
+mod staged;
 mod survey;
 
 use std::borrow::Cow;
@@ -22,67 +24,73 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use callsheet_core::fact::{Change, Changed, Decision, Observed, Reason, Unseen, Violation};
-use callsheet_core::scope::{Judge, Scope};
+use callsheet_core::fact::{
+    ChangeKind, ChangedFile, UnseenPath, Violation, ViolationDecision, ViolationReason, WorktreeObservation,
+};
+use callsheet_core::scope::{Scope, ScopeMatcher};
 use serde::{Deserialize, Serialize};
 
 use crate::git::{Git, GitError};
-use checkout::{Checkout, heads, index_now};
-use commits::{Commits, Refs, between};
-use compare::{Difference, Known, Told, differences};
-use links::Links;
-use own::Own;
+use checkout::{CheckoutSnapshot, heads, index_now};
+use commits::{ClaimedWorktrees, NewCommits, RefSnapshot, between};
+use compare::{FileDifference, ScopedChange, WorktreeContext, differences};
+use links::ExternalLinks;
+use modules::NestedRepositories;
 pub use own::OwnFiles;
-use place::{Place, shown};
-pub use print::Prints;
-use repository::Repository;
-use rules::Rules;
-use survey::{IN_REPOSITORY, Look, Survey, WITHOUT_GIT};
+use own::OwnPaths;
+use place::{WorktreePath, shown};
+pub use print::FingerprintCache;
+use repository::RepositoryFiles;
+use rules::IgnoreRules;
+use staged::{staged_changes, staged_only};
+use survey::{FileSurvey, IN_REPOSITORY, SurveyOptions, WITHOUT_GIT};
 
 /// A worktree as it was before a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Before {
+pub struct WorktreeSnapshot {
     top: PathBuf,
     /// The folder that scopes speak of, below the top; with a slash at its end, or empty.
     folder: String,
-    own: Own,
-    rules: Rules,
-    survey: Survey,
-    links: Links,
-    checkout: Option<Checkout>,
+    own: OwnPaths,
+    rules: IgnoreRules,
+    survey: FileSurvey,
+    links: ExternalLinks,
+    checkout: Option<CheckoutSnapshot>,
+    #[serde(default)]
+    modules: NestedRepositories,
     main: Option<MainCheckout>,
     #[serde(skip)]
-    prints: Arc<Prints>,
+    prints: Arc<FingerprintCache>,
 }
 
 /// The main checkout of a repository, where the run has a worktree of its own.
 #[derive(Debug, Serialize, Deserialize)]
 struct MainCheckout {
     top: PathBuf,
-    own: Own,
-    rules: Rules,
-    tracked: Vec<Place>,
-    survey: Survey,
+    own: OwnPaths,
+    rules: IgnoreRules,
+    tracked: Vec<WorktreePath>,
+    survey: FileSurvey,
 }
 
 /// Of the main checkout no more changes than this are told.
 const MOST_ELSEWHERE: usize = 1_000;
 
-impl Before {
+impl WorktreeSnapshot {
     /// Looks at the worktree that `dir` lies in, or at the folder alone if it lies in none. Who looks often keeps the
     /// `prints`.
-    pub fn look(dir: &Path, own: &OwnFiles, prints: &Arc<Prints>) -> Result<Self, GitError> {
+    pub fn look(dir: &Path, own: &OwnFiles, prints: &Arc<FingerprintCache>) -> Result<Self, GitError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let unread = |error: std::io::Error| GitError { what: "look".into(), why: error.to_string() };
         let git = Git::at(dir)?;
         let top = real(git.as_ref().map_or(dir, Git::top));
-        let own = Own::below(&top, own);
+        let own = OwnPaths::below(&top, own);
         let below = real(dir).strip_prefix(&top).map(|below| shown(below.as_os_str().as_bytes()));
         let folder = below.ok().filter(|below| !below.is_empty()).map(|below| format!("{below}/"));
         let folder = folder.unwrap_or_default();
         let prints = Arc::clone(prints);
         let Some(git) = git else {
-            let look = Look {
+            let look = SurveyOptions {
                 top: &top,
                 tracked: None,
                 own: &own,
@@ -90,23 +98,33 @@ impl Before {
                 earlier: None,
                 limits: WITHOUT_GIT,
             };
-            let rules = Rules::default();
+            let rules = IgnoreRules::default();
             let survey = look.by(&rules).map_err(unread)?;
-            let links = Links::of(&top, &survey);
-            return Ok(Self { top, folder, own, rules, survey, links, checkout: None, main: None, prints });
+            let links = ExternalLinks::of(&top, &survey);
+            let (checkout, modules, main) = (None, NestedRepositories::default(), None);
+            return Ok(Self { top, folder, own, rules, survey, links, checkout, modules, main, prints });
         };
-        let mut rules = Rules::new(git.excludes().cloned().collect(), git.ignores_case());
+        let mut rules = IgnoreRules::new(git.excludes().cloned().collect(), git.is_case_insensitive());
         let main = git.is_linked().then(|| MainCheckout::look(&git, &prints)).flatten();
-        let mut checkout = Checkout::look(git, &prints)?;
+        let mut checkout = CheckoutSnapshot::look(git, &prints)?;
         let survey = checkout.compare_before(|tracked| {
             let tracked = Some(tracked);
-            let look =
-                Look { top: &top, tracked, own: &own, prints: &prints, earlier: None, limits: IN_REPOSITORY };
-            look.collecting(&mut rules)
+            let look = SurveyOptions {
+                top: &top,
+                tracked,
+                own: &own,
+                prints: &prints,
+                earlier: None,
+                limits: IN_REPOSITORY,
+            };
+            look.survey_collecting_rules(&mut rules)
         });
         let survey = survey.map_err(unread)?;
-        let links = Links::of(&top, &survey);
-        Ok(Self { top, folder, own, rules, survey, links, checkout: Some(checkout), main, prints })
+        let links = ExternalLinks::of(&top, &survey);
+        let modules = NestedRepositories::look(&checkout.git, &checkout.repository, &survey);
+        modules.add_to(&mut checkout.repository, &prints);
+        let checkout = Some(checkout);
+        Ok(Self { top, folder, own, rules, survey, links, checkout, modules, main, prints })
     }
 
     /// The commit that was checked out.
@@ -120,14 +138,14 @@ impl Before {
     }
 
     /// Why the folder cannot be looked at as a whole, without git.
-    pub fn too_large(&self) -> Option<&str> {
+    pub fn size_limit_reason(&self) -> Option<&str> {
         self.survey.cut.as_ref().filter(|_| self.checkout.is_none())?;
         self.survey.unseen.last().map(|(_, why)| why.as_str())
     }
 
     /// A path as the folder sees it that scopes speak of.
     fn shown(&self, path: &str) -> String {
-        let is_of_user = path.starts_with("~/");
+        let is_of_user = is_outside_worktrees(path);
         match path.strip_prefix(&self.folder) {
             _ if is_of_user => path.to_owned(),
             Some(path) => path.to_owned(),
@@ -135,21 +153,22 @@ impl Before {
         }
     }
 
-    /// What is different now, and what of it `scope` did not allow.
-    pub fn observe(&self, scope: &Scope) -> Observed {
-        let mut seen = Observed {
+    /// What is different now, and what of it `scope` did not allow. `others` are the tops of the worktrees that other runs
+    /// claimed meanwhile: commits on their branches are theirs.
+    pub fn diff(&self, scope: &Scope, others: &[PathBuf]) -> WorktreeObservation {
+        let mut seen = WorktreeObservation {
             head_before: self.head().map(str::to_owned),
             dirty_before: self.is_dirty(),
-            ..Observed::default()
+            ..WorktreeObservation::default()
         };
         let judge = scope.judge();
         let mut violations = BTreeMap::new();
-        let now = self.checkout.as_ref().map(|checkout| self.git_now(checkout, &mut seen));
+        let now = self.checkout.as_ref().map(|checkout| self.read_repository(checkout, &mut seen));
         let before =
             self.checkout.as_ref().map(|checkout| checkout.tracked(&self.survey)).unwrap_or_default();
         let tracked = now.as_ref().map(|now| now.tracked(&before)).unwrap_or_default();
         let limits = if self.checkout.is_some() { IN_REPOSITORY } else { WITHOUT_GIT };
-        let look = Look {
+        let look = SurveyOptions {
             top: &self.top,
             tracked: self.checkout.is_some().then_some(&tracked[..]),
             own: &self.own,
@@ -161,37 +180,55 @@ impl Before {
             Ok(survey) => survey,
             // A worktree that is gone is the greatest change of all.
             Err(error) => {
-                seen.unseen = vec![Unseen::new(".", error.to_string())];
-                seen.changed = vec![Changed { path: ".".into(), change: Change::Deleted, from: None }];
-                violations.insert(".".to_owned(), Reason::OutsideWrite);
+                seen.unseen = vec![UnseenPath::new(".", error.to_string())];
+                seen.changed =
+                    vec![ChangedFile { path: ".".into(), change: ChangeKind::Deleted, from: None }];
+                violations.insert(".".to_owned(), ViolationReason::OutsideWrite);
                 return finished(seen, violations);
             }
         };
         let found = differences(&self.survey, &survey);
         let mut told = self.told(&found, &before, now.as_ref());
         if let (Some(checkout), Some(now)) = (&self.checkout, &now) {
-            told.extend(checkout.repository.changes(&now.repository).into_iter().map(of_repository));
-            self.tell_commits(checkout, now, &survey, found.is_empty(), &mut told, &mut seen);
+            // A hook among the files of the worktree is one of them, unless git is told to ignore it.
+            let known: BTreeSet<String> = told
+                .iter()
+                .filter(|told| told.changed.change != ChangeKind::Ignored)
+                .map(|told| told.changed.path.clone())
+                .collect();
+            let changes = checkout.repository.changes(&now.repository).into_iter();
+            told.extend(changes.filter(|changed| !known.contains(&changed.path)).map(unscoped_change));
+            let made = ClaimedWorktrees(others);
+            self.add_commits(checkout, now, &survey, (found.is_empty(), &made), &mut told, &mut seen);
+            // Git would wait for it.
+            if now.repository.odd.is_empty() {
+                self.add_nested(&made, &mut told, &mut seen);
+            }
         }
-        for Told { changed, paths } in told {
+        for ScopedChange { changed, paths } in told {
             let path = self.shown(&changed.path);
             let from = changed.from.as_ref().map(|from| self.shown(from));
             let is_one = changed.from.is_none();
             for inner in paths {
+                // Nobody may write to what git obeys outside of the worktree.
+                if changed.change == ChangeKind::Repository && is_outside_worktrees(&inner) {
+                    violations.insert(inner, ViolationReason::OutsideWrite);
+                    continue;
+                }
                 let inner = self.shown(&inner);
                 let at = if is_one { path.clone() } else { inner.clone() };
                 violations.extend(violated(&judge, &inner, changed.change).map(|reason| (at, reason)));
             }
-            seen.changed.push(Changed { path, change: changed.change, from });
+            seen.changed.push(ChangedFile { path, change: changed.change, from });
         }
         for moved in &mut seen.commits {
             moved.paths = moved.paths.iter().map(|path| self.shown(path)).collect();
             for path in moved.paths.iter().filter(|_| !moved.elsewhere) {
-                violations.extend(judge.violated(path).map(|reason| (path.clone(), reason)));
+                violations.extend(judge.violation_reason(path).map(|reason| (path.clone(), reason)));
             }
         }
-        for link in self.links.changes(&Links::of(&self.top, &survey)) {
-            violations.entry(self.shown(&link.text())).or_insert(Reason::LeadsOutside);
+        for link in self.links.changes(&ExternalLinks::of(&self.top, &survey)) {
+            violations.entry(self.shown(&link.text())).or_insert(ViolationReason::LeadsOutside);
         }
         seen.unseen.extend(self.unseen(&survey, now.as_ref()));
         seen.elsewhere = self.main.as_ref().map(|main| main.changes(&self.prints)).unwrap_or_default();
@@ -199,14 +236,19 @@ impl Before {
     }
 
     /// What git says now. What it cannot say is unseen.
-    fn git_now(&self, checkout: &Checkout, seen: &mut Observed) -> Now {
-        let repository = Repository::of(&checkout.git, &self.prints);
-        let mut now = Now { repository, ..Now::default() };
+    fn read_repository(
+        &self,
+        checkout: &CheckoutSnapshot,
+        seen: &mut WorktreeObservation,
+    ) -> RepositoryState {
+        let mut repository = RepositoryFiles::of(&checkout.git, &self.prints);
+        self.modules.add_to(&mut repository, &self.prints);
+        let mut now = RepositoryState { repository, ..RepositoryState::default() };
         // Git would wait for it.
         if !now.repository.odd.is_empty() {
             return now;
         }
-        match Refs::of(&checkout.git) {
+        match RefSnapshot::of(&checkout.git) {
             Ok(refs) => {
                 seen.head_after.clone_from(&refs.head);
                 now.refs = Some(refs);
@@ -226,8 +268,14 @@ impl Before {
         now
     }
 
-    fn told(&self, found: &[Difference<'_>], before: &[Place], now: Option<&Now>) -> Vec<Told> {
-        let has = |all: &[Place], path: &[u8]| all.binary_search_by(|place| place.bytes().cmp(path)).is_ok();
+    fn told(
+        &self,
+        found: &[FileDifference<'_>],
+        before: &[WorktreePath],
+        now: Option<&RepositoryState>,
+    ) -> Vec<ScopedChange> {
+        let has =
+            |all: &[WorktreePath], path: &[u8]| all.binary_search_by(|place| place.bytes().cmp(path)).is_ok();
         let was_tracked = |path: &[u8]| has(before, path);
         let committed: BTreeSet<&[u8]> =
             now.iter().flat_map(|now| &now.between).map(|(_, path)| path.bytes()).collect();
@@ -236,7 +284,7 @@ impl Before {
             index.is_some_and(|index| has(&index.tracked, path)) || committed.contains(path)
         };
         let submodules = self.checkout.as_ref().map_or(&[][..], |checkout| &checkout.index.submodules);
-        let known = Known {
+        let known = WorktreeContext {
             rules: &self.rules,
             submodules,
             was_tracked: &was_tracked,
@@ -249,21 +297,21 @@ impl Before {
             for place in
                 submodules.iter().filter(|place| checkout.submodules.get(*place) != heads.get(*place))
             {
-                told.push(Told::new(place.text(), Change::Submodule, None));
+                told.push(ScopedChange::new(place.text(), ChangeKind::Submodule, None));
             }
         }
         told
     }
 
     /// Commits, and what of them the files do not show.
-    fn tell_commits(
+    fn add_commits(
         &self,
-        checkout: &Checkout,
-        now: &Now,
-        survey: &Survey,
-        is_same: bool,
-        told: &mut Vec<Told>,
-        seen: &mut Observed,
+        checkout: &CheckoutSnapshot,
+        now: &RepositoryState,
+        survey: &FileSurvey,
+        (is_same, made): (bool, &ClaimedWorktrees<'_>),
+        told: &mut Vec<ScopedChange>,
+        seen: &mut WorktreeObservation,
     ) {
         let known: BTreeSet<String> = told
             .iter()
@@ -272,21 +320,28 @@ impl Before {
             .collect();
         for (letter, path) in now.between.iter().filter(|(_, path)| !known.contains(&path.text())) {
             let change = match letter {
-                b'A' => Change::Added,
-                b'D' => Change::Deleted,
-                _ if checkout.index.submodules.contains(path) => Change::Submodule,
-                _ => Change::Modified,
+                b'A' => ChangeKind::Added,
+                b'D' => ChangeKind::Deleted,
+                _ if checkout.index.submodules.contains(path) => ChangeKind::Submodule,
+                _ => ChangeKind::Modified,
             };
-            told.push(Told::new(path.text(), change, None));
+            told.push(ScopedChange::new(path.text(), change, None));
         }
         if let Some(index) = &now.index {
-            told.extend(checkout.index.changes(index).into_iter().map(of_repository));
+            told.extend(checkout.index.changes(index).into_iter().map(unscoped_change));
         }
-        let unseen = |error: &GitError| Unseen::new(".git", error.to_string());
+        let unseen = |error: &GitError| UnseenPath::new(".git", error.to_string());
         // Where git cannot be asked, there may be anything.
         seen.dirty_after = true;
         let Some(refs) = &now.refs else { return };
-        told.extend(checkout.refs.replacements(refs).into_iter().map(of_repository));
+        told.extend(checkout.refs.replacements(refs).into_iter().map(unscoped_change));
+        if now.index.is_some() {
+            let (git, head) = (&checkout.git, refs.head.as_deref());
+            match staged_only(git, Some(&self.top), &checkout.index, head) {
+                Ok(paths) => told.extend(staged_changes(&paths)),
+                Err(error) => seen.unseen.push(unseen(&error)),
+            }
+        }
         let is_same =
             is_same && refs.head == checkout.refs.head && now.index.is_none() && !checkout.is_unsure;
         let is_dirty = if is_same {
@@ -296,26 +351,44 @@ impl Before {
         };
         match is_dirty {
             Ok(is_dirty) => seen.dirty_after = is_dirty,
-            Err(error) => seen.unseen.push(Unseen { before: checkout.is_unsure, ..unseen(&error) }),
+            Err(error) => seen.unseen.push(UnseenPath { before: checkout.is_unsure, ..unseen(&error) }),
         }
-        match checkout.refs.commits(refs, &checkout.git) {
-            Ok(Commits { moved, unseen }) => {
+        match checkout.refs.commits(refs, &checkout.git, made) {
+            Ok(NewCommits { moved, unseen }) => {
                 seen.commits = moved;
-                seen.unseen.extend(unseen.into_iter().map(|(path, why)| Unseen::new(path, why)));
+                seen.unseen.extend(unseen.into_iter().map(|(path, why)| UnseenPath::new(path, why)));
             }
             Err(error) => seen.unseen.push(unseen(&error)),
         }
     }
 
+    /// The same of the repositories inside.
+    fn add_nested(
+        &self,
+        made: &ClaimedWorktrees<'_>,
+        told: &mut Vec<ScopedChange>,
+        seen: &mut WorktreeObservation,
+    ) {
+        let changes = self.modules.changes(made);
+        told.extend(changes.told);
+        seen.commits.extend(changes.moved);
+        let before = |path: &str| self.modules.unseen.iter().any(|(known, _)| known == path);
+        seen.unseen.extend(changes.unseen.into_iter().map(|(path, why)| UnseenPath {
+            before: before(&path),
+            path,
+            why,
+        }));
+    }
+
     /// What could not be looked at, and whether that was so before.
-    fn unseen(&self, survey: &Survey, now: Option<&Now>) -> Vec<Unseen> {
-        let of_survey = |survey: &Survey| -> Vec<(String, String)> {
-            let name = |path: &Place| {
+    fn unseen(&self, survey: &FileSurvey, now: Option<&RepositoryState>) -> Vec<UnseenPath> {
+        let of_survey = |survey: &FileSurvey| -> Vec<(String, String)> {
+            let name = |path: &WorktreePath| {
                 if path.bytes().is_empty() { ".".to_owned() } else { self.shown(&path.text()) }
             };
             survey.unseen.iter().map(|(path, why)| (name(path), why.clone())).collect()
         };
-        let of_repository = |repository: &Repository| -> Vec<(String, String)> {
+        let of_repository = |repository: &RepositoryFiles| -> Vec<(String, String)> {
             let odd = repository.odd.iter().map(|(path, kind)| (path.clone(), format!("it is {kind}")));
             let all = odd.chain(repository.unseen.iter().cloned());
             all.map(|(path, why)| (self.shown(&path), why)).collect()
@@ -330,7 +403,7 @@ impl Before {
             .into_iter()
             .map(|(path, why)| {
                 let before = before.iter().any(|(known, _)| *known == path);
-                Unseen { path, why, before }
+                UnseenPath { path, why, before }
             })
             .collect()
     }
@@ -338,27 +411,27 @@ impl Before {
 
 /// A repository after a run, as far as git tells.
 #[derive(Debug, Default)]
-struct Now {
-    repository: Repository,
-    refs: Option<Refs>,
+struct RepositoryState {
+    repository: RepositoryFiles,
+    refs: Option<RefSnapshot>,
     /// If somebody has written to it.
-    index: Option<repository::Index>,
+    index: Option<repository::IndexSnapshot>,
     /// How what is checked out differs from what was.
-    between: Vec<(u8, Place)>,
+    between: Vec<(u8, WorktreePath)>,
     failed: Vec<String>,
 }
 
-impl Now {
+impl RepositoryState {
     /// What git tracked `before` or does now, in byte order: none of it is ignored.
-    fn tracked<'b>(&self, before: &'b [Place]) -> Cow<'b, [Place]> {
+    fn tracked<'b>(&self, before: &'b [WorktreePath]) -> Cow<'b, [WorktreePath]> {
         let index = self.index.iter().flat_map(|index| &index.tracked);
         let committed = self.between.iter().filter(|(letter, _)| *letter != b'D').map(|(_, path)| path);
-        let has = |path: &&Place| before.binary_search(path).is_err();
-        let more: BTreeSet<&Place> = index.chain(committed).filter(has).collect();
+        let has = |path: &&WorktreePath| before.binary_search(path).is_err();
+        let more: BTreeSet<&WorktreePath> = index.chain(committed).filter(has).collect();
         if more.is_empty() {
             return Cow::Borrowed(before);
         }
-        let mut all: Vec<Place> = before.iter().chain(more).cloned().collect();
+        let mut all: Vec<WorktreePath> = before.iter().chain(more).cloned().collect();
         all.sort_unstable();
         Cow::Owned(all)
     }
@@ -369,16 +442,16 @@ impl Now {
 }
 
 impl MainCheckout {
-    fn look(git: &Git, prints: &Prints) -> Option<Self> {
+    fn look(git: &Git, prints: &FingerprintCache) -> Option<Self> {
         let top = git.common().parent().filter(|_| git.common().ends_with(".git"))?.canonicalize().ok()?;
         let main = Git::at(&top).ok().flatten().filter(|main| main.is_of_same_repository(git))?;
         let tracked = index_now(&main).ok()?.tracked;
         // Where callsheet keeps its own files, and where the run itself works.
         let mut own = OwnFiles { paths: vec![top.join(".callsheet").join("")], ..OwnFiles::default() };
         own.paths.extend(git.top().canonicalize().map(|top| top.join("")));
-        let own = Own::below(&top, &own);
-        let mut rules = Rules::new(main.excludes().cloned().collect(), main.ignores_case());
-        let look = Look {
+        let own = OwnPaths::below(&top, &own);
+        let mut rules = IgnoreRules::new(main.excludes().cloned().collect(), main.is_case_insensitive());
+        let look = SurveyOptions {
             top: &top,
             tracked: Some(&tracked),
             own: &own,
@@ -386,12 +459,12 @@ impl MainCheckout {
             earlier: None,
             limits: IN_REPOSITORY,
         };
-        let survey = look.collecting(&mut rules).ok()?;
+        let survey = look.survey_collecting_rules(&mut rules).ok()?;
         Some(Self { top, own, rules, tracked, survey })
     }
 
-    fn changes(&self, prints: &Prints) -> Vec<Changed> {
-        let look = Look {
+    fn changes(&self, prints: &FingerprintCache) -> Vec<ChangedFile> {
+        let look = SurveyOptions {
             top: &self.top,
             tracked: Some(&self.tracked),
             own: &self.own,
@@ -400,10 +473,10 @@ impl MainCheckout {
             limits: IN_REPOSITORY,
         };
         let Ok(survey) = look.by(&self.rules) else {
-            return vec![Changed { path: ".".into(), change: Change::Deleted, from: None }];
+            return vec![ChangedFile { path: ".".into(), change: ChangeKind::Deleted, from: None }];
         };
         let has = |path: &[u8]| self.tracked.binary_search_by(|place| place.bytes().cmp(path)).is_ok();
-        let known = Known {
+        let known = WorktreeContext {
             rules: &self.rules,
             submodules: &[],
             was_tracked: &has,
@@ -411,23 +484,31 @@ impl MainCheckout {
             has_git: true,
         };
         let told = known.tell(&differences(&self.survey, &survey)).into_iter().map(|told| told.changed);
-        told.filter(|changed| changed.change != Change::Ignored).take(MOST_ELSEWHERE).collect()
+        told.filter(|changed| changed.change != ChangeKind::Ignored).take(MOST_ELSEWHERE).collect()
     }
 }
 
-fn of_repository(changed: Changed) -> Told {
-    Told::new(changed.path, changed.change, changed.from)
+/// Whether a path lies outside of every worktree: such a one is only told of files that git obeys.
+fn is_outside_worktrees(path: &str) -> bool {
+    path.starts_with("~/") || path.starts_with('/')
+}
+
+fn unscoped_change(changed: ChangedFile) -> ScopedChange {
+    ScopedChange::new(changed.path, changed.change, changed.from)
 }
 
 /// Why a changed path violates the scope.
-fn violated(judge: &Judge, path: &str, change: Change) -> Option<Reason> {
-    let reason = judge.violated(path.trim_end_matches('/'));
+fn violated(judge: &ScopeMatcher, path: &str, change: ChangeKind) -> Option<ViolationReason> {
+    let reason = judge.violation_reason(path.trim_end_matches('/'));
     // Whatever is built lands in ignored folders.
-    reason.filter(|reason| change != Change::Ignored || *reason == Reason::Excluded)
+    reason.filter(|reason| change != ChangeKind::Ignored || *reason == ViolationReason::Excluded)
 }
 
-fn finished(mut seen: Observed, violations: BTreeMap<String, Reason>) -> Observed {
-    let violation = |(path, reason)| Violation { path, reason, decision: Decision::Pending };
+fn finished(
+    mut seen: WorktreeObservation,
+    violations: BTreeMap<String, ViolationReason>,
+) -> WorktreeObservation {
+    let violation = |(path, reason)| Violation { path, reason, decision: ViolationDecision::Pending };
     seen.violations = violations.into_iter().map(violation).collect();
     seen.changed.sort();
     seen.changed.dedup();

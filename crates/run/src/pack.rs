@@ -13,14 +13,14 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use callsheet_core::{Entry, LeftOut, Listing, NoText, SourceError, Text};
+use callsheet_core::{Listing, ListingEntry, NoTextReason, SharedText, SourceError, TextlessDocument};
 use cap_std::fs::Dir;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use crate::shelf::Shelf;
-use crate::walk::{MAX_DEPTH, Met, Reach, walk};
+use crate::shelf::TextArena;
+use crate::walk::{MAX_DEPTH, WalkItem, WalkLimits, walk};
 
 /// How much can be packed. More than that is no prompt but a mistake, and all of it is held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ const WAITING: usize = 64;
 
 /// What stands below a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Packed {
+pub struct PackedTree {
     /// In byte order of the paths.
     pub files: Vec<PackedFile>,
     /// Everything that was met, wanted or not. Left out are names that are not UTF-8, and so have no address; not
@@ -62,38 +62,38 @@ pub struct Packed {
 pub struct PackedFile {
     /// Relative to the packed directory.
     pub path: String,
-    pub body: Body,
+    pub body: FileBody,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
-    Text(Text),
+pub enum FileBody {
+    Text(SharedText),
     /// There is no text to show.
-    LeftOut(LeftOut),
+    LeftOut(TextlessDocument),
     /// Nobody wanted to read it.
     Unread,
 }
 
 /// What is wanted of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum WantedContent {
     Nothing,
     Path,
     Text,
 }
 
 /// How a tree is packed.
-pub struct Packing<'p> {
+pub struct PackOptions<'p> {
     /// What is wanted of each path, which is relative to the packed directory.
-    pub want: &'p dyn Fn(&str) -> Want,
+    pub want: &'p dyn Fn(&str) -> WantedContent,
     pub limits: PackLimits,
     /// How many threads read; `None` for as many as the machine runs at once.
     pub threads: Option<usize>,
     /// Counts along, for whoever wants to know how far it is.
-    pub progress: &'p Progress,
+    pub progress: &'p PackProgress,
 }
 
-impl std::fmt::Debug for Packing<'_> {
+impl std::fmt::Debug for PackOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { want: _, limits, threads, progress } = self;
         f.debug_struct("Packing")
@@ -106,7 +106,7 @@ impl std::fmt::Debug for Packing<'_> {
 
 /// What was read so far.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct PackProgress {
     pub files: AtomicUsize,
     pub bytes: AtomicU64,
 }
@@ -116,33 +116,34 @@ pub(crate) fn pack(
     root: &Dir,
     dir: &Path,
     limit: u64,
-    packing: &Packing<'_>,
-) -> Result<Option<Packed>, SourceError> {
+    packing: &PackOptions<'_>,
+) -> Result<Option<PackedTree>, SourceError> {
     let threads = packing.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into));
     let limits = packing.limits;
     let most = packing.progress.bytes.load(Ordering::Relaxed).saturating_add(limits.bytes);
-    let reader = Reader { limit, most, progress: packing.progress };
+    let reader = BatchReader { limit, most, progress: packing.progress };
     let (jobs, waiting) = mpsc::sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
     let (done, finished) = mpsc::channel();
-    let mut gathering = Gathering { batch: None, limits, packed: Packed::default() };
+    let mut gathering = TreePacker { batch: None, limits, packed: PackedTree::default() };
 
     let found = thread::scope(|scope| {
         for _ in 1..threads {
             let done = done.clone();
             let (reader, waiting) = (&reader, &waiting);
-            let work =
-                move || reader.work(waiting, &mut Desk::default(), &mut |batch| drop(done.send(batch)));
+            let work = move || {
+                reader.work(waiting, &mut ReadBuffers::default(), &mut |batch| drop(done.send(batch)))
+            };
             // Where no more threads are to be had, fewer do the same.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
         }
-        let mut desk = Desk::default();
-        let mut read_here = |batch: Batch| drop(done.send(reader.read(batch, &mut desk)));
-        let reach = Reach { depth: MAX_DEPTH, ignored: false };
+        let mut desk = ReadBuffers::default();
+        let mut read_here = |batch: ReadBatch| drop(done.send(reader.read(batch, &mut desk)));
+        let reach = WalkLimits { depth: MAX_DEPTH, ignored: false };
         let found = walk(root, dir, &reach, &mut |met| {
-            gathering.meet(met, packing.want, &mut |batch| offer(&jobs, batch, &mut read_here))
+            gathering.meet(met, packing.want, &mut |batch| send_or_read(&jobs, batch, &mut read_here))
         });
         if let Some(batch) = gathering.batch.take() {
             read_here(batch);
@@ -159,62 +160,62 @@ pub(crate) fn pack(
 }
 
 /// Lets another thread read, or reads here when all of them have enough to do.
-fn offer(jobs: &SyncSender<Batch>, batch: Batch, read_here: &mut dyn FnMut(Batch)) {
+fn send_or_read(jobs: &SyncSender<ReadBatch>, batch: ReadBatch, read_here: &mut dyn FnMut(ReadBatch)) {
     if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = jobs.try_send(batch) {
         read_here(batch);
     }
 }
 
 /// Files of one directory that are to be read.
-struct Batch {
+struct ReadBatch {
     holder: Arc<OwnedFd>,
     /// Each with its place among all files.
     files: Vec<(usize, String)>,
 }
 
 /// What became of a batch. A file that is gone by now has nothing.
-type Answers = Vec<(usize, Option<Body>)>;
+type BatchResult = Vec<(usize, Option<FileBody>)>;
 
-struct Gathering {
-    batch: Option<Batch>,
+struct TreePacker {
+    batch: Option<ReadBatch>,
     limits: PackLimits,
-    packed: Packed,
+    packed: PackedTree,
 }
 
-impl Gathering {
+impl TreePacker {
     fn meet(
         &mut self,
-        met: Met<'_>,
-        want: &dyn Fn(&str) -> Want,
-        offer: &mut dyn FnMut(Batch),
+        met: WalkItem<'_>,
+        want: &dyn Fn(&str) -> WantedContent,
+        offer: &mut dyn FnMut(ReadBatch),
     ) -> ControlFlow<()> {
         let listing = &mut self.packed.listing;
         let (path, name, kind, holder) = match met {
-            Met::Dir { path } => {
-                listing.entries.push(Entry { path: path.to_owned(), dir: true });
+            WalkItem::Dir { path } => {
+                listing.entries.push(ListingEntry { path: path.to_owned(), dir: true });
                 return ControlFlow::Continue(());
             }
-            Met::Unnamed => {
+            WalkItem::Unnamed => {
                 listing.left_out += 1;
                 return ControlFlow::Continue(());
             }
-            Met::NotEntered => {
+            WalkItem::NotEntered => {
                 listing.not_entered += 1;
                 return ControlFlow::Continue(());
             }
-            Met::File { path, name, kind, holder } => (path, name, kind, holder),
+            WalkItem::File { path, name, kind, holder } => (path, name, kind, holder),
         };
-        listing.entries.push(Entry { path: path.to_owned(), dir: false });
-        let without_text = |why| Body::LeftOut(LeftOut { why, bytes: 0 });
+        listing.entries.push(ListingEntry { path: path.to_owned(), dir: false });
+        let without_text = |why| FileBody::LeftOut(TextlessDocument { why, bytes: 0 });
         let body = match (want(path), kind) {
-            (Want::Nothing, _) => return ControlFlow::Continue(()),
-            (Want::Path, _) => Body::Unread,
-            (Want::Text, FileType::RegularFile) => {
+            (WantedContent::Nothing, _) => return ControlFlow::Continue(()),
+            (WantedContent::Path, _) => FileBody::Unread,
+            (WantedContent::Text, FileType::RegularFile) => {
                 self.add(holder, name, offer);
-                Body::Unread
+                FileBody::Unread
             }
-            (Want::Text, FileType::Symlink) => without_text(NoText::Link),
-            (Want::Text, _) => without_text(NoText::Unreadable),
+            (WantedContent::Text, FileType::Symlink) => without_text(NoTextReason::Link),
+            (WantedContent::Text, _) => without_text(NoTextReason::Unreadable),
         };
         let files = &mut self.packed.files;
         files.push(PackedFile { path: path.to_owned(), body });
@@ -222,10 +223,10 @@ impl Gathering {
     }
 
     /// Adds the next file to the batch of its directory.
-    fn add(&mut self, holder: &Arc<OwnedFd>, name: &str, offer: &mut dyn FnMut(Batch)) {
-        let fits = |batch: &Batch| batch.files.len() < BATCH && Arc::ptr_eq(&batch.holder, holder);
+    fn add(&mut self, holder: &Arc<OwnedFd>, name: &str, offer: &mut dyn FnMut(ReadBatch)) {
+        let fits = |batch: &ReadBatch| batch.files.len() < BATCH && Arc::ptr_eq(&batch.holder, holder);
         if !self.batch.as_ref().is_some_and(fits) {
-            let next = Batch { holder: holder.clone(), files: Vec::with_capacity(BATCH) };
+            let next = ReadBatch { holder: holder.clone(), files: Vec::with_capacity(BATCH) };
             if let Some(full) = self.batch.replace(next) {
                 offer(full);
             }
@@ -235,8 +236,12 @@ impl Gathering {
         }
     }
 
-    fn finish(self, finished: Receiver<Answers>, reader: &Reader<'_>) -> Result<Packed, SourceError> {
-        let Packed { mut files, listing } = self.packed;
+    fn finish(
+        self,
+        finished: Receiver<BatchResult>,
+        reader: &BatchReader<'_>,
+    ) -> Result<PackedTree, SourceError> {
+        let PackedTree { mut files, listing } = self.packed;
         let too_much = |what: String| Err(SourceError::Unreadable(format!("it holds {what}")));
         if files.len() > self.limits.files {
             return too_much(format!("more than {} files", self.limits.files));
@@ -256,36 +261,41 @@ impl Gathering {
             files.remove(at);
         }
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(Packed { files, listing })
+        Ok(PackedTree { files, listing })
     }
 }
 
-struct Reader<'p> {
+struct BatchReader<'p> {
     /// The most bytes that a file may have.
     limit: u64,
     /// Where the count of bytes may go to.
     most: u64,
-    progress: &'p Progress,
+    progress: &'p PackProgress,
 }
 
 /// What a thread has at hand to read with.
 #[derive(Default)]
-struct Desk {
+struct ReadBuffers {
     /// Holds one file at a time, and stays near.
     buffer: Vec<u8>,
-    shelf: Shelf,
+    shelf: TextArena,
 }
 
-impl Reader<'_> {
+impl BatchReader<'_> {
     /// Reads what waits until nothing more can come.
-    fn work(&self, waiting: &Mutex<Receiver<Batch>>, desk: &mut Desk, done: &mut dyn FnMut(Answers)) {
+    fn work(
+        &self,
+        waiting: &Mutex<Receiver<ReadBatch>>,
+        desk: &mut ReadBuffers,
+        done: &mut dyn FnMut(BatchResult),
+    ) {
         // A thread that panicked takes the whole packing with it, so nothing is lost here.
         let next = || waiting.lock().ok()?.recv().ok();
         while let Some(batch) = next() {
             done(self.read(batch, desk));
         }
         let mut answers = Vec::new();
-        desk.shelf.clear(&mut |at, text| answers.push((at, Some(Body::Text(text)))));
+        desk.shelf.clear(&mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
         done(answers);
     }
 
@@ -294,7 +304,7 @@ impl Reader<'_> {
     }
 
     /// Texts may stay on the desk's shelf.
-    fn read(&self, batch: Batch, desk: &mut Desk) -> Answers {
+    fn read(&self, batch: ReadBatch, desk: &mut ReadBuffers) -> BatchResult {
         let mut answers = Vec::with_capacity(batch.files.len());
         let mut files = 0;
         for (at, name) in &batch.files {
@@ -304,10 +314,10 @@ impl Reader<'_> {
             files += 1;
             match self.text(&batch.holder, name, &mut desk.buffer) {
                 None => answers.push((*at, None)),
-                Some(Err(left_out)) => answers.push((*at, Some(Body::LeftOut(left_out)))),
+                Some(Err(left_out)) => answers.push((*at, Some(FileBody::LeftOut(left_out)))),
                 Some(Ok(text)) => {
                     self.progress.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
-                    desk.shelf.put(*at, text, &mut |at, text| answers.push((at, Some(Body::Text(text)))));
+                    desk.shelf.put(*at, text, &mut |at, text| answers.push((at, Some(FileBody::Text(text)))));
                 }
             }
         }
@@ -321,32 +331,32 @@ impl Reader<'_> {
         holder: &OwnedFd,
         name: &str,
         buffer: &'b mut Vec<u8>,
-    ) -> Option<Result<&'b str, LeftOut>> {
-        let left_out = |why, bytes| Some(Err(LeftOut { why, bytes }));
+    ) -> Option<Result<&'b str, TextlessDocument>> {
+        let left_out = |why, bytes| Some(Err(TextlessDocument { why, bytes }));
         // By now the name may stand for anything: nothing is followed, waited for or adopted.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(holder, name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return None,
-            Err(Errno::LOOP | Errno::MLINK) => return left_out(NoText::Link, 0),
-            Err(_) => return left_out(NoText::Unreadable, 0),
+            Err(Errno::LOOP | Errno::MLINK) => return left_out(NoTextReason::Link, 0),
+            Err(_) => return left_out(NoTextReason::Unreadable, 0),
         };
-        let Ok(stat) = fstat(&file) else { return left_out(NoText::Unreadable, 0) };
+        let Ok(stat) = fstat(&file) else { return left_out(NoTextReason::Unreadable, 0) };
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return left_out(NoText::Unreadable, 0);
+            return left_out(NoTextReason::Unreadable, 0);
         }
         let size = u64::try_from(stat.st_size).unwrap_or_default();
         if size > self.limit {
-            return left_out(NoText::TooLarge, size);
+            return left_out(NoTextReason::TooLarge, size);
         }
         let Ok(can_be_text) = read_text(&file, size, self.limit, buffer) else {
-            return left_out(NoText::Unreadable, size);
+            return left_out(NoTextReason::Unreadable, size);
         };
         let length = if can_be_text { buffer.len() as u64 } else { size };
         match str::from_utf8(buffer) {
-            _ if length > self.limit => left_out(NoText::TooLarge, length),
+            _ if length > self.limit => left_out(NoTextReason::TooLarge, length),
             Ok(text) if can_be_text => Some(Ok(text)),
-            _ => left_out(NoText::Binary, length),
+            _ => left_out(NoTextReason::Binary, length),
         }
     }
 }

@@ -3,27 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callsheet_core::deliver::Act;
-use callsheet_core::fact::Ended;
+use callsheet_core::deliver::DeliveryAction;
+use callsheet_core::fact::EndReason;
 
-use crate::folder::{Folder, WriteError};
-use crate::guard::Order;
-use crate::process::{Event, Exit, Job, Limits, StartError, Stop, run_process};
+use crate::folder::{WritableFolder, WriteError};
+use crate::guard::SpawnRequest;
+use crate::process::{
+    ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StartError, StopFlag, run_process,
+};
 use crate::submission::SubmissionGate;
-use crate::tmux::{Pane, Server, TerminalError, Tmux};
+use crate::tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 use crate::trace::{MARK, ProcessTrace};
 
 /// What acts are carried out with.
 #[derive(Clone, Debug)]
-pub struct Performing {
+pub struct PerformOptions {
     /// The real path of the folder that the agent works in. Files for it are written below, and through no link.
     pub place: PathBuf,
     /// Our own program, for the guard.
     pub guard: PathBuf,
-    pub limits: Limits,
-    pub stop: Stop,
+    pub limits: ProcessLimits,
+    pub stop: StopFlag,
     /// The tmux server that has the pane, or gets one.
-    pub server: Server,
+    pub server: TmuxServer,
     /// How long an agent in a terminal may take until it is ready.
     pub ready_within: Duration,
     /// The submissions that the agent may make. In a terminal, only an agent with some has a guard.
@@ -34,16 +36,16 @@ pub struct Performing {
 
 /// What came of the acts.
 #[derive(Debug)]
-pub enum Performed {
+pub enum PerformOutcome {
     /// A process was run to its end.
-    Ran(Exit),
+    Ran(ProcessExit),
     /// A line was typed, and the agent works on in its pane.
-    Typed { pane: Pane, enters: usize },
+    Typed { pane: TmuxPane, enters: usize },
 }
 
-impl Performed {
+impl PerformOutcome {
     /// How it ended; `None` while it goes on.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<EndReason> {
         match self {
             Self::Ran(exit) => Some(exit.ended),
             Self::Typed { .. } => None,
@@ -83,10 +85,10 @@ impl From<TerminalError> for PerformError {
 }
 
 /// What the agent is told by these acts: what an echo of it would be.
-pub fn told_by(acts: &[Act], prompt: &str) -> String {
+pub fn delivered_text(acts: &[DeliveryAction], prompt: &str) -> String {
     let told = acts.iter().rev().find_map(|act| match act {
-        Act::Spawn { stdin, .. } => Some(stdin.of(prompt)),
-        Act::Type { line, .. } => Some(line.clone()),
+        DeliveryAction::Spawn { stdin, .. } => Some(stdin.of(prompt)),
+        DeliveryAction::Type { line, .. } => Some(line.clone()),
         _ => None,
     });
     told.unwrap_or_default()
@@ -95,13 +97,13 @@ pub fn told_by(acts: &[Act], prompt: &str) -> String {
 /// Carries out `acts` in order, telling `tell` what happens in a process. A pane that we opened is closed again where
 /// the line could not be typed.
 pub fn perform(
-    acts: &[Act],
+    acts: &[DeliveryAction],
     prompt: &str,
-    with: &Performing,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Performed, PerformError> {
+    with: &PerformOptions,
+    tell: &mut dyn FnMut(ProcessEvent),
+) -> Result<PerformOutcome, PerformError> {
     let tmux = Tmux::new(with.server.clone());
-    let mut opened: Option<Pane> = None;
+    let mut opened: Option<TmuxPane> = None;
     let result = each(acts, prompt, with, &tmux, &mut opened, tell);
     if let (Err(_), Some(pane)) = (&result, &opened) {
         // What went wrong first is what a person has to know.
@@ -111,20 +113,20 @@ pub fn perform(
 }
 
 fn each(
-    acts: &[Act],
+    acts: &[DeliveryAction],
     prompt: &str,
-    with: &Performing,
+    with: &PerformOptions,
     tmux: &Tmux,
-    opened: &mut Option<Pane>,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Performed, PerformError> {
+    opened: &mut Option<TmuxPane>,
+    tell: &mut dyn FnMut(ProcessEvent),
+) -> Result<PerformOutcome, PerformError> {
     let mut performed = Err(PerformError::Nothing);
     for act in acts {
         match act {
-            Act::Write { path, text } => write(&with.place, path, text.of(prompt).as_bytes())
+            DeliveryAction::Write { path, text } => write(&with.place, path, text.of(prompt).as_bytes())
                 .map_err(|error| PerformError::Write { path: path.clone(), why: error.why })?,
-            Act::Spawn { argv, env, cwd, stdin } => {
-                let job = Job {
+            DeliveryAction::Spawn { argv, env, cwd, stdin } => {
+                let job = ProcessJob {
                     argv: argv.clone(),
                     env: env.clone(),
                     cwd: PathBuf::from(cwd),
@@ -135,16 +137,16 @@ fn each(
                     submissions: with.submissions.clone(),
                     trace: with.trace.clone(),
                 };
-                performed = Ok(Performed::Ran(run_process(&job, tell).map_err(PerformError::Start)?));
+                performed = Ok(PerformOutcome::Ran(run_process(&job, tell).map_err(PerformError::Start)?));
             }
-            Act::Open { argv, env, cwd } => {
+            DeliveryAction::Open { argv, env, cwd } => {
                 *opened = Some(match &with.submissions {
                     None => tmux.open(argv, env, Path::new(cwd))?,
                     Some(gate) => {
                         let trace =
                             with.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(gate.run.clone()));
                         let env = env.clone().into_iter().chain([(MARK.to_owned(), trace.mark())]);
-                        let order = Order {
+                        let order = SpawnRequest {
                             argv: argv.clone(),
                             env: env.collect(),
                             cwd: cwd.clone(),
@@ -159,21 +161,21 @@ fn each(
                     }
                 });
             }
-            Act::Await { pane, screen } => {
+            DeliveryAction::Await { pane, screen } => {
                 let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
                 tmux.ready(&pane, screen, with.ready_within, &with.stop)?;
             }
-            Act::Type { pane, line, screen } => {
+            DeliveryAction::Type { pane, line, screen } => {
                 let pane = found(tmux, pane.as_deref(), opened.as_ref())?;
                 let enters = tmux.type_line(&pane, screen, line)?;
-                performed = Ok(Performed::Typed { pane, enters });
+                performed = Ok(PerformOutcome::Typed { pane, enters });
             }
         }
     }
     performed
 }
 
-fn found(tmux: &Tmux, named: Option<&str>, opened: Option<&Pane>) -> Result<Pane, TerminalError> {
+fn found(tmux: &Tmux, named: Option<&str>, opened: Option<&TmuxPane>) -> Result<TmuxPane, TerminalError> {
     match (named, opened) {
         (Some(name), _) => tmux.find(name),
         (None, Some(pane)) => Ok(pane.clone()),
@@ -186,6 +188,6 @@ fn write(place: &Path, path: &str, bytes: &[u8]) -> Result<(), WriteError> {
     let fail = |why: String| WriteError { path: path.to_owned(), why };
     let below = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str);
     let below = below.ok_or_else(|| fail("it does not lie where the agent works".into()))?;
-    let folder = Folder::open(place).map_err(|error| fail(error.to_string()))?;
+    let folder = WritableFolder::open(place).map_err(|error| fail(error.to_string()))?;
     folder.write(below, bytes, 0o600)
 }

@@ -18,19 +18,19 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use callsheet_core::fact::Ended;
+use callsheet_core::fact::EndReason;
 
 use crate::ancestry::{ProcessStamp, guard_words, look_up};
 use crate::environment::{grace, program};
-use crate::guard::{News, Order};
+use crate::guard::{GuardMessage, SpawnRequest};
 use crate::submission::{JudgedSubmission, SubmissionGate};
 use crate::trace::{MARK, ProcessTrace, end_adopted};
 use crate::tree;
-use output::Collector;
+use output::OutputCollector;
 
 /// What is run, and within which limits.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ProcessJob {
     /// The program and its arguments. No shell sees them.
     pub argv: Vec<String>,
     /// Added to the environment that we have.
@@ -38,10 +38,10 @@ pub struct Job {
     pub cwd: PathBuf,
     /// All that it reads; then its standard input is closed.
     pub stdin: Vec<u8>,
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// Our own program, which is started as the [guard](crate::guard()).
     pub guard: PathBuf,
-    pub stop: Stop,
+    pub stop: StopFlag,
     /// The submissions that it may make.
     pub submissions: Option<SubmissionGate>,
     /// The traces of its run, if another process may look for what it started.
@@ -49,7 +49,7 @@ pub struct Job {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// How long it may take.
     pub deadline: Option<Duration>,
     /// How long it has to end after it was asked to.
@@ -60,7 +60,7 @@ pub struct Limits {
     pub tail_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ProcessLimits {
     fn default() -> Self {
         let (head_bytes, tail_bytes) = (64 * 1024 * 1024, 1024 * 1024);
         Self { deadline: None, grace: grace(), head_bytes, tail_bytes }
@@ -72,9 +72,9 @@ pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
 /// Ends a process from another thread.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
+impl StopFlag {
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -85,12 +85,12 @@ impl Stop {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
+pub enum OutputStream {
     Stdout,
     Stderr,
 }
 
-impl Stream {
+impl OutputStream {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -101,13 +101,13 @@ impl Stream {
 
 /// What happens while a process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ProcessEvent {
     Started {
         pid: u32,
     },
     /// A line without its end, or a part of one.
     Output {
-        stream: Stream,
+        stream: OutputStream,
         text: String,
         /// The line goes on in the next record of this stream.
         goes_on: bool,
@@ -118,20 +118,20 @@ pub enum Event {
     Submitted(JudgedSubmission),
     /// Bytes as they were printed. None of them are left out.
     Printed {
-        stream: Stream,
+        stream: OutputStream,
         bytes: Vec<u8>,
     },
     /// So many bytes come here that are not told.
     LeftOut {
-        stream: Stream,
+        stream: OutputStream,
         bytes: u64,
     },
 }
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
-    pub ended: Ended,
+pub struct ProcessExit {
+    pub ended: EndReason,
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub duration: Duration,
@@ -162,10 +162,10 @@ impl From<io::Error> for StartError {
 }
 
 /// What the threads of a run send to the one that waits.
-enum Message {
-    Bytes(Stream, Vec<u8>),
+enum ThreadMessage {
+    Bytes(OutputStream, Vec<u8>),
     Closed,
-    News(News),
+    News(GuardMessage),
     /// The guard says nothing more.
     Silence,
 }
@@ -175,26 +175,26 @@ const GUARD_SLACK: Duration = Duration::from_secs(15);
 const BLINK: Duration = Duration::from_millis(50);
 
 /// Runs a job to its end, telling `tell` what happens.
-pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, StartError> {
+pub fn run_process(job: &ProcessJob, tell: &mut dyn FnMut(ProcessEvent)) -> Result<ProcessExit, StartError> {
     let begun = Instant::now();
     // If the guard is killed, its processes become ours.
     tree::adopt_orphans()?;
     let trace = job.trace.clone().unwrap_or_else(|| ProcessTrace::unnamed(mark()));
     let (ours, theirs) = UnixStream::pair()?;
     let mut guard = start_guard(job, theirs)?;
-    let stamp = i32::try_from(guard.id()).ok().and_then(ProcessStamp::of);
+    let stamp = i32::try_from(guard.id()).ok().and_then(ProcessStamp::from_pid);
     let (send, receive) = mpsc::sync_channel(64);
     if let Some(stdout) = guard.stdout.take() {
-        read_output(stdout, Stream::Stdout, send.clone());
+        read_output(stdout, OutputStream::Stdout, send.clone());
     }
     if let Some(stderr) = guard.stderr.take() {
-        read_output(stderr, Stream::Stderr, send.clone());
+        read_output(stderr, OutputStream::Stderr, send.clone());
     }
     let listening = ours.try_clone()?;
     thread::spawn(move || listen(listening, &send));
     let known = stamp.map_or(Ok(()), |guard| trace.add_guard(guard.pid));
-    let given = known.and_then(|()| give_order(job, &trace, &ours));
-    let mut run = Running {
+    let given = known.and_then(|()| send_request(job, &trace, &ours));
+    let mut run = RunningProcess {
         job,
         trace,
         guard: stamp,
@@ -216,7 +216,7 @@ pub fn run_process(job: &Job, tell: &mut dyn FnMut(Event)) -> Result<Exit, Start
     result
 }
 
-fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
+fn start_guard(job: &ProcessJob, control: UnixStream) -> io::Result<Child> {
     let guard = program(&job.guard)
         .args(guard_words())
         .stdin(Stdio::from(OwnedFd::from(control)))
@@ -231,9 +231,9 @@ fn start_guard(job: &Job, control: UnixStream) -> io::Result<Child> {
     Ok(guard)
 }
 
-fn give_order(job: &Job, trace: &ProcessTrace, mut control: &UnixStream) -> io::Result<()> {
+fn send_request(job: &ProcessJob, trace: &ProcessTrace, mut control: &UnixStream) -> io::Result<()> {
     let cwd = job.cwd.to_str().ok_or_else(|| io::Error::other("the path of the worktree is not UTF-8"))?;
-    let order = Order {
+    let order = SpawnRequest {
         argv: job.argv.clone(),
         env: job.env.clone().into_iter().chain([(MARK.to_owned(), trace.mark())]).collect(),
         cwd: cwd.to_owned(),
@@ -249,27 +249,31 @@ fn give_order(job: &Job, trace: &ProcessTrace, mut control: &UnixStream) -> io::
     control.write_all(&job.stdin)
 }
 
-fn read_output(mut from: impl io::Read + Send + 'static, stream: Stream, to: SyncSender<Message>) {
+fn read_output(
+    mut from: impl io::Read + Send + 'static,
+    stream: OutputStream,
+    to: SyncSender<ThreadMessage>,
+) {
     thread::spawn(move || {
         let mut buffer = vec![0; MAX_RECORD_BYTES];
         // What was read before an error is still what the program said.
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            if to.send(Message::Bytes(stream, buffer[..read].to_vec())).is_err() {
+            if to.send(ThreadMessage::Bytes(stream, buffer[..read].to_vec())).is_err() {
                 return;
             }
         }
-        let _ = to.send(Message::Closed);
+        let _ = to.send(ThreadMessage::Closed);
     });
 }
 
-fn listen(control: UnixStream, to: &SyncSender<Message>) {
+fn listen(control: UnixStream, to: &SyncSender<ThreadMessage>) {
     for line in BufReader::new(control).lines() {
         let Some(news) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
-        if to.send(Message::News(news)).is_err() {
+        if to.send(ThreadMessage::News(news)).is_err() {
             return;
         }
     }
-    let _ = to.send(Message::Silence);
+    let _ = to.send(ThreadMessage::Silence);
 }
 
 /// What no other run has.
@@ -279,8 +283,8 @@ fn mark() -> String {
     format!("{}-{now}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
-struct Running<'j> {
-    job: &'j Job,
+struct RunningProcess<'j> {
+    job: &'j ProcessJob,
     trace: ProcessTrace,
     /// The guard, as the system knows it.
     guard: Option<ProcessStamp>,
@@ -289,7 +293,7 @@ struct Running<'j> {
     begun: Instant,
     control: UnixStream,
     /// Why we ended it, and when.
-    ended: Option<(Ended, Instant)>,
+    ended: Option<(EndReason, Instant)>,
     news: Option<(Option<i32>, Option<i32>)>,
     pid: Option<u32>,
     /// Since when there is no guard though there should be one.
@@ -297,43 +301,50 @@ struct Running<'j> {
     killed: bool,
 }
 
-impl Running<'_> {
+impl RunningProcess<'_> {
     fn watch(
         &mut self,
-        messages: &Receiver<Message>,
+        messages: &Receiver<ThreadMessage>,
         guard: &mut Child,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<Exit, StartError> {
+        tell: &mut dyn FnMut(ProcessEvent),
+    ) -> Result<ProcessExit, StartError> {
         let limits = self.job.limits;
         let mut head_left = limits.head_bytes;
-        let mut streams = [Collector::new(Stream::Stdout, limits), Collector::new(Stream::Stderr, limits)];
+        let mut streams = [
+            OutputCollector::new(OutputStream::Stdout, limits),
+            OutputCollector::new(OutputStream::Stderr, limits),
+        ];
         // Both streams and the control: the guard holds all of them open until nothing is left below it.
         let mut open = 3;
         // The guard's word may come later than the agent's.
-        let mut early: Vec<(Stream, Vec<u8>)> = Vec::new();
+        let mut early: Vec<(OutputStream, Vec<u8>)> = Vec::new();
         while open > 0 {
             match messages.recv_timeout(BLINK) {
-                Ok(Message::Bytes(stream, bytes)) if self.pid.is_none() && self.lost.is_none() => {
+                Ok(ThreadMessage::Bytes(stream, bytes)) if self.pid.is_none() && self.lost.is_none() => {
                     early.push((stream, bytes));
                 }
-                Ok(Message::Bytes(stream, bytes)) => {
+                Ok(ThreadMessage::Bytes(stream, bytes)) => {
                     streams[stream as usize].take(bytes, &mut head_left, tell);
                 }
-                Ok(Message::Closed) => open -= 1,
-                Ok(Message::Silence) => {
+                Ok(ThreadMessage::Closed) => open -= 1,
+                Ok(ThreadMessage::Silence) => {
                     open -= 1;
                     self.lost = self.news.is_none().then(Instant::now);
                 }
-                Ok(Message::News(News::Started { pid })) => {
+                Ok(ThreadMessage::News(GuardMessage::Started { pid })) => {
                     self.pid = Some(pid);
-                    tell(Event::Started { pid });
+                    tell(ProcessEvent::Started { pid });
                     for (stream, bytes) in early.drain(..) {
                         streams[stream as usize].take(bytes, &mut head_left, tell);
                     }
                 }
-                Ok(Message::News(News::Submitted(accepted))) => tell(Event::Submitted(accepted)),
-                Ok(Message::News(News::Ended { code, signal })) => self.news = Some((code, signal)),
-                Ok(Message::News(News::Failed { why, missing })) => {
+                Ok(ThreadMessage::News(GuardMessage::Submitted(accepted))) => {
+                    tell(ProcessEvent::Submitted(accepted))
+                }
+                Ok(ThreadMessage::News(GuardMessage::Ended { code, signal })) => {
+                    self.news = Some((code, signal))
+                }
+                Ok(ThreadMessage::News(GuardMessage::Failed { why, missing })) => {
                     let _ = guard.wait();
                     let program = self.job.argv.first().map_or("", String::as_str);
                     let why = format!("`{program}` cannot be started in `{}`: {why}", self.job.cwd.display());
@@ -342,18 +353,18 @@ impl Running<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.end_in_time(guard);
+            self.enforce_deadline(guard);
             if self.lost.is_some() {
                 break;
             }
         }
         // Somebody ended the guard: we end what it watched. Something that got away may hold the streams open for ever.
-        while self.lost.is_some_and(|since| since.elapsed() < GUARD_SLACK) && self.end_rest() {
+        while self.lost.is_some_and(|since| since.elapsed() < GUARD_SLACK) && self.kill_orphans() {
             thread::sleep(BLINK);
         }
         let rest = messages.try_iter();
         for (stream, bytes) in early.into_iter().chain(rest.filter_map(|message| match message {
-            Message::Bytes(stream, bytes) => Some((stream, bytes)),
+            ThreadMessage::Bytes(stream, bytes) => Some((stream, bytes)),
             _ => None,
         })) {
             streams[stream as usize].take(bytes, &mut head_left, tell);
@@ -365,21 +376,21 @@ impl Running<'_> {
         let (code, signal) = self.news.unwrap_or_default();
         let ended = match (self.ended, self.news) {
             (Some((why, _)), _) => why,
-            (None, None) => Ended::Lost,
-            (None, Some((_, Some(_)))) => Ended::Signaled,
-            (None, Some(_)) => Ended::Exited,
+            (None, None) => EndReason::Lost,
+            (None, Some((_, Some(_)))) => EndReason::Signaled,
+            (None, Some(_)) => EndReason::Exited,
         };
-        Ok(Exit { ended, code, signal, duration: self.begun.elapsed() })
+        Ok(ProcessExit { ended, code, signal, duration: self.begun.elapsed() })
     }
 
     /// Ends the processes of a guard that was killed; whether there were some.
-    fn end_rest(&self) -> bool {
+    fn kill_orphans(&self) -> bool {
         let adopted = self.guard.is_some_and(end_adopted);
         !self.trace.end_now().is_empty() || adopted
     }
 
     /// A guard that is stopped watches nothing: it is continued. One that a debugger holds for long is killed.
-    fn keep_going(&mut self, guard: &mut Child) {
+    fn continue_guard(&mut self, guard: &mut Child) {
         let state = self.guard.and_then(|guard| look_up(&guard.pid.to_string())).map(|stat| stat.state);
         if state == Some('T')
             && let Ok(pid) = tree::pid(guard.id())
@@ -393,17 +404,17 @@ impl Running<'_> {
         }
     }
 
-    fn end_in_time(&mut self, guard: &mut Child) {
-        self.keep_going(guard);
+    fn enforce_deadline(&mut self, guard: &mut Child) {
+        self.continue_guard(guard);
         let now = Instant::now();
         // One that ended by itself was not stopped, whatever is left of it.
         if self.ended.is_none() && self.news.is_none() {
             let late =
                 self.job.limits.deadline.is_some_and(|deadline| now.duration_since(self.begun) >= deadline);
             let why = if self.job.stop.is_stopped() {
-                Some(Ended::Stopped)
+                Some(EndReason::Stopped)
             } else {
-                late.then_some(Ended::Timeout)
+                late.then_some(EndReason::Timeout)
             };
             if let Some(why) = why {
                 self.ended = Some((why, now));

@@ -33,7 +33,7 @@ pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<Path
     };
     let mut missing = MissingProgram { why: None, looked: Vec::new() };
     for candidate in candidates {
-        match can_start(&candidate, cwd) {
+        match can_start(&candidate, path, cwd) {
             Ok(()) => return Ok(candidate),
             Err(why) => {
                 missing.why = missing.why.or(why);
@@ -44,8 +44,20 @@ pub fn find_program(name: &str, path: Option<&OsStr>, cwd: &Path) -> Result<Path
     Err(missing)
 }
 
+/// The program that `env` starts with these words behind it, as far as that is plain.
+pub fn started_by_env<'w>(words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    let mut words = words.into_iter();
+    let env = words.next()?;
+    if Path::new(env).file_name() != Some(OsStr::new("env")) {
+        return None;
+    }
+    let mut rest = words.filter(|word| !matches!(*word, "-S" | "-i" | "-" | "--") && !word.contains('='));
+    // Other options have words of their own.
+    rest.next().filter(|word| !word.starts_with('-'))
+}
+
 /// Whether the system can start this file. The error says why not, if there is a file.
-fn can_start(file: &Path, cwd: &Path) -> Result<(), Option<String>> {
+fn can_start(file: &Path, path: Option<&OsStr>, cwd: &Path) -> Result<(), Option<String>> {
     let meta = file.metadata().map_err(|_| None)?;
     let shown = file.display();
     if !meta.is_file() {
@@ -54,10 +66,16 @@ fn can_start(file: &Path, cwd: &Path) -> Result<(), Option<String>> {
     if access(file, Access::EXEC_OK).is_err() {
         return Err(Some(format!("`{shown}` is not executable")));
     }
-    match interpreter(file) {
-        Some(interpreter) if access(cwd.join(&interpreter), Access::EXEC_OK).is_err() => {
-            Err(Some(format!("`{shown}` needs `{}`, which cannot be started", interpreter.display())))
-        }
+    let line = first_line(file).unwrap_or_default();
+    let Some(interpreter) = line.split_whitespace().next() else { return Ok(()) };
+    let needs = |name: &str| Err(Some(format!("`{shown}` needs `{name}`, which cannot be started")));
+    if access(cwd.join(interpreter), Access::EXEC_OK).is_err() {
+        return needs(interpreter);
+    }
+    match started_by_env(line.split_whitespace()) {
+        // Itself: it would start itself for ever, and says so.
+        Some(name) if file.file_name() == Some(OsStr::new(name)) => Ok(()),
+        Some(name) if find_program(name, path, cwd).is_err() => needs(name),
         _ => Ok(()),
     }
 }
@@ -65,13 +83,12 @@ fn can_start(file: &Path, cwd: &Path) -> Result<(), Option<String>> {
 /// The longest first line of a script that Linux reads.
 const MAX_SCRIPT_LINE: u64 = 256;
 
-/// The program that the first line of a script names.
-fn interpreter(file: &Path) -> Option<PathBuf> {
+/// What the first line of a script says.
+fn first_line(file: &Path) -> Option<String> {
     let mut line = Vec::new();
     open_file(file).ok()??.take(MAX_SCRIPT_LINE).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let name = String::from_utf8_lossy(line).split_whitespace().next()?.to_owned();
-    Some(PathBuf::from(name))
+    Some(String::from_utf8_lossy(line).into_owned())
 }
 
 #[cfg(test)]
@@ -88,6 +105,8 @@ mod tests {
             ("bin/good", "#!/bin/sh\n", 0o755),
             ("bin/plain", "#!/bin/sh\n", 0o644),
             ("bin/orphan", "#!/no/such/interpreter -x\n", 0o755),
+            ("bin/asked", "#!/usr/bin/env no-such-program -x\n", 0o755),
+            ("bin/split", "#!/usr/bin/env -S A=b good -x\n", 0o755),
             ("bin/bare", "echo no first line\n", 0o755),
             ("other/plain", "#!/bin/sh\n", 0o755),
             ("here", "#!/bin/sh\n", 0o755),
@@ -109,6 +128,7 @@ mod tests {
         for (name, path, found) in [
             ("good", "bin", "bin/good"),
             ("bare", "bin:other", "bin/bare"),
+            ("split", "bin", "bin/split"),
             ("plain", "bin:other", "other/plain"),
             ("bin/good", "", "bin/good"),
             ("./here", "/nowhere", "./here"),
@@ -128,12 +148,27 @@ mod tests {
                 is("bin/orphan", "needs `/no/such/interpreter`, which cannot be started"),
                 vec!["bin/orphan"],
             ),
+            (
+                "asked",
+                "bin",
+                is("bin/asked", "needs `no-such-program`, which cannot be started"),
+                vec!["bin/asked"],
+            ),
             ("./nothing", "bin", None, vec!["./nothing"]),
             ("", "bin", None, vec![]),
         ];
         for (name, path, why, looked) in cases {
             let looked = looked.into_iter().map(at).collect();
             assert_eq!(find(name, path), Err(MissingProgram { why, looked }), "{name} in {path}");
+        }
+        for (words, started) in [
+            ("env cargo test", Some("cargo")),
+            ("/usr/bin/env -i A=b -S cargo", Some("cargo")),
+            ("env -u A cargo", None),
+            ("env", None),
+            ("envy cargo", None),
+        ] {
+            assert_eq!(started_by_env(words.split(' ')), started, "{words}");
         }
         let looked = find_program("no-such-program", None, dir.path()).unwrap_err().looked;
         assert_eq!(looked, ["/bin/no-such-program", "/usr/bin/no-such-program"].map(PathBuf::from));

@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use callsheet_core::{SourceError, Text};
+use callsheet_core::{SharedText, SourceError};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, FileType, FileTypeExt as _, Metadata, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::OFlags;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// What a path is relative to, and where its symbolic links may lead.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum PathBase<'a> {
     /// A root: nothing outside of it can be reached.
     Within(&'a Dir),
     /// The whole disk, for a path that a person typed.
@@ -25,13 +25,13 @@ pub(crate) enum Place<'a> {
 /// The text of a file that a person named outright, wherever it lies; `None` if there is none.
 ///
 /// Symbolic links are followed. What is not a regular file is refused without being opened.
-pub fn read_file(path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {
-    text(Place::Anywhere, path, limit)
+pub fn read_file(path: &Path, limit: u64) -> Result<Option<SharedText>, SourceError> {
+    text(PathBase::Anywhere, path, limit)
 }
 
 /// Opens a regular file that a person named outright, to read it piece by piece; `None` if there is none.
 pub fn open_file(path: &Path) -> Result<Option<std::fs::File>, SourceError> {
-    let opened = Place::Anywhere.opened(path, u64::MAX)?;
+    let opened = PathBase::Anywhere.opened(path, u64::MAX)?;
     Ok(opened.map(|(file, _)| file.into_std()))
 }
 
@@ -45,10 +45,10 @@ pub fn read_own(path: &Path) -> Option<String> {
 
 /// The bytes of such a file.
 pub(crate) fn own_bytes(path: &Path) -> Option<Vec<u8>> {
-    Place::Anywhere.bytes(path, MOST_OWN).ok().flatten()
+    PathBase::Anywhere.bytes(path, MOST_OWN).ok().flatten()
 }
 
-pub(crate) fn text(place: Place<'_>, path: &Path, limit: u64) -> Result<Option<Text>, SourceError> {
+pub(crate) fn text(place: PathBase<'_>, path: &Path, limit: u64) -> Result<Option<SharedText>, SourceError> {
     let Some(bytes) = place.bytes(path, limit)? else {
         return Ok(None);
     };
@@ -61,7 +61,7 @@ pub(crate) fn text(place: Place<'_>, path: &Path, limit: u64) -> Result<Option<T
     }
 }
 
-impl Place<'_> {
+impl PathBase<'_> {
     pub(crate) fn bytes(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, SourceError> {
         let Some((file, size)) = self.opened(path, limit)? else {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Place<'_> {
         match answer {
             Ok(found) => Ok(Some(found)),
             Err(error) if !is_absence(&error) => Err(refusal(&error)),
-            Err(_) if self.ends_at_dangling_link(path) => {
+            Err(_) if self.has_dangling_link(path) => {
                 Err(SourceError::Unreadable("it is a symbolic link to nothing".to_owned()))
             }
             Err(_) => Ok(None),
@@ -99,7 +99,7 @@ impl Place<'_> {
     }
 
     /// Whether the last part of an absent `path` that is there is a link to nothing.
-    fn ends_at_dangling_link(self, path: &Path) -> bool {
+    fn has_dangling_link(self, path: &Path) -> bool {
         // Most of what is absent is an override below a folder that is not there either: one look tells.
         let top = path.iter().next().map(Path::new);
         let absent = |top| self.link_metadata(top).is_err_and(|error| is_absence(&error));
@@ -170,7 +170,7 @@ fn other_kind(kind: FileType) -> Option<&'static str> {
 /// `expected` bytes, or what there is by now: a file may grow while it is read.
 fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
     let unreadable = |why: &dyn ToString| SourceError::Unreadable(why.to_string());
-    let mut bytes = room_for(expected).map_err(|error| unreadable(&error))?;
+    let mut bytes = allocate_buffer(expected).map_err(|error| unreadable(&error))?;
     // The standard library's file reads into room that nobody has filled with zeroes first.
     let mut file = file.into_std().take(limit.saturating_add(1));
     file.read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
@@ -182,7 +182,7 @@ fn read(file: File, expected: u64, limit: u64) -> Result<Vec<u8>, SourceError> {
 }
 
 /// The limit may be set so high that a sparse file asks for more memory than there is.
-fn room_for(bytes: u64) -> Result<Vec<u8>, TryReserveError> {
+fn allocate_buffer(bytes: u64) -> Result<Vec<u8>, TryReserveError> {
     let mut room = Vec::new();
     room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX))?;
     Ok(room)

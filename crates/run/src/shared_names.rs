@@ -12,7 +12,7 @@ const MOST_ENTRIES: usize = 500_000;
 
 /// What a name leads to.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Real {
+enum FileIdentity {
     /// A file with several names, by device and inode.
     File(u64, u64),
     /// What a link leads to.
@@ -22,7 +22,7 @@ enum Real {
 /// The files and folders below `root` that links give several names. Git's and callsheet's own folders are left out.
 pub fn shared_names(root: &Path) -> Vec<SharedName> {
     let Ok(root) = root.canonicalize() else { return Vec::new() };
-    let mut found: BTreeMap<Real, (BTreeSet<String>, bool)> = BTreeMap::new();
+    let mut found: BTreeMap<FileIdentity, (BTreeSet<String>, bool)> = BTreeMap::new();
     let mut open = vec![root.clone()];
     let mut seen = 0;
     while let Some(folder) = open.pop() {
@@ -42,9 +42,9 @@ pub fn shared_names(root: &Path) -> Vec<SharedName> {
                 let mut add = |path: &Path| {
                     let Some(name) = name_in(&root, path) else { return };
                     let key = if real.is_file() && real.nlink() > 1 {
-                        Real::File(real.dev(), real.ino())
+                        FileIdentity::File(real.dev(), real.ino())
                     } else {
-                        Real::Place(target.clone())
+                        FileIdentity::Place(target.clone())
                     };
                     let (names, is_folder) = found.entry(key).or_default();
                     names.insert(name);
@@ -53,7 +53,7 @@ pub fn shared_names(root: &Path) -> Vec<SharedName> {
                 add(&path);
                 add(&target);
             } else if meta.is_file() && meta.nlink() > 1 {
-                let names = found.entry(Real::File(meta.dev(), meta.ino())).or_default();
+                let names = found.entry(FileIdentity::File(meta.dev(), meta.ino())).or_default();
                 names.0.extend(name_in(&root, &path));
             }
         }

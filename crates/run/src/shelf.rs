@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use callsheet_core::Text;
+use callsheet_core::SharedText;
 
 /// How much stands in one piece.
 const ROOM: usize = 1 << 20;
@@ -16,16 +16,16 @@ const LARGE: usize = ROOM / 8;
 
 /// Texts that came last, each with the number of its file.
 #[derive(Default)]
-pub(crate) struct Shelf {
+pub(crate) struct TextArena {
     all: String,
     parts: Vec<(usize, Range<usize>)>,
 }
 
-impl Shelf {
+impl TextArena {
     /// Puts a text on the shelf; what has to leave it for that, or has no place there, goes to `out`.
-    pub(crate) fn put(&mut self, number: usize, text: &str, out: &mut dyn FnMut(usize, Text)) {
+    pub(crate) fn put(&mut self, number: usize, text: &str, out: &mut dyn FnMut(usize, SharedText)) {
         if text.len() >= LARGE {
-            return out(number, Text::from(text.to_owned()));
+            return out(number, SharedText::from(text.to_owned()));
         }
         if self.all.capacity() - self.all.len() < text.len() {
             self.clear(out);
@@ -36,10 +36,10 @@ impl Shelf {
         self.parts.push((number, start..self.all.len()));
     }
 
-    pub(crate) fn clear(&mut self, out: &mut dyn FnMut(usize, Text)) {
+    pub(crate) fn clear(&mut self, out: &mut dyn FnMut(usize, SharedText)) {
         let all = Arc::new(std::mem::take(&mut self.all));
         for (number, range) in self.parts.drain(..) {
-            out(number, Text::part(&all, range).unwrap_or_default());
+            out(number, SharedText::part(&all, range).unwrap_or_default());
         }
     }
 }

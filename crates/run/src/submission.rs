@@ -33,6 +33,9 @@ pub struct SubmissionGate {
     pub role: Option<String>,
     /// For the guard of a terminal, which records submissions by itself: what it needs to know.
     pub recorder: Value,
+    /// A folder of documents, at which the guard takes a last look when nothing of the run lives any more.
+    #[serde(default)]
+    pub watched: Option<PathBuf>,
 }
 
 /// A submission before it is judged.
@@ -120,7 +123,7 @@ pub(crate) fn connect_in(dir: &Path, name: &str) -> io::Result<UnixStream> {
 pub(crate) fn peer(stream: &UnixStream) -> Option<ProcessStamp> {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     let peer = getsockopt(stream, PeerCredentials).ok()?;
-    ProcessStamp::of(peer.pid())
+    ProcessStamp::from_pid(peer.pid())
 }
 
 /// Elsewhere no process can be identified, so that none is.
@@ -140,7 +143,7 @@ fn receive<T: for<'a> Deserialize<'a>>(reader: &mut BufReader<UnixStream>) -> io
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
-fn patient(stream: &UnixStream) -> io::Result<()> {
+fn set_timeouts(stream: &UnixStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))
 }
@@ -150,7 +153,7 @@ const SOCKET: &str = "guard";
 
 /// What a client of the guard may do.
 #[derive(Debug)]
-pub enum Permission {
+pub enum SubmissionPermission {
     /// The submission can be judged and written; the guard waits for its outcome.
     Granted(OpenSubmission),
     /// The same was submitted before, with this outcome.
@@ -162,10 +165,10 @@ pub enum Permission {
 pub struct OpenSubmission(BufReader<UnixStream>);
 
 /// Asks the guard whose socket is in `dir`. The answer is its reason if it refuses.
-pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<Permission, String> {
+pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<SubmissionPermission, String> {
     let gone = |_| "its guard does not answer".to_owned();
     let stream = connect_in(dir, SOCKET).map_err(gone)?;
-    patient(&stream).map_err(gone)?;
+    set_timeouts(&stream).map_err(gone)?;
     // Another process can put a socket of its own there.
     let guard = peer(&stream).zip(ProcessStamp::own());
     if cfg!(target_os = "linux") && guard.is_some_and(|(guard, own)| !own.descends_from(guard)) {
@@ -174,8 +177,8 @@ pub fn ask_guard(dir: &Path, request: &SubmissionRequest) -> Result<Permission, 
     send(&stream, request).map_err(gone)?;
     let mut reader = BufReader::new(stream);
     match receive(&mut reader).map_err(gone)? {
-        GateAnswer::Yes => Ok(Permission::Granted(OpenSubmission(reader))),
-        GateAnswer::Before(done) => Ok(Permission::Before(done)),
+        GateAnswer::Yes => Ok(SubmissionPermission::Granted(OpenSubmission(reader))),
+        GateAnswer::Before(done) => Ok(SubmissionPermission::Before(done)),
         GateAnswer::No(why) => Err(why),
         GateAnswer::Noted => Err("its guard does not answer".into()),
     }
@@ -204,21 +207,21 @@ impl OpenSubmission {
 }
 
 /// Passes an accepted submission on.
-pub(crate) type Forward = Box<dyn Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync>;
+pub(crate) type ForwardSubmission = Box<dyn Fn(&JudgedSubmission) -> Result<(), String> + Send + Sync>;
 
 /// The guard's side.
-pub(crate) struct SubmissionDesk {
+pub(crate) struct SubmissionServer {
     gate: SubmissionGate,
     guard: ProcessStamp,
-    forward: Forward,
+    forward: ForwardSubmission,
     /// The last submission of each tool; `None` once the agent has ended.
     last: Mutex<Option<BTreeMap<String, JudgedSubmission>>>,
     connections: AtomicUsize,
 }
 
-impl SubmissionDesk {
+impl SubmissionServer {
     /// Answers on the gate's socket until the process ends.
-    pub(crate) fn open(gate: SubmissionGate, forward: Forward) -> io::Result<Arc<Self>> {
+    pub(crate) fn open(gate: SubmissionGate, forward: ForwardSubmission) -> io::Result<Arc<Self>> {
         let guard = ProcessStamp::own().ok_or(io::ErrorKind::Unsupported)?;
         let listener = listen_in(&gate.dir, SOCKET)?;
         let last = Mutex::new(Some(BTreeMap::new()));
@@ -251,7 +254,7 @@ impl SubmissionDesk {
     }
 
     fn serve(&self, stream: UnixStream, peer: Option<ProcessStamp>) -> io::Result<()> {
-        patient(&stream)?;
+        set_timeouts(&stream)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         let request: SubmissionRequest = receive(&mut reader)?;
         if let Err(why) = self.check(&request, peer) {

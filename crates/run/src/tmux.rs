@@ -15,16 +15,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::Terminal;
+use callsheet_core::agent::TerminalSpec;
 
 use crate::ancestry::guard_words;
 use crate::environment::program;
-use crate::guard::{News, ORDER, Order};
-use crate::process::Stop;
+use crate::guard::{GuardMessage, ORDER, SpawnRequest};
+use crate::process::StopFlag;
 use crate::submission::{listen_in, peer};
 use crate::trace::ProcessTrace;
 use crate::tree;
-use screen::{Screen, View};
+use screen::{PaneScreen, ScreenState};
 
 /// Why a line could not be typed. Nothing was, unless [`TerminalError::Unsent`] says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl std::error::Error for TerminalError {}
 
 /// Which tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Server {
+pub enum TmuxServer {
     /// The one that a person uses.
     Usual,
     /// One of our own, under this name, without a configuration.
@@ -87,14 +87,14 @@ pub enum Server {
 
 #[derive(Clone, Debug)]
 pub struct Tmux {
-    server: Server,
+    server: TmuxServer,
 }
 
 /// A pane by its number, which nothing else can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pane(String);
+pub struct TmuxPane(String);
 
-impl fmt::Display for Pane {
+impl fmt::Display for TmuxPane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -113,7 +113,7 @@ const ENTERS: usize = 3;
 const SIZE: (&str, &str) = ("220", "50");
 
 impl Tmux {
-    pub fn new(server: Server) -> Self {
+    pub fn new(server: TmuxServer) -> Self {
         Self { server }
     }
 
@@ -123,7 +123,7 @@ impl Tmux {
         argv: &[String],
         env: &BTreeMap<String, String>,
         cwd: &Path,
-    ) -> Result<Pane, TerminalError> {
+    ) -> Result<TmuxPane, TerminalError> {
         let cwd = cwd.to_str().ok_or_else(|| TerminalError::Tmux("a path is not UTF-8".into()))?;
         if argv.first().is_none_or(|program| program.starts_with('-') || program.contains('=')) {
             return Err(TerminalError::Tmux("this is no program".into()));
@@ -140,7 +140,7 @@ impl Tmux {
         let window = format!("={session}:");
         let keep = ["set-option", "-w", "-t", &window, "remain-on-exit", "on"];
         let pane = self.both(&args, &keep)?;
-        Ok(Pane(pane.trim().to_owned()))
+        Ok(TmuxPane(pane.trim().to_owned()))
     }
 
     /// Starts a program in a new pane under a guard: the first process of the pane. The guard is `guard`, and gets its order
@@ -148,10 +148,10 @@ impl Tmux {
     pub(crate) fn open_guarded(
         &self,
         guard: &Path,
-        order: &Order,
+        order: &SpawnRequest,
         dir: &Path,
         trace: &ProcessTrace,
-    ) -> Result<Pane, TerminalError> {
+    ) -> Result<TmuxPane, TerminalError> {
         let failed = |why: String| TerminalError::Tmux(why);
         let path = |path: &Path| {
             path.to_str().map(str::to_owned).ok_or_else(|| failed("a path is not UTF-8".into()))
@@ -163,7 +163,7 @@ impl Tmux {
         let pane = self.open(&argv, &BTreeMap::new(), Path::new(&order.cwd))?;
         let started = self.pane_pid(&pane).and_then(|pid| {
             trace.add_guard(pid).map_err(|error| failed(error.to_string()))?;
-            give_order(&listener, pid, order).map_err(|error| failed(error.to_string()))?
+            send_request(&listener, pid, order).map_err(|error| failed(error.to_string()))?
         });
         if started.is_err() {
             // The first mistake is reported.
@@ -173,13 +173,13 @@ impl Tmux {
     }
 
     /// The first process of a pane.
-    pub fn pane_pid(&self, pane: &Pane) -> Result<i32, TerminalError> {
+    pub fn pane_pid(&self, pane: &TmuxPane) -> Result<i32, TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
         raw.trim().parse().map_err(|_| TerminalError::Tmux("there is no such pane".into()))
     }
 
     /// A pane that is there already, as a person names it.
-    pub fn find(&self, target: &str) -> Result<Pane, TerminalError> {
+    pub fn find(&self, target: &str) -> Result<TmuxPane, TerminalError> {
         // Other beginnings are places relative to where somebody happens to be.
         if !target.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '%' | '=' | '_')) {
             return Err(TerminalError::Tmux(format!("there is no pane `{target}`")));
@@ -188,7 +188,7 @@ impl Tmux {
         let id = id.trim();
         let is_id = id.strip_prefix('%').is_some_and(|number| number.parse::<u32>().is_ok());
         if is_id {
-            Ok(Pane(id.to_owned()))
+            Ok(TmuxPane(id.to_owned()))
         } else {
             Err(TerminalError::Tmux(format!("there is no pane `{target}`")))
         }
@@ -197,14 +197,14 @@ impl Tmux {
     /// Waits until the agent takes a line: its screen says so, stays the same, and asks nothing.
     pub fn ready(
         &self,
-        pane: &Pane,
-        agent: &Terminal,
+        pane: &TmuxPane,
+        agent: &TerminalSpec,
         within: Duration,
-        stop: &Stop,
+        stop: &StopFlag,
     ) -> Result<(), TerminalError> {
         let begun = Instant::now();
         let settle = Duration::from_millis(agent.settle_ms);
-        let mut last = (Screen::default(), Instant::now());
+        let mut last = (PaneScreen::default(), Instant::now());
         loop {
             let screen = self.look(pane)?;
             if screen != last.0 {
@@ -212,8 +212,8 @@ impl Tmux {
             }
             let stable = last.1.elapsed() >= settle;
             match last.0.view(agent) {
-                View::Ready if stable => return Ok(()),
-                View::Dialog(dialog) if stable => {
+                ScreenState::Ready if stable => return Ok(()),
+                ScreenState::Dialog(dialog) if stable => {
                     return Err(TerminalError::Dialog {
                         name: dialog.name.clone(),
                         todo: dialog.todo.clone(),
@@ -232,12 +232,17 @@ impl Tmux {
     }
 
     /// Types one line into a pane that is ready, and sends it. Gives how often Enter had to be pressed.
-    pub fn type_line(&self, pane: &Pane, agent: &Terminal, line: &str) -> Result<usize, TerminalError> {
+    pub fn type_line(
+        &self,
+        pane: &TmuxPane,
+        agent: &TerminalSpec,
+        line: &str,
+    ) -> Result<usize, TerminalError> {
         if line.is_empty() || line.contains(char::is_control) {
             return Err(TerminalError::Tmux("only one line can be typed".into()));
         }
         let before = self.look(pane)?;
-        if let View::Dialog(dialog) = before.view(agent) {
+        if let ScreenState::Dialog(dialog) = before.view(agent) {
             return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
         }
         let buffer = format!("callsheet-{}", std::process::id());
@@ -250,7 +255,7 @@ impl Tmux {
         thread::sleep(BEFORE_ENTER);
         for enters in 1..=ENTERS {
             // What came up meanwhile must not get the Enter.
-            if let View::Dialog(dialog) = self.look(pane)?.view(agent) {
+            if let ScreenState::Dialog(dialog) = self.look(pane)?.view(agent) {
                 return Err(TerminalError::Dialog { name: dialog.name.clone(), todo: dialog.todo.clone() });
             }
             self.run(&["send-keys", "-t", &pane.0, "Enter"], "")?;
@@ -263,12 +268,12 @@ impl Tmux {
     }
 
     /// Ends the program in a pane with all that it started, and the server if it is our own.
-    pub fn close(&self, pane: &Pane, grace: Duration) -> Result<(), TerminalError> {
+    pub fn close(&self, pane: &TmuxPane, grace: Duration) -> Result<(), TerminalError> {
         let raw = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"], "")?;
         if let Some(root) = raw.trim().parse().ok().and_then(|raw| tree::pid(raw).ok()) {
-            tree::end_below(root, grace);
+            tree::terminate_tree(root, grace);
         }
-        if self.server == Server::Usual {
+        if self.server == TmuxServer::Usual {
             return self.run(&["kill-pane", "-t", &pane.0], "").map(drop);
         }
         // It may have ended with its last pane.
@@ -280,7 +285,7 @@ impl Tmux {
     pub fn close_all(&self, grace: Duration) -> Result<(), TerminalError> {
         for raw in self.run(&["list-panes", "-a", "-F", "#{pane_pid}"], "")?.lines() {
             if let Some(root) = raw.parse().ok().and_then(|raw| tree::pid(raw).ok()) {
-                tree::end_below(root, grace);
+                tree::terminate_tree(root, grace);
             }
         }
         let _ = self.run(&["kill-server"], "");
@@ -288,22 +293,28 @@ impl Tmux {
     }
 
     /// Whether the program in the pane is still there.
-    pub fn lives(&self, pane: &Pane) -> bool {
+    pub fn is_pane_alive(&self, pane: &TmuxPane) -> bool {
         let state = self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead}"], "");
         state.is_ok_and(|state| state.trim() == "0")
     }
 
+    /// Whether a person looks at it: a terminal is attached to the server.
+    pub fn is_attended(&self) -> bool {
+        self.run(&["list-clients", "-F", "#{client_name}"], "")
+            .is_ok_and(|clients| !clients.trim().is_empty())
+    }
+
     /// All that the pane has shown, with its lines as they were before they were broken.
-    pub fn text(&self, pane: &Pane) -> Result<String, TerminalError> {
+    pub fn text(&self, pane: &TmuxPane) -> Result<String, TerminalError> {
         self.run(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane.0], "")
     }
 
     /// Looks until it is so; gives the screen where it does not become so in time.
     fn until(
         &self,
-        pane: &Pane,
+        pane: &TmuxPane,
         within: Duration,
-        is_so: impl Fn(&Screen) -> bool,
+        is_so: impl Fn(&PaneScreen) -> bool,
     ) -> Result<Result<(), String>, TerminalError> {
         let begun = Instant::now();
         loop {
@@ -319,16 +330,16 @@ impl Tmux {
     }
 
     /// What the pane shows, if a person who sits before it could type.
-    fn look(&self, pane: &Pane) -> Result<Screen, TerminalError> {
+    fn look(&self, pane: &TmuxPane) -> Result<PaneScreen, TerminalError> {
         let state =
             self.run(&["display-message", "-p", "-t", &pane.0, "#{pane_dead} #{pane_in_mode}"], "")?;
         match state.trim() {
-            "0 0" => Ok(Screen::new(&self.run(&["capture-pane", "-p", "-t", &pane.0], "")?)),
+            "0 0" => Ok(PaneScreen::new(&self.run(&["capture-pane", "-p", "-t", &pane.0], "")?)),
             state if state.starts_with("0 ") => Err(TerminalError::Scrolled),
             _ => {
                 // That it is dead is written below, which moves what it said out of sight.
                 let all = self.run(&["capture-pane", "-p", "-S", "-50", "-t", &pane.0], "")?;
-                Err(TerminalError::Dead { screen: Screen::new(&all).shown() })
+                Err(TerminalError::Dead { screen: PaneScreen::new(&all).shown() })
             }
         }
     }
@@ -346,7 +357,7 @@ impl Tmux {
     fn told(&self, args: &[String], input: &str) -> Result<String, TerminalError> {
         let failed = |error: std::io::Error| TerminalError::Tmux(error.to_string());
         let mut command = program("tmux");
-        if let Server::Own(name) = &self.server {
+        if let TmuxServer::Own(name) = &self.server {
             command.args(["-L", name, "-f", "/dev/null"]);
         }
         // A client inside of tmux would be told about the server that it is in.
@@ -369,7 +380,11 @@ impl Tmux {
 const ORDERED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Gives the order to the process `pid` and to no other; waits until the agent is started.
-fn give_order(listener: &UnixListener, pid: i32, order: &Order) -> io::Result<Result<(), TerminalError>> {
+fn send_request(
+    listener: &UnixListener,
+    pid: i32,
+    order: &SpawnRequest,
+) -> io::Result<Result<(), TerminalError>> {
     listener.set_nonblocking(true)?;
     let begun = Instant::now();
     let stream = loop {
@@ -391,7 +406,7 @@ fn give_order(listener: &UnixListener, pid: i32, order: &Order) -> io::Result<Re
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     Ok(match serde_json::from_str(&answer).map_err(io::Error::other)? {
-        News::Failed { why, .. } => {
+        GuardMessage::Failed { why, .. } => {
             let program = order.argv.first().map_or("", String::as_str);
             Err(TerminalError::Tmux(format!("`{program}` cannot be started in `{}`: {why}", order.cwd)))
         }

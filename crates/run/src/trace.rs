@@ -106,7 +106,7 @@ impl ProcessTrace {
 
     /// Keeps a guard of the run before it starts something.
     pub(crate) fn add_guard(&self, pid: i32) -> io::Result<()> {
-        let (Some(dir), Some(guard)) = (&self.dir, ProcessStamp::of(pid)) else { return Ok(()) };
+        let (Some(dir), Some(guard)) = (&self.dir, ProcessStamp::from_pid(pid)) else { return Ok(()) };
         let mut file = private(&dir.join(GUARDS_FILE), false)?;
         file.write_all(format!("{} {}\n", guard.pid, guard.started).as_bytes())
     }
@@ -236,7 +236,7 @@ pub(crate) fn end_adopted(guard: ProcessStamp) -> bool {
 
 /// A process that stayed in the session of a guard. The number of the guard may belong to another session by now.
 fn is_in_session(stat: &ProcessStat, guard: ProcessStamp) -> bool {
-    let leader = ProcessStamp::of(guard.pid);
+    let leader = ProcessStamp::from_pid(guard.pid);
     stat.session == guard.pid
         && stat.stamp.started >= guard.started
         && leader.is_none_or(|leader| leader == guard)
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn session_of_reused_number_is_another() {
         let own = look_up("self").unwrap();
-        let leader = ProcessStamp::of(own.session);
+        let leader = ProcessStamp::from_pid(own.session);
         let Some(leader) = leader else { return };
         assert!(is_in_session(&own, leader));
         let earlier = ProcessStamp { started: leader.started.saturating_sub(1), ..leader };

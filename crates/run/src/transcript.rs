@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use callsheet_core::agent::Transcript;
+use callsheet_core::agent::TranscriptSpec;
 use callsheet_core::deliver::at_paths;
-use callsheet_core::receipt::Watch;
+use callsheet_core::receipt::ReceiptWatcher;
 
 use crate::read::open_file;
 
@@ -29,10 +29,10 @@ pub fn found_at_paths(prompt: &str, worktree: &Path) -> Vec<String> {
 /// Whether the transcript of `session` holds the prompt among what the agent was told. `env` is what was added to the
 /// agent's environment.
 pub fn transcript_has_prompt(
-    transcript: &Transcript,
+    transcript: &TranscriptSpec,
     session: &str,
     env: &BTreeMap<String, String>,
-    watch: &mut Watch<'_>,
+    watch: &mut ReceiptWatcher<'_>,
 ) -> bool {
     let variable = |name: &str| env.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
     let set = variable(&transcript.variable).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -42,7 +42,7 @@ pub fn transcript_has_prompt(
     };
     let Ok(Some(file)) = open_file(&file) else { return false };
     let mut lines = BufReader::new(file.take(MOST_BYTES)).lines().map_while(Result::ok);
-    lines.any(|line| watch.transcript_line(&line))
+    lines.any(|line| watch.is_transcript_echo(&line))
 }
 
 /// The file of a session: its id ends the name.

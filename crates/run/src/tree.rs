@@ -65,7 +65,7 @@ pub(crate) fn end(hurry: &dyn Fn() -> bool, grace: Duration) {
 }
 
 /// Ends a process that is not our child, and everything below it.
-pub(crate) fn end_below(root: Pid, grace: Duration) {
+pub(crate) fn terminate_tree(root: Pid, grace: Duration) {
     let mut all = below(root);
     all.push(root);
     let begun = Instant::now();

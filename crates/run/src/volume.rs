@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The kind of a file system that is gone after a restart or with its container; `None` for one that stays.
-pub fn short_lived(dir: &Path) -> Option<&'static str> {
+pub fn temporary_file_system(dir: &Path) -> Option<&'static str> {
     // The directory may not be there yet; its parents are.
     let found = dir.ancestors().find_map(|dir| rustix::fs::statfs(dir).ok())?;
     kind(found.f_type as u64)
@@ -45,6 +45,9 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_there_is_judged_by_its_parent() {
-        assert_eq!(short_lived(Path::new("/dev/shm/a/b")), short_lived(Path::new("/dev/shm")));
+        assert_eq!(
+            temporary_file_system(Path::new("/dev/shm/a/b")),
+            temporary_file_system(Path::new("/dev/shm"))
+        );
     }
 }

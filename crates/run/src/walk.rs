@@ -18,7 +18,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 
-use crate::read::Place;
+use crate::read::PathBase;
 
 /// Levels that are gone down at most, whatever is asked for: each of them takes room on the stack, and
 /// an open directory.
@@ -28,7 +28,7 @@ const RULES_FILE: &str = ".gitignore";
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
 /// What a walk comes across.
-pub(crate) enum Met<'w> {
+pub(crate) enum WalkItem<'w> {
     Dir {
         /// Relative to where the walk began.
         path: &'w str,
@@ -48,7 +48,7 @@ pub(crate) enum Met<'w> {
 }
 
 /// How far a walk goes.
-pub(crate) struct Reach {
+pub(crate) struct WalkLimits {
     /// Levels below where it begins; 1 is the entries there.
     pub(crate) depth: usize,
     /// Hidden names and what the rules rule out, too.
@@ -60,24 +60,24 @@ pub(crate) struct Reach {
 pub(crate) fn walk(
     root: &Dir,
     dir: &Path,
-    reach: &Reach,
-    meet: &mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
+    reach: &WalkLimits,
+    meet: &mut dyn FnMut(WalkItem<'_>) -> ControlFlow<()>,
 ) -> Result<bool, SourceError> {
     // The root is held open already, and to ask for its name is costly.
     let is_root = dir == Path::new(".");
     // The added dot asks for a directory, so that a FIFO by that name is not waited for.
     let real = if is_root { Ok(PathBuf::new()) } else { root.canonicalize(dir.join(".")) };
-    let Some(real) = Place::Within(root).found(dir, real)? else {
+    let Some(real) = PathBase::Within(root).found(dir, real)? else {
         return Ok(false);
     };
     let real = real.strip_prefix(".").unwrap_or(&real);
     let opened = root
         .open_dir(if real.as_os_str().is_empty() { Path::new(".") } else { real })
         .and_then(|dir| open(&dir, "."));
-    let Some((handle, found)) = Place::Within(root).found(dir, opened)? else {
+    let Some((handle, found)) = PathBase::Within(root).found(dir, opened)? else {
         return Ok(false);
     };
-    let mut walk = Walk {
+    let mut walk = DirectoryWalk {
         root,
         ignored: reach.ignored,
         rules: Vec::new(),
@@ -89,36 +89,36 @@ pub(crate) fn walk(
     walk.level(&Arc::new(handle), found, reach.depth.min(MAX_DEPTH)).map(|_| true)
 }
 
-struct Walk<'a> {
+struct DirectoryWalk<'a> {
     root: &'a Dir,
     ignored: bool,
     /// From the root down to the directory at hand: later ones overrule earlier ones.
-    rules: Vec<Rules>,
+    rules: Vec<GitignoreFile>,
     /// The directory at hand, relative to the root.
     at: PathBuf,
     /// The directory at hand, relative to where the walk began.
     path: String,
-    meet: &'a mut dyn FnMut(Met<'_>) -> ControlFlow<()>,
+    meet: &'a mut dyn FnMut(WalkItem<'_>) -> ControlFlow<()>,
 }
 
 /// One `.gitignore`.
-struct Rules {
+struct GitignoreFile {
     /// The directory that holds it, relative to the root.
     dir: PathBuf,
     globs: Gitignore,
 }
 
 /// Something in a directory.
-struct Found {
+struct DirectoryEntry {
     name: OsString,
     kind: FileType,
 }
 
-impl Walk<'_> {
+impl DirectoryWalk<'_> {
     fn level(
         &mut self,
         handle: &Arc<OwnedFd>,
-        mut found: Vec<Found>,
+        mut found: Vec<DirectoryEntry>,
         depth: usize,
     ) -> Result<ControlFlow<()>, SourceError> {
         let outer = self.rules.len();
@@ -128,7 +128,7 @@ impl Walk<'_> {
         found.retain(|found| self.shows(found));
         let done = match depth {
             0 if found.is_empty() => ControlFlow::Continue(()),
-            0 => (self.meet)(Met::NotEntered),
+            0 => (self.meet)(WalkItem::NotEntered),
             _ => self.entries(handle, found, depth)?,
         };
         self.rules.truncate(outer);
@@ -138,14 +138,14 @@ impl Walk<'_> {
     fn entries(
         &mut self,
         holder: &Arc<OwnedFd>,
-        mut found: Vec<Found>,
+        mut found: Vec<DirectoryEntry>,
         depth: usize,
     ) -> Result<ControlFlow<()>, SourceError> {
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let above = self.path.len();
-        for Found { name, kind } in found {
+        for DirectoryEntry { name, kind } in found {
             let Some(name) = name.to_str() else {
-                if (self.meet)(Met::Unnamed).is_break() {
+                if (self.meet)(WalkItem::Unnamed).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
                 continue;
@@ -155,12 +155,12 @@ impl Walk<'_> {
             }
             self.path.push_str(name);
             let done = if kind == FileType::Directory {
-                match (self.meet)(Met::Dir { path: &self.path }) {
+                match (self.meet)(WalkItem::Dir { path: &self.path }) {
                     ControlFlow::Continue(()) => self.descend(holder, name, depth - 1)?,
                     over => over,
                 }
             } else {
-                (self.meet)(Met::File { path: &self.path, name, kind, holder })
+                (self.meet)(WalkItem::File { path: &self.path, name, kind, holder })
             };
             if done.is_break() {
                 return Ok(done);
@@ -184,10 +184,10 @@ impl Walk<'_> {
             self.at.pop();
             return done;
         }
-        Ok((self.meet)(Met::NotEntered))
+        Ok((self.meet)(WalkItem::NotEntered))
     }
 
-    fn shows(&self, found: &Found) -> bool {
+    fn shows(&self, found: &DirectoryEntry) -> bool {
         if self.ignored {
             return true;
         }
@@ -227,10 +227,10 @@ impl Walk<'_> {
             let (path, why) = (path.display(), why.to_string());
             SourceError::Unreadable(format!("its rules in `{path}` cannot be used: {why}"))
         };
-        let bytes = Place::Within(self.root).bytes(&path, MAX_RULES_BYTES);
+        let bytes = PathBase::Within(self.root).bytes(&path, MAX_RULES_BYTES);
         if let Some(bytes) = bytes.map_err(|error| unusable(&error))? {
             let globs = globs(&bytes, false).map_err(|error| unusable(&error))?;
-            self.rules.push(Rules { dir: dir.to_owned(), globs });
+            self.rules.push(GitignoreFile { dir: dir.to_owned(), globs });
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ pub(crate) fn globs(rules: &[u8], any_case: bool) -> Result<Gitignore, ignore::E
 }
 
 /// Opens the directory `name` in another one, and reads what is in it.
-fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<Found>)> {
+fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<DirectoryEntry>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(holder, name, flags, Mode::empty())?;
     let mut found = Vec::new();
@@ -271,7 +271,7 @@ fn open(holder: impl AsFd, name: &str) -> io::Result<(OwnedFd, Vec<Found>)> {
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             kind => kind,
         };
-        found.push(Found { name: OsStr::from_bytes(name).to_owned(), kind });
+        found.push(DirectoryEntry { name: OsStr::from_bytes(name).to_owned(), kind });
     }
     Ok((handle, found))
 }

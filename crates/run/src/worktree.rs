@@ -29,11 +29,11 @@ fn there(git: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
 
 /// The worktree of the task, below `home`; made from the present commit where there is none.
 pub fn worktree(git: &Git, home: &Path, task: &str) -> Result<Worktree, GitError> {
-    worktree_from(git, home, task, || Ok("HEAD".to_owned()))
+    ensure_worktree_from(git, home, task, || Ok("HEAD".to_owned()))
 }
 
 /// The same, made from the commit that `start` gives.
-pub(crate) fn worktree_from(
+pub(crate) fn ensure_worktree_from(
     git: &Git,
     home: &Path,
     task: &str,

@@ -10,21 +10,21 @@ use uuid::{ContextV7, Timestamp, Uuid};
 /// before the year 0 or after 9999 is spelled as the [`FIRST`] or the [`LAST`] one.
 pub fn now() -> String {
     let (seconds, micros) = since_1970(SystemTime::now());
-    spelled(seconds, micros)
+    format_time(seconds, micros)
 }
 
 /// The time `days` days before `time`, spelled the same way; `None` if `time` is not spelled so.
 pub(crate) fn days_before(time: &str, days: u64) -> Option<String> {
     let (seconds, micros) = read(time)?;
     let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
-    Some(spelled(seconds.saturating_sub(span), micros))
+    Some(format_time(seconds.saturating_sub(span), micros))
 }
 
 /// The time `days` days after `time`, spelled the same way; `None` if `time` is not spelled so.
 pub(crate) fn days_after(time: &str, days: u64) -> Option<String> {
     let (seconds, micros) = read(time)?;
     let span = i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY);
-    Some(spelled(seconds.saturating_add(span), micros))
+    Some(format_time(seconds.saturating_add(span), micros))
 }
 
 /// Whether a clock that tells this time can be right: not if that is before there was a callsheet, or the last time of all.
@@ -66,7 +66,7 @@ fn since_1970(time: SystemTime) -> (i64, u32) {
     }
 }
 
-fn spelled(seconds: i64, micros: u32) -> String {
+fn format_time(seconds: i64, micros: u32) -> String {
     if seconds < FIRST_SECOND {
         return FIRST.into();
     }
@@ -87,7 +87,7 @@ fn spelled(seconds: i64, micros: u32) -> String {
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// The other way: `None` unless the text is what [`spelled`] gives.
+/// The other way: `None` unless the text is what [`format_time`] gives.
 fn read(time: &str) -> Option<(i64, u32)> {
     let number = |from: usize, to: usize| {
         let digits = time.get(from..to).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -100,7 +100,7 @@ fn read(time: &str) -> Option<(i64, u32)> {
     let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + date - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     let found = (days * DAY + hour * 3600 + minute * 60 + second, u32::try_from(micros).ok()?);
-    (spelled(found.0, found.1) == time).then_some(found)
+    (format_time(found.0, found.1) == time).then_some(found)
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
             (i64::MAX, LAST),
         ];
         for (seconds, text) in cases {
-            assert_eq!(spelled(seconds, 0), text);
+            assert_eq!(format_time(seconds, 0), text);
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn times_compare_as_texts_for_every_clock() {
         let all = seconds();
         assert!(all.len() > 40_000, "{}", all.len());
-        let texts: Vec<String> = all.iter().map(|seconds| spelled(*seconds, 5)).collect();
+        let texts: Vec<String> = all.iter().map(|seconds| format_time(*seconds, 5)).collect();
         assert!(texts.iter().all(|text| text.len() == FIRST.len()));
         assert!(texts.windows(2).all(|two| two[0] <= two[1]));
         for (seconds, text) in all.iter().zip(&texts) {
@@ -183,7 +183,7 @@ mod tests {
             let spelled = |time| {
                 let (seconds, micros) = since_1970(time);
                 assert!(micros < 1_000_000);
-                spelled(seconds, micros)
+                format_time(seconds, micros)
             };
             assert!(spelled(before) <= spelled(UNIX_EPOCH) && spelled(UNIX_EPOCH) <= spelled(after));
             let exact = i128::from(since_1970(before).0) * 1_000_000 + i128::from(since_1970(before).1);

@@ -13,28 +13,28 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
-use crate::error::Error;
-use crate::migrate::Migration;
-use crate::patience::Patience;
-use crate::pg::{Postgres, WRITERS};
+use crate::error::LedgerError;
+use crate::migrate::SchemaMigration;
+use crate::patience::LedgerTimeouts;
+use crate::pg::{PostgresDatabase, WRITERS};
 use crate::private::private_file;
-use crate::reading::{Found, Way, find, way};
-use crate::row::{Param, Row, Value};
+use crate::reading::{DatabaseFile, ReadMethod, find, way};
+use crate::row::{SqlParam, SqlRow, SqlValue};
 
 /// Which database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum DatabaseEngine {
     Sqlite,
     Postgres,
 }
 
 /// An open database.
-pub(crate) enum Db {
-    Sqlite(Connection, Option<Box<Found>>),
-    Postgres(Box<Postgres>),
+pub(crate) enum DatabaseConnection {
+    Sqlite(Connection, Option<Box<DatabaseFile>>),
+    Postgres(Box<PostgresDatabase>),
 }
 
-impl fmt::Debug for Db {
+impl fmt::Debug for DatabaseConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A URL may hold a password.
         write!(f, "{:?}", self.engine())
@@ -44,13 +44,15 @@ impl fmt::Debug for Db {
 /// Older ones can lose what was written when a write-ahead log is reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-pub(crate) fn new_enough(version: i32) -> Result<(), Error> {
+pub(crate) fn check_version(version: i32) -> Result<(), LedgerError> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
     let spelled = |n: i32| format!("{}.{}.{}", n / 1_000_000, n / 1000 % 1000, n % 1000);
     let (found, oldest) = (spelled(version), spelled(OLDEST_SQLITE));
-    Err(Error::Failed(format!("SQLite {found} can corrupt a write-ahead log; {oldest} or newer is needed")))
+    Err(LedgerError::Failed(format!(
+        "SQLite {found} can corrupt a write-ahead log; {oldest} or newer is needed"
+    )))
 }
 
 /// Which SQLite is built in.
@@ -58,21 +60,21 @@ pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-impl Db {
-    pub(crate) fn memory() -> Result<Self, Error> {
-        new_enough(rusqlite::version_number())?;
+impl DatabaseConnection {
+    pub(crate) fn memory() -> Result<Self, LedgerError> {
+        check_version(rusqlite::version_number())?;
         Ok(Self::Sqlite(Connection::open_in_memory()?, None))
     }
 
     /// In a file without a name, so that what it holds need not fit into memory.
-    pub(crate) fn temporary() -> Result<Self, Error> {
-        new_enough(rusqlite::version_number())?;
+    pub(crate) fn temporary() -> Result<Self, LedgerError> {
+        check_version(rusqlite::version_number())?;
         Ok(Self::Sqlite(Connection::open("")?, None))
     }
 
     /// Opens a file, which is made if `create` says so. Nobody but its owner can read it, whatever the umask is.
-    pub(crate) fn sqlite(path: &Path, create: bool, patience: Patience) -> Result<Self, Error> {
-        new_enough(rusqlite::version_number())?;
+    pub(crate) fn sqlite(path: &Path, create: bool, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+        check_version(rusqlite::version_number())?;
         let path = private_file(path, create)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -88,7 +90,7 @@ impl Db {
         let start = Instant::now();
         loop {
             match db.batch("PRAGMA journal_mode = WAL") {
-                Err(Error::Locked) if start.elapsed() < patience.lock => {
+                Err(LedgerError::Locked) if start.elapsed() < patience.lock => {
                     thread::sleep(Duration::from_millis(5))
                 }
                 done => break done?,
@@ -99,17 +101,17 @@ impl Db {
 
     /// Opens a file to read it. Nothing is written: neither the file, nor its mode, nor anything beside it, unless SQLite
     /// can have there what it needs to read beside a writer, and takes it away again.
-    pub(crate) fn sqlite_to_read(path: &Path, patience: Patience) -> Result<Self, Error> {
-        new_enough(rusqlite::version_number())?;
+    pub(crate) fn sqlite_to_read(path: &Path, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+        check_version(rusqlite::version_number())?;
         let mut found = find(path)?;
         let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let (read_only, read_write) = (OpenFlags::SQLITE_OPEN_READ_ONLY, OpenFlags::SQLITE_OPEN_READ_WRITE);
         let connection = match way(&mut found)? {
-            Way::Beside => Connection::open_with_flags(&found.path, flags | read_write)?,
-            Way::Frozen(uri) => {
+            ReadMethod::Beside => Connection::open_with_flags(&found.path, flags | read_write)?,
+            ReadMethod::Frozen(uri) => {
                 Connection::open_with_flags(uri, flags | read_only | OpenFlags::SQLITE_OPEN_URI)?
             }
-            Way::Copied(copy) => Connection::open_with_flags(copy, flags | read_write)?,
+            ReadMethod::Copied(copy) => Connection::open_with_flags(copy, flags | read_write)?,
         };
         connection.busy_timeout(patience.lock)?;
         let mut db = Self::Sqlite(connection, Some(Box::new(found)));
@@ -119,13 +121,25 @@ impl Db {
         Ok(db)
     }
 
-    pub(crate) fn postgres(url: &str, patience: Patience) -> Result<Self, Error> {
-        Ok(Self::Postgres(Box::new(Postgres::connect(url, false, patience)?)))
+    /// Opens a file that is open already once more, to see what it holds by now. Nothing is written.
+    pub(crate) fn reopen_sqlite(path: &Path, patience: Duration) -> Result<Self, LedgerError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(patience)?;
+        let mut db = Self::Sqlite(connection, None);
+        db.batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON")?;
+        Ok(db)
+    }
+
+    pub(crate) fn postgres(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+        Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, false, patience)?)))
     }
 
     /// Connects without making anything: for users who may only read, and servers that are copies.
-    pub(crate) fn postgres_to_read(url: &str, patience: Patience) -> Result<Self, Error> {
-        Ok(Self::Postgres(Box::new(Postgres::connect(url, true, patience)?)))
+    pub(crate) fn postgres_to_read(url: &str, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+        Ok(Self::Postgres(Box::new(PostgresDatabase::connect(url, true, patience)?)))
     }
 
     /// What people call the place.
@@ -137,14 +151,14 @@ impl Db {
         }
     }
 
-    pub(crate) fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> DatabaseEngine {
         match self {
-            Self::Sqlite(..) => Engine::Sqlite,
-            Self::Postgres(_) => Engine::Postgres,
+            Self::Sqlite(..) => DatabaseEngine::Sqlite,
+            Self::Postgres(_) => DatabaseEngine::Postgres,
         }
     }
 
-    pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, Error> {
+    pub(crate) fn execute(&mut self, sql: &'static str, params: &[SqlParam<'_>]) -> Result<u64, LedgerError> {
         match self {
             Self::Sqlite(connection, _) => {
                 let mut statement = connection.prepare_cached(sql)?;
@@ -154,7 +168,11 @@ impl Db {
         }
     }
 
-    pub(crate) fn query(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+    pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[SqlParam<'_>],
+    ) -> Result<Vec<SqlRow>, LedgerError> {
         match self {
             Self::Sqlite(connection, file) => {
                 let mut statement = connection.prepare_cached(sql)?;
@@ -162,24 +180,24 @@ impl Db {
                 let mut rows = statement.query(rusqlite::params_from_iter(params))?;
                 let mut found = Vec::new();
                 while let Some(row) = rows.next()? {
-                    let values: Result<Vec<Value>, _> =
-                        (0..width).map(|at| row.get_ref(at).map(of_sqlite)).collect();
-                    found.push(Row(values?.into_iter()));
+                    let values: Result<Vec<SqlValue>, _> =
+                        (0..width).map(|at| row.get_ref(at).map(value_from_sqlite)).collect();
+                    found.push(SqlRow(values?.into_iter()));
                 }
                 match file {
-                    Some(file) if file.has_changed() => Err(Error::Locked),
+                    Some(file) if file.has_changed() => Err(LedgerError::Locked),
                     _ => Ok(found),
                 }
             }
             Self::Postgres(postgres) => {
                 let rows = postgres.query(sql, &bound(params))?;
-                rows.iter().map(|row| Ok(Row(of_postgres(row)?.into_iter()))).collect()
+                rows.iter().map(|row| Ok(SqlRow(values_from_postgres(row)?.into_iter()))).collect()
             }
         }
     }
 
     /// Statements without parameters or answers.
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(connection, _) => Ok(connection.execute_batch(sql)?),
             Self::Postgres(postgres) => postgres.batch(sql),
@@ -187,7 +205,10 @@ impl Db {
     }
 
     /// Does `work` as a whole or not at all, while nobody else writes.
-    pub(crate) fn alone<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn alone<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
         self.begin("BEGIN IMMEDIATE", "BEGIN")?;
         let done = match self {
             Self::Sqlite(..) => Ok(()),
@@ -199,11 +220,11 @@ impl Db {
     }
 
     /// From here to [`Self::end`] everything is read as it is now, whatever others write.
-    pub(crate) fn hold_still(&mut self) -> Result<(), Error> {
+    pub(crate) fn begin_snapshot(&mut self) -> Result<(), LedgerError> {
         self.begin("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     }
 
-    fn begin(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), Error> {
+    fn begin(&mut self, sqlite: &'static str, postgres: &str) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(..) => self.execute(sqlite, &[]).map(drop)?,
             Self::Postgres(_) => self.batch(postgres)?,
@@ -213,7 +234,7 @@ impl Db {
     }
 
     /// Keeps what a transaction did, or nothing of it where it failed.
-    pub(crate) fn end<T>(&mut self, done: Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn end<T>(&mut self, done: Result<T, LedgerError>) -> Result<T, LedgerError> {
         let done = done.and_then(|value| {
             match self {
                 Self::Sqlite(..) => self.execute("COMMIT", &[]).map(drop)?,
@@ -235,7 +256,7 @@ impl Db {
         }
     }
 
-    pub(crate) fn has_schema(&mut self) -> Result<bool, Error> {
+    pub(crate) fn has_schema(&mut self) -> Result<bool, LedgerError> {
         let sql = match self {
             Self::Sqlite(..) => "SELECT 1 FROM sqlite_schema LIMIT 1",
             Self::Postgres(_) => {
@@ -247,8 +268,8 @@ impl Db {
 
     /// Whether the schema is ours and nothing else: a trigger or a view in a file that somebody else made would run
     /// when we write.
-    pub(crate) fn check_schema(&mut self, known: &[Migration]) -> Result<(), Error> {
-        if self.engine() == Engine::Postgres {
+    pub(crate) fn check_schema(&mut self, known: &[SchemaMigration]) -> Result<(), LedgerError> {
+        if self.engine() == DatabaseEngine::Postgres {
             return Ok(());
         }
         // A migration can change a statement of an earlier one, so the same migrations say what to expect.
@@ -257,11 +278,11 @@ impl Db {
         let mut wanted: BTreeSet<String> = model.schema()?.into_iter().filter_map(|(_, sql)| sql).collect();
         for (name, sql) in self.schema()? {
             if !sql.is_some_and(|sql| wanted.remove(&sql)) {
-                return Err(Error::damaged(format!("`{name}` in its schema is not callsheet's")));
+                return Err(LedgerError::damaged(format!("`{name}` in its schema is not callsheet's")));
             }
         }
         match wanted.first() {
-            Some(missing) => Err(Error::damaged(format!(
+            Some(missing) => Err(LedgerError::damaged(format!(
                 "its schema lacks `{}`",
                 missing.lines().next().unwrap_or_default()
             ))),
@@ -270,7 +291,7 @@ impl Db {
     }
 
     /// The objects of an SQLite schema: the name of each, and the statement that makes it.
-    fn schema(&mut self) -> Result<Vec<(String, Option<String>)>, Error> {
+    fn schema(&mut self) -> Result<Vec<(String, Option<String>)>, LedgerError> {
         let rows = self.query("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'", &[])?;
         rows.into_iter()
             .map(|mut row| Ok((row.text("sqlite_schema.name")?, row.maybe_text("sqlite_schema.sql")?)))
@@ -278,7 +299,7 @@ impl Db {
     }
 
     /// Which of these blobs are there.
-    pub(crate) fn known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, Error> {
+    pub(crate) fn known_blobs(&mut self, digests: &[Digest]) -> Result<BTreeSet<Digest>, LedgerError> {
         match self {
             Self::Sqlite(connection, _) => {
                 // One transaction for all of them: each would lock and unlock the file. It ends when it is dropped.
@@ -303,7 +324,7 @@ impl Db {
                         bytes
                             .try_into()
                             .map(Digest)
-                            .map_err(|_| Error::damaged("blobs.sha256 is not a SHA-256"))
+                            .map_err(|_| LedgerError::damaged("blobs.sha256 is not a SHA-256"))
                     })
                     .collect()
             }
@@ -311,19 +332,27 @@ impl Db {
     }
 
     /// What the database itself finds wrong with its pages and indices.
-    pub(crate) fn integrity(&mut self) -> Result<Vec<String>, Error> {
-        if self.engine() == Engine::Postgres {
+    pub(crate) fn integrity(&mut self) -> Result<Vec<String>, LedgerError> {
+        if self.engine() == DatabaseEngine::Postgres {
             return Ok(Vec::new());
         }
         let rows = self.query("PRAGMA integrity_check", &[])?;
-        let lines: Result<Vec<String>, Error> =
+        let lines: Result<Vec<String>, LedgerError> =
             rows.into_iter().map(|mut row| row.text("integrity_check")).collect();
         Ok(lines?.into_iter().filter(|line| line != "ok").collect())
     }
 
+    /// The same without the order of indices, which takes much longer.
+    pub(crate) fn quick_check(&mut self) -> Result<Vec<String>, LedgerError> {
+        let rows = self.query("PRAGMA quick_check(1)", &[])?;
+        let lines: Result<Vec<String>, LedgerError> =
+            rows.into_iter().map(|mut row| row.text("quick_check")).collect();
+        Ok(lines?.into_iter().filter(|line| line != "ok").collect())
+    }
+
     /// Writes a whole copy into a file that is not there yet.
-    pub(crate) fn copy_into(&mut self, path: &Path) -> Result<(), Error> {
-        let odd = || Error::Failed(format!("`{}` is not UTF-8", path.display()));
+    pub(crate) fn copy_into(&mut self, path: &Path) -> Result<(), LedgerError> {
+        let odd = || LedgerError::Failed(format!("`{}` is not UTF-8", path.display()));
         let path = path.to_str().ok_or_else(odd)?;
         // SQLite counts the copy as a change of what is only read.
         self.batch("PRAGMA query_only = OFF")?;
@@ -331,16 +360,18 @@ impl Db {
     }
 
     /// Gives room that removed content took back to the file system.
-    pub(crate) fn shrink(&mut self) -> Result<(), Error> {
+    pub(crate) fn shrink(&mut self) -> Result<(), LedgerError> {
         match self.engine() {
-            Engine::Sqlite => self.batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"),
+            DatabaseEngine::Sqlite => self.batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)"),
             // One by one: several statements at once would be a transaction, and that cannot be one.
-            Engine::Postgres => self.batch("VACUUM blobs").and_then(|()| self.batch("VACUUM records")),
+            DatabaseEngine::Postgres => {
+                self.batch("VACUUM blobs").and_then(|()| self.batch("VACUUM records"))
+            }
         }
     }
 }
 
-impl From<rusqlite::Error> for Error {
+impl From<rusqlite::Error> for LedgerError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
@@ -351,7 +382,7 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-impl From<tokio_postgres::Error> for Error {
+impl From<tokio_postgres::Error> for LedgerError {
     fn from(error: tokio_postgres::Error) -> Self {
         use tokio_postgres::error::SqlState;
         match error.code() {
@@ -368,7 +399,7 @@ impl From<tokio_postgres::Error> for Error {
     }
 }
 
-impl rusqlite::ToSql for Param<'_> {
+impl rusqlite::ToSql for SqlParam<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -379,7 +410,7 @@ impl rusqlite::ToSql for Param<'_> {
     }
 }
 
-impl ToSql for Param<'_> {
+impl ToSql for SqlParam<'_> {
     fn to_sql(
         &self,
         ty: &Type,
@@ -400,31 +431,31 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
-fn bound<'p>(params: &'p [Param<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
+fn bound<'p>(params: &'p [SqlParam<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
     params.iter().map(|param| param as &(dyn ToSql + Sync)).collect()
 }
 
-fn of_sqlite(value: ValueRef<'_>) -> Value {
+fn value_from_sqlite(value: ValueRef<'_>) -> SqlValue {
     match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Int(number),
-        ValueRef::Text(text) => String::from_utf8(text.to_vec()).map_or(Value::Other, Value::Text),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-        ValueRef::Real(_) => Value::Other,
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(number) => SqlValue::Int(number),
+        ValueRef::Text(text) => String::from_utf8(text.to_vec()).map_or(SqlValue::Other, SqlValue::Text),
+        ValueRef::Blob(bytes) => SqlValue::Bytes(bytes.to_vec()),
+        ValueRef::Real(_) => SqlValue::Other,
     }
 }
 
-fn of_postgres(row: &tokio_postgres::Row) -> Result<Vec<Value>, Error> {
-    let value = |at: usize| -> Result<Value, Error> {
+fn values_from_postgres(row: &tokio_postgres::Row) -> Result<Vec<SqlValue>, LedgerError> {
+    let value = |at: usize| -> Result<SqlValue, LedgerError> {
         let ty = row.columns()[at].type_();
         Ok(if *ty == Type::INT8 {
-            row.try_get::<_, Option<i64>>(at)?.map_or(Value::Null, Value::Int)
+            row.try_get::<_, Option<i64>>(at)?.map_or(SqlValue::Null, SqlValue::Int)
         } else if *ty == Type::TEXT {
-            row.try_get::<_, Option<String>>(at)?.map_or(Value::Null, Value::Text)
+            row.try_get::<_, Option<String>>(at)?.map_or(SqlValue::Null, SqlValue::Text)
         } else if *ty == Type::BYTEA {
-            row.try_get::<_, Option<Vec<u8>>>(at)?.map_or(Value::Null, Value::Bytes)
+            row.try_get::<_, Option<Vec<u8>>>(at)?.map_or(SqlValue::Null, SqlValue::Bytes)
         } else {
-            Value::Other
+            SqlValue::Other
         })
     };
     (0..row.len()).map(value).collect()
@@ -438,7 +469,9 @@ mod tests {
     fn what_is_written_is_on_the_disk_and_nothing_of_a_file_is_believed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
-        let Db::Sqlite(connection, _) = Db::sqlite(&path, true, Patience::default()).unwrap() else {
+        let DatabaseConnection::Sqlite(connection, _) =
+            DatabaseConnection::sqlite(&path, true, LedgerTimeouts::default()).unwrap()
+        else {
             panic!("another engine")
         };
         let of = |connection: &Connection, name: &str| {
@@ -449,7 +482,9 @@ mod tests {
         assert_eq!(of(&connection, "busy_timeout"), 20_000);
         let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(mode, "wal");
-        let Db::Sqlite(connection, _) = Db::sqlite_to_read(&path, Patience::default()).unwrap() else {
+        let DatabaseConnection::Sqlite(connection, _) =
+            DatabaseConnection::sqlite_to_read(&path, LedgerTimeouts::default()).unwrap()
+        else {
             panic!("another engine")
         };
         assert_eq!((of(&connection, "trusted_schema"), of(&connection, "cell_size_check")), (0, 1));
@@ -458,10 +493,11 @@ mod tests {
 
     #[test]
     fn a_library_that_can_lose_a_log_is_refused() {
-        let refused =
-            Error::Failed("SQLite 3.51.2 can corrupt a write-ahead log; 3.51.3 or newer is needed".into());
-        assert_eq!(new_enough(3_051_002), Err(refused));
-        assert_eq!(new_enough(3_051_003), Ok(()));
-        assert_eq!(new_enough(rusqlite::version_number()), Ok(()));
+        let refused = LedgerError::Failed(
+            "SQLite 3.51.2 can corrupt a write-ahead log; 3.51.3 or newer is needed".into(),
+        );
+        assert_eq!(check_version(3_051_002), Err(refused));
+        assert_eq!(check_version(3_051_003), Ok(()));
+        assert_eq!(check_version(rusqlite::version_number()), Ok(()));
     }
 }

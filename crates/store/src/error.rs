@@ -6,7 +6,7 @@ use std::time::Duration;
 use callsheet_core::record::Id;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Error {
+pub enum LedgerError {
     /// There is no ledger here.
     NotThere(String),
     /// Somebody else writes, for longer than we wait.
@@ -25,13 +25,13 @@ pub enum Error {
     ManyRuns(String, Vec<Id>),
 }
 
-impl Error {
+impl LedgerError {
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged(what.into())
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotThere(place) => write!(f, "there is no ledger at {place}"),
@@ -49,4 +49,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for LedgerError {}

@@ -7,28 +7,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 
-use callsheet_core::record::{Composed, Digest, Event, Id, blobs_of, sha256};
+use callsheet_core::record::{Composed, Digest, Event, Id, list_blobs, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::now;
-use crate::db::Db;
-use crate::error::Error;
-use crate::ledger::{Draft, Head, Ledger, MOST_TEXT, append, head, index, put_blobs};
-use crate::read::{PAGE, Record, records_after};
-use crate::row::Param;
+use crate::db::DatabaseConnection;
+use crate::error::LedgerError;
+use crate::ledger::{Head, Ledger, MOST_TEXT, RecordDraft, append, head, index, put_blobs};
+use crate::read::{PAGE, StoredRecord, records_after};
+use crate::row::SqlParam;
 
 /// What goes into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ExportScope {
     All,
     Run(Id),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum FileLine {
+enum ExportLine {
     CallsheetExport {
         version: u32,
         all: bool,
@@ -77,59 +77,65 @@ const PIECE: usize = 8 << 20;
 /// Longer than any first line.
 const MOST_FIRST: u64 = 1 << 12;
 
-struct Writer<'w> {
+struct ExportWriter<'w> {
     out: &'w mut dyn Write,
     hash: Sha256,
     lines: u64,
 }
 
-impl Writer<'_> {
-    fn line(&mut self, line: &FileLine) -> Result<(), Error> {
-        let mut text = serde_json::to_string(line).map_err(|error| Error::Failed(error.to_string()))?;
+impl ExportWriter<'_> {
+    fn line(&mut self, line: &ExportLine) -> Result<(), LedgerError> {
+        let mut text = serde_json::to_string(line).map_err(|error| LedgerError::Failed(error.to_string()))?;
         text.push('\n');
         if text.len() as u64 > MOST_LINE {
-            return Err(Error::Failed(format!(
+            return Err(LedgerError::Failed(format!(
                 "a line of the export would be longer than {MOST_LINE} bytes"
             )));
         }
         self.hash.update(text.as_bytes());
         self.lines += 1;
-        self.out.write_all(text.as_bytes()).map_err(|error| unwritten(&error))
+        self.out.write_all(text.as_bytes()).map_err(|error| write_failure(&error))
     }
 
     /// Writes all but the last piece of a text, and answers with that.
-    fn parts<'t>(&mut self, text: &'t str) -> Result<&'t str, Error> {
+    fn parts<'t>(&mut self, text: &'t str) -> Result<&'t str, LedgerError> {
         let mut rest = text;
         while rest.len() > PIECE {
             let (part, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-            self.line(&FileLine::Part { text: part.to_owned() })?;
+            self.line(&ExportLine::Part { text: part.to_owned() })?;
             rest = after;
         }
         Ok(rest)
     }
 }
 
-fn unwritten(error: &io::Error) -> Error {
-    Error::Failed(format!("the export could not be written: {error}"))
+fn write_failure(error: &io::Error) -> LedgerError {
+    LedgerError::Failed(format!("the export could not be written: {error}"))
 }
 
 /// Writes an export.
-pub fn export(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> Result<(), Error> {
-    ledger.still(|ledger| export_as_it_is(ledger, scope, out))
+pub fn export(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write) -> Result<(), LedgerError> {
+    ledger.read_snapshot(|ledger| export_as_it_is(ledger, scope, out))
 }
 
-fn export_as_it_is(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> Result<(), Error> {
+fn export_as_it_is(ledger: &mut Ledger, scope: &ExportScope, out: &mut dyn Write) -> Result<(), LedgerError> {
     let Head { seq, chain } = ledger.head()?;
-    let mut writer = Writer { out, hash: Sha256::new(), lines: 0 };
-    writer.line(&FileLine::CallsheetExport { version: VERSION, all: *scope == Scope::All, seq, chain })?;
+    let mut writer = ExportWriter { out, hash: Sha256::new(), lines: 0 };
+    writer.line(&ExportLine::CallsheetExport {
+        version: VERSION,
+        all: *scope == ExportScope::All,
+        seq,
+        chain,
+    })?;
     for sha256 in blobs(ledger, scope)? {
-        let text = ledger.blob(sha256)?.ok_or_else(|| Error::damaged(format!("blob {sha256} is gone")))?;
+        let text =
+            ledger.blob(sha256)?.ok_or_else(|| LedgerError::damaged(format!("blob {sha256} is gone")))?;
         let text = writer.parts(&text)?.to_owned();
-        writer.line(&FileLine::Blob { sha256, text })?;
+        writer.line(&ExportLine::Blob { sha256, text })?;
     }
     let run = match scope {
-        Scope::Run(run) => Some(run),
-        Scope::All => None,
+        ExportScope::Run(run) => Some(run),
+        ExportScope::All => None,
     };
     let mut last = 0;
     loop {
@@ -141,22 +147,26 @@ fn export_as_it_is(ledger: &mut Ledger, scope: &Scope, out: &mut dyn Write) -> R
         }
     }
     let (lines, sha256) = (writer.lines, Digest(writer.hash.clone().finalize().into()));
-    writer.line(&FileLine::End { lines, sha256 })?;
-    writer.out.flush().map_err(|error| unwritten(&error))
+    writer.line(&ExportLine::End { lines, sha256 })?;
+    writer.out.flush().map_err(|error| write_failure(&error))
 }
 
-fn write_record(ledger: &mut Ledger, record: Record, writer: &mut Writer<'_>) -> Result<(), Error> {
+fn write_record(
+    ledger: &mut Ledger,
+    record: StoredRecord,
+    writer: &mut ExportWriter<'_>,
+) -> Result<(), LedgerError> {
     let seq = record.seq;
-    let gone = || Error::damaged(format!("record {} is gone", seq - 1));
+    let gone = || LedgerError::damaged(format!("record {} is gone", seq - 1));
     let before = ledger.link_before(seq)?.ok_or_else(gone)?;
     let id = |text: Option<String>| match text.as_deref().map(Id::parse) {
-        Some(None) => Err(Error::damaged(format!("record {seq}: it is about no run"))),
+        Some(None) => Err(LedgerError::damaged(format!("record {seq}: it is about no run"))),
         Some(id) => Ok(id),
         None => Ok(None),
     };
     let payload = record.payload.as_deref().map(|payload| writer.parts(payload)).transpose()?;
     let payload = payload.map(str::to_owned);
-    writer.line(&FileLine::Record(Box::new(RecordLine {
+    writer.line(&ExportLine::Record(Box::new(RecordLine {
         seq,
         run: id(record.run)?,
         flow: id(record.flow)?,
@@ -169,13 +179,13 @@ fn write_record(ledger: &mut Ledger, record: Record, writer: &mut Writer<'_>) ->
     })))
 }
 
-fn blobs(ledger: &mut Ledger, scope: &Scope) -> Result<BTreeSet<Digest>, Error> {
+fn blobs(ledger: &mut Ledger, scope: &ExportScope) -> Result<BTreeSet<Digest>, LedgerError> {
     match scope {
-        Scope::Run(run) => {
+        ExportScope::Run(run) => {
             let composed = ledger.composed(run)?;
-            blobs_of(&composed).map_err(|lost| Error::damaged(format!("run {run}: {lost}")))
+            list_blobs(&composed).map_err(|lost| LedgerError::damaged(format!("run {run}: {lost}")))
         }
-        Scope::All => {
+        ExportScope::All => {
             let rows = ledger.db.query("SELECT sha256 FROM blobs", &[])?;
             rows.into_iter().map(|mut row| row.digest("blobs.sha256")).collect()
         }
@@ -184,7 +194,7 @@ fn blobs(ledger: &mut Ledger, scope: &Scope) -> Result<BTreeSet<Digest>, Error> 
 
 /// What an import has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportReport {
     pub runs: usize,
     pub records: usize,
     /// Runs that were there already.
@@ -194,47 +204,47 @@ pub struct Imported {
 }
 
 /// Reads an export into a ledger of its own, which is gone when it is dropped; all of it is checked on the way.
-pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, Error> {
+pub fn read_export(file: &mut dyn BufRead) -> Result<Ledger, LedgerError> {
     let mut ledger = Ledger::temporary()?;
-    add_all(&mut ledger, file, false)?;
+    import_all(&mut ledger, file, false)?;
     Ok(ledger)
 }
 
 /// Adds what an export holds: all of it or, if anything is wrong with the file, nothing. A file is right only if
 /// [`export`] could have written it, byte for byte. Runs and flows that are added to others are marked, each by a record of
 /// its own.
-pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<Imported, Error> {
-    add_all(ledger, file, true)
+pub fn import(ledger: &mut Ledger, file: &mut dyn BufRead) -> Result<ImportReport, LedgerError> {
+    import_all(ledger, file, true)
 }
 
-fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Imported, Error> {
-    let mut lines = Lines { file, hash: Sha256::new(), number: 0 };
-    let Ok(Some(FileLine::CallsheetExport { version, all, seq, chain })) = lines.next(MOST_FIRST) else {
-        return Err(Error::damaged("this is no export of callsheet"));
+fn import_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<ImportReport, LedgerError> {
+    let mut lines = ExportReader { file, hash: Sha256::new(), number: 0 };
+    let Ok(Some(ExportLine::CallsheetExport { version, all, seq, chain })) = lines.next(MOST_FIRST) else {
+        return Err(LedgerError::damaged("this is no export of callsheet"));
     };
     if version > VERSION {
-        return Err(Error::Newer { found: version.into(), known: VERSION.into() });
+        return Err(LedgerError::Newer { found: version.into(), known: VERSION.into() });
     }
     if version == 0 {
-        return Err(Error::damaged("no version of callsheet wrote this export"));
+        return Err(LedgerError::damaged("no version of callsheet wrote this export"));
     }
     let target = Head { seq, chain };
-    let mut form = Form { all, target, ..Form::new() };
-    let mut parts = Parts { version, text: String::new(), lengths: Vec::new() };
+    let mut form = ExportChecker { all, target, ..ExportChecker::new() };
+    let mut parts = TextAssembler { version, text: String::new(), lengths: Vec::new() };
     ledger.alone(|db, zip| {
         let empty = head(db)?.seq == 0;
-        let mut importer = Importer {
+        let mut importer = RecordImporter {
             whole: empty && all,
             known: BTreeMap::new(),
             runs: BTreeSet::new(),
-            done: Imported::default(),
+            done: ImportReport::default(),
         };
         loop {
             match lines.next(MOST_LINE)? {
-                Some(FileLine::Part { text }) => {
+                Some(ExportLine::Part { text }) => {
                     parts.add(&text).map_err(|why| lines.wrong(why))?;
                 }
-                Some(FileLine::Blob { sha256: digest, text }) => {
+                Some(ExportLine::Blob { sha256: digest, text }) => {
                     let text = parts.end(text).map_err(|why| lines.wrong(why))?;
                     if sha256(&[text.as_bytes()]) != digest {
                         return Err(lines.wrong(format!("blob {digest}: its text has another SHA-256")));
@@ -242,7 +252,7 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
                     form.blob(digest).map_err(|why| lines.wrong(why))?;
                     put_blobs(db, zip, &BTreeMap::from([(digest, text.into())]), BTreeMap::new())?;
                 }
-                Some(FileLine::Record(mut record)) => {
+                Some(ExportLine::Record(mut record)) => {
                     record.payload = match record.payload.take() {
                         Some(payload) => Some(parts.end(payload).map_err(|why| lines.wrong(why))?),
                         None => parts.none().map_err(|why| lines.wrong(why)).map(|()| None)?,
@@ -253,13 +263,13 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
                         importer.added(&record);
                     }
                 }
-                Some(FileLine::End { .. }) => {
+                Some(ExportLine::End { .. }) => {
                     parts.none().map_err(|why| lines.wrong(why))?;
                     form.end().map_err(|why| lines.wrong(why))?;
                     lines.end()?;
                     break;
                 }
-                Some(FileLine::CallsheetExport { .. }) => {
+                Some(ExportLine::CallsheetExport { .. }) => {
                     return Err(lines.wrong("a second export begins".into()));
                 }
                 None => return Err(lines.wrong("it ends too early".into())),
@@ -271,21 +281,21 @@ fn add_all(ledger: &mut Ledger, file: &mut dyn BufRead, mark: bool) -> Result<Im
         let mut done = importer.done;
         done.same_chain = importer.whole && head(db)? == target;
         if importer.whole && !done.same_chain {
-            return Err(Error::damaged("the export's records do not lead to the head that it tells"));
+            return Err(LedgerError::damaged("the export's records do not lead to the head that it tells"));
         }
         Ok(done)
     })
 }
 
-struct Lines<'f> {
+struct ExportReader<'f> {
     file: &'f mut dyn BufRead,
     hash: Sha256,
     number: u64,
 }
 
-impl Lines<'_> {
+impl ExportReader<'_> {
     /// The next line, spelled as it is written; the last one is checked against all before it.
-    fn next(&mut self, most: u64) -> Result<Option<FileLine>, Error> {
+    fn next(&mut self, most: u64) -> Result<Option<ExportLine>, LedgerError> {
         let mut text = String::new();
         let read = io::Read::take(&mut *self.file, most + 1).read_line(&mut text);
         if text.is_empty() {
@@ -299,11 +309,11 @@ impl Lines<'_> {
             return Err(self.wrong(format!("it is longer than {most} bytes")));
         }
         let line = serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))?;
-        let mut same = Same(text.strip_suffix('\n').unwrap_or_default().as_bytes());
+        let mut same = ComparingWriter(text.strip_suffix('\n').unwrap_or_default().as_bytes());
         if serde_json::to_writer(&mut same, &line).is_err() || !same.0.is_empty() {
             return Err(self.wrong("an export spells it in another way".into()));
         }
-        if let FileLine::End { lines, sha256 } = line
+        if let ExportLine::End { lines, sha256 } = line
             && (lines + 1 != self.number || sha256 != before)
         {
             return Err(self.wrong("what stands before it has another SHA-256".into()));
@@ -312,7 +322,7 @@ impl Lines<'_> {
     }
 
     /// Whether nothing is left.
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), LedgerError> {
         let rest = self.file.fill_buf().map(<[u8]>::len);
         match rest.map_err(|error| self.wrong(error.to_string()))? {
             0 => Ok(()),
@@ -320,15 +330,15 @@ impl Lines<'_> {
         }
     }
 
-    fn wrong(&self, why: String) -> Error {
-        Error::damaged(format!("line {} of the export: {why}", self.number))
+    fn wrong(&self, why: String) -> LedgerError {
+        LedgerError::damaged(format!("line {} of the export: {why}", self.number))
     }
 }
 
 /// Takes what is written only if it is the same as the text at hand.
-struct Same<'t>(&'t [u8]);
+struct ComparingWriter<'t>(&'t [u8]);
 
-impl Write for Same<'_> {
+impl Write for ComparingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.strip_prefix(bytes).ok_or(io::ErrorKind::InvalidData)?;
         Ok(bytes.len())
@@ -340,14 +350,14 @@ impl Write for Same<'_> {
 }
 
 /// Pieces of a text, put together. An export cuts a text in one way only.
-struct Parts {
+struct TextAssembler {
     version: u32,
     text: String,
     /// How long each piece is.
     lengths: Vec<usize>,
 }
 
-impl Parts {
+impl TextAssembler {
     fn add(&mut self, text: &str) -> Result<(), String> {
         if self.version < 2 {
             return Err("version 1 has no parts".into());
@@ -391,7 +401,7 @@ impl Parts {
 
 /// What the lines of an export are like together: texts in order, then records in order, and every text that a record
 /// needs. An export of a whole ledger has all records up to its head, one of a run has its records and texts alone.
-struct Form {
+struct ExportChecker {
     all: bool,
     target: Head,
     /// The last record, which the next one follows.
@@ -402,7 +412,7 @@ struct Form {
     needed: BTreeSet<Digest>,
 }
 
-impl Form {
+impl ExportChecker {
     fn new() -> Self {
         let none = Head { seq: 0, chain: Digest::ZERO };
         Self {
@@ -442,7 +452,7 @@ impl Form {
             if record.run.as_ref() != Some(&composed.run.id) {
                 return Err(format!("{place} is about another run than it says"));
             }
-            self.needed.extend(blobs_of(composed).map_err(|lost| format!("{place}: {lost}"))?);
+            self.needed.extend(list_blobs(composed).map_err(|lost| format!("{place}: {lost}"))?);
         } else if !self.all && self.last.seq == 0 {
             return Err(format!("{place} is not that of a prompt"));
         }
@@ -470,7 +480,7 @@ impl Form {
 }
 
 /// Whether a record is what its digest and its link say.
-fn check(record: &RecordLine, form: &mut Form) -> Result<(), String> {
+fn check(record: &RecordLine, form: &mut ExportChecker) -> Result<(), String> {
     let place = format!("record {}", record.seq);
     let mut event = None;
     if let Some(payload) = &record.payload {
@@ -479,7 +489,7 @@ fn check(record: &RecordLine, form: &mut Form) -> Result<(), String> {
         }
         event = Some(Event::read(&record.kind, payload).map_err(|why| format!("{place}: {why}"))?);
     }
-    let link = callsheet_core::record::Link {
+    let link = callsheet_core::record::ChainLink {
         seq: record.seq,
         run: record.run.as_ref().map(Id::as_str),
         flow: record.flow.as_ref().map(Id::as_str),
@@ -493,18 +503,18 @@ fn check(record: &RecordLine, form: &mut Form) -> Result<(), String> {
     form.record(record, event.as_ref())
 }
 
-struct Importer {
+struct RecordImporter {
     /// Everything is taken, so that numbers and links stay as they are.
     whole: bool,
     /// Runs and flows of the file, and whether the ledger had them before.
     known: BTreeMap<Id, bool>,
     /// Those of them that are runs.
     runs: BTreeSet<Id>,
-    done: Imported,
+    done: ImportReport,
 }
 
-impl Importer {
-    fn wants(&mut self, db: &mut Db, record: &RecordLine) -> Result<bool, Error> {
+impl RecordImporter {
+    fn wants(&mut self, db: &mut DatabaseConnection, record: &RecordLine) -> Result<bool, LedgerError> {
         if self.whole {
             return Ok(true);
         }
@@ -517,7 +527,7 @@ impl Importer {
         for id in record.run.iter().chain(&record.flow) {
             if !self.known.contains_key(id) {
                 let sql = "SELECT seq FROM records WHERE run = $1 OR flow = $1 LIMIT 1";
-                let known = !db.query(sql, &[Param::Text(id.as_str())])?.is_empty();
+                let known = !db.query(sql, &[SqlParam::Text(id.as_str())])?.is_empty();
                 self.done.known += usize::from(known);
                 self.known.insert(id.clone(), known);
             }
@@ -528,15 +538,26 @@ impl Importer {
     }
 
     /// Says of each run and flow that was added that it is not the ledger's own.
-    fn mark(&self, db: &mut Db, zip: &mut zstd::bulk::Compressor<'static>, from: Head) -> Result<(), Error> {
+    fn mark(
+        &self,
+        db: &mut DatabaseConnection,
+        zip: &mut zstd::bulk::Compressor<'static>,
+        from: Head,
+    ) -> Result<(), LedgerError> {
         let event = Event::Imported(callsheet_core::record::Imported { seq: from.seq, chain: from.chain });
-        let payload = event.payload().map_err(Error::Failed)?;
+        let payload = event.payload().map_err(LedgerError::Failed)?;
         let (at, digest) = (now(), sha256(&[payload.as_bytes()]));
         for (id, _) in self.known.iter().filter(|(_, known)| !**known) {
             let is_run = self.runs.contains(id);
             let (run, flow) = (Some(id).filter(|_| is_run), Some(id).filter(|_| !is_run));
-            let draft =
-                Draft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256: digest };
+            let draft = RecordDraft {
+                run,
+                flow,
+                kind: event.kind(),
+                at: &at,
+                payload: Some(&payload),
+                sha256: digest,
+            };
             let head = append(db, zip, &draft)?;
             index(db, head.seq, run, &event)?;
         }
@@ -549,8 +570,12 @@ impl Importer {
     }
 }
 
-fn add(db: &mut Db, zip: &mut zstd::bulk::Compressor<'static>, record: &RecordLine) -> Result<(), Error> {
-    let draft = Draft {
+fn add(
+    db: &mut DatabaseConnection,
+    zip: &mut zstd::bulk::Compressor<'static>,
+    record: &RecordLine,
+) -> Result<(), LedgerError> {
+    let draft = RecordDraft {
         run: record.run.as_ref(),
         flow: record.flow.as_ref(),
         kind: &record.kind,
@@ -560,14 +585,14 @@ fn add(db: &mut Db, zip: &mut zstd::bulk::Compressor<'static>, record: &RecordLi
     };
     let head = append(db, zip, &draft)?;
     if let Some(payload) = &record.payload {
-        let event = Event::read(&record.kind, payload).map_err(Error::Damaged)?;
+        let event = Event::read(&record.kind, payload).map_err(LedgerError::Damaged)?;
         index(db, head.seq, record.run.as_ref(), &event)?;
     }
     Ok(())
 }
 
 /// The prompt of a run as an in-toto statement: its digest, and what it was made of.
-pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, Error> {
+pub fn statement(ledger: &mut Ledger, run: &Id) -> Result<Value, LedgerError> {
     let composed = ledger.composed(run)?;
     let materials = composed
         .snapshot

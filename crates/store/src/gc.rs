@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use callsheet_core::flow;
-use callsheet_core::record::{Digest, Event, Id, Launch, Removed, blobs_of, sha256};
+use callsheet_core::record::{Digest, Event, Id, LaunchRecord, Removed, list_blobs, sha256};
 use serde_json::Value;
 
 use crate::clock::{days_after, days_before, is_possible, now};
-use crate::db::Db;
-use crate::error::Error;
-use crate::ledger::{Draft, Ledger, append};
-use crate::read::{Filter, PAGE, ProjectFilter, RunRow, records_after, records_of, records_of_flow, runs};
-use crate::row::Param;
+use crate::db::DatabaseConnection;
+use crate::error::LedgerError;
+use crate::ledger::{Ledger, RecordDraft, append};
+use crate::read::{PAGE, ProjectFilter, RunFilter, RunRow, records_after, records_of, records_of_flow, runs};
+use crate::row::SqlParam;
 
 /// Which runs stay. A run that either rule keeps stays, and so do an unfinished run, a run of a flow that has not ended,
 /// and every run that one of these retries or continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetentionPolicy {
     /// Those of the last days.
     pub days: Option<u64>,
     /// The last ones.
@@ -25,7 +25,7 @@ pub struct Retention {
 
 /// What was removed, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     pub runs: Vec<Id>,
     /// Runs that neither rule keeps and that stay because they, or their flows, have not ended.
     pub unfinished: Vec<Id>,
@@ -40,31 +40,31 @@ pub struct Swept {
 
 impl Ledger {
     /// What [`Self::sweep`] would remove.
-    pub fn expired(&mut self, retention: Retention) -> Result<Swept, Error> {
+    pub fn expired(&mut self, retention: RetentionPolicy) -> Result<SweepReport, LedgerError> {
         self.expired_of(retention, None)
     }
 
     /// The same among the runs of one project.
     pub fn expired_of(
         &mut self,
-        retention: Retention,
+        retention: RetentionPolicy,
         project: Option<&ProjectFilter>,
-    ) -> Result<Swept, Error> {
-        self.still(|ledger| expired(&mut ledger.db, retention, project, &now()))
+    ) -> Result<SweepReport, LedgerError> {
+        self.read_snapshot(|ledger| expired(&mut ledger.db, retention, project, &now()))
     }
 
     /// Removes what `retention` does not keep, and appends a record that says so. What is removed is decided in the
     /// transaction that removes it, so no run that is recorded meanwhile is lost.
-    pub fn sweep(&mut self, retention: Retention) -> Result<Swept, Error> {
+    pub fn sweep(&mut self, retention: RetentionPolicy) -> Result<SweepReport, LedgerError> {
         self.sweep_of(retention, None)
     }
 
     /// The same among the runs of one project.
     pub fn sweep_of(
         &mut self,
-        retention: Retention,
+        retention: RetentionPolicy,
         project: Option<&ProjectFilter>,
-    ) -> Result<Swept, Error> {
+    ) -> Result<SweepReport, LedgerError> {
         let swept = self.alone(|db, zip| {
             let at = now();
             let mut swept = expired(db, retention, project, &at)?;
@@ -72,7 +72,7 @@ impl Ledger {
                 return Ok(swept);
             }
             for run in &swept.runs {
-                let run = [Param::Text(run.as_str())];
+                let run = [SqlParam::Text(run.as_str())];
                 let sql = "UPDATE records SET payload = NULL, packed = NULL WHERE run = $1";
                 swept.records += db.execute(sql, &run)?;
                 db.execute("DELETE FROM runs WHERE id = $1", &run)?;
@@ -80,25 +80,31 @@ impl Ledger {
             let needed = needed(db)?;
             for (digest, bytes) in all_blobs(db)? {
                 if !needed.contains(&digest) {
-                    db.execute("DELETE FROM blobs WHERE sha256 = $1", &[Param::Bytes(&digest.0)])?;
+                    db.execute("DELETE FROM blobs WHERE sha256 = $1", &[SqlParam::Bytes(&digest.0)])?;
                     swept.blobs += 1;
                     swept.bytes += bytes;
                 }
             }
-            let Swept { records, blobs, bytes, .. } = swept;
+            let SweepReport { records, blobs, bytes, .. } = swept;
             let removed = Removed { why: rule(retention), runs: swept.runs.clone(), records, blobs, bytes };
             let event = Event::Removed(removed);
-            let payload = event.payload().map_err(Error::Failed)?;
+            let payload = event.payload().map_err(LedgerError::Failed)?;
             let sha256 = sha256(&[payload.as_bytes()]);
-            let draft =
-                Draft { run: None, flow: None, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
+            let draft = RecordDraft {
+                run: None,
+                flow: None,
+                kind: event.kind(),
+                at: &at,
+                payload: Some(&payload),
+                sha256,
+            };
             swept.seq = Some(append(db, zip, &draft)?.seq);
             Ok(swept)
         })?;
         if swept.seq.is_some() {
             match self.db.shrink() {
                 // The runs are removed. The next sweep gives the room back.
-                Err(Error::Locked | Error::NoAnswer(_)) => {}
+                Err(LedgerError::Locked | LedgerError::NoAnswer(_)) => {}
                 done => done?,
             }
         }
@@ -107,17 +113,17 @@ impl Ledger {
 }
 
 fn expired(
-    db: &mut Db,
-    retention: Retention,
+    db: &mut DatabaseConnection,
+    retention: RetentionPolicy,
     project: Option<&ProjectFilter>,
     now: &str,
-) -> Result<Swept, Error> {
-    let rows = runs(db, &Filter { limit: usize::MAX, ..Filter::default() })?;
+) -> Result<SweepReport, LedgerError> {
+    let rows = runs(db, &RunFilter { limit: usize::MAX, ..RunFilter::default() })?;
     let right = right_times(&rows, now);
     let ages = trusted_times(&rows, &right, now);
     let since = retention.days.and_then(|days| days_before(now, days));
     let clock_is_wrong = retention.days.is_some() && !rows.is_empty() && is_wrong(&rows, &right, now);
-    let mut swept = Swept { clock_is_wrong, ..Swept::default() };
+    let mut swept = SweepReport { clock_is_wrong, ..SweepReport::default() };
     let mut flows = BTreeMap::new();
     let is_own = |row: &RunRow| project.is_none_or(|project| project.takes(&row.run));
     let mut kept: BTreeSet<Id> =
@@ -198,17 +204,21 @@ fn is_wrong(rows: &[RunRow], right: &[bool], now: &str) -> bool {
 
 /// Whether more may be recorded of a run: its program was or will be started, and not all that is recorded afterwards is
 /// there; or its flow has not ended.
-fn is_unfinished(db: &mut Db, row: &RunRow, flows: &mut BTreeMap<String, bool>) -> Result<bool, Error> {
+fn is_unfinished(
+    db: &mut DatabaseConnection,
+    row: &RunRow,
+    flows: &mut BTreeMap<String, bool>,
+) -> Result<bool, LedgerError> {
     let id = &row.run.id;
-    let damaged = || Error::damaged(format!("run {id} has no record of its prompt"));
+    let damaged = || LedgerError::damaged(format!("run {id} has no record of its prompt"));
     let sql = "SELECT kind FROM records WHERE run = $1 AND kind IN ('delivered', 'exit', 'observed')";
     let mut kinds = BTreeSet::new();
-    for mut kind in db.query(sql, &[Param::Text(id.as_str())])? {
+    for mut kind in db.query(sql, &[SqlParam::Text(id.as_str())])? {
         kinds.insert(kind.text("records.kind")?);
     }
     let composed = records_of(db, id, Some("composed"))?.into_iter().next().ok_or_else(damaged)?;
     let Some(Event::Composed(composed)) = composed.event()? else { return Err(damaged()) };
-    let Some(Launch { flow, .. }) = &composed.launch else {
+    let Some(LaunchRecord { flow, .. }) = &composed.launch else {
         return Ok(kinds.contains("delivered") && !kinds.contains("exit"));
     };
     if !kinds.contains("exit") || !kinds.contains("observed") {
@@ -224,29 +234,29 @@ fn is_unfinished(db: &mut Db, row: &RunRow, flows: &mut BTreeMap<String, bool>) 
 }
 
 /// Whether nothing can happen any more in a flow. One that cannot be read goes on, so that nothing of it is removed.
-fn has_ended(db: &mut Db, flow: &Id) -> Result<bool, Error> {
+fn has_ended(db: &mut DatabaseConnection, flow: &Id) -> Result<bool, LedgerError> {
     let mut events = Vec::new();
     for record in records_of_flow(db, flow)? {
         if let Some(Event::Decided(decided)) = record.event()?
-            && let Ok(event) = serde_json::from_value::<flow::Event>(decided.detail)
+            && let Ok(event) = serde_json::from_value::<flow::FlowEvent>(decided.detail)
         {
             events.push(event);
         }
     }
-    let Some(flow::Event::Started { more, .. }) = events.first() else { return Ok(false) };
+    let Some(flow::FlowEvent::Started { more, .. }) = events.first() else { return Ok(false) };
     let definition = more.get("definition").cloned().unwrap_or(Value::Null);
     let Ok(definition) = serde_json::from_value::<flow::Flow>(definition) else { return Ok(false) };
     Ok(flow::fold(&definition, &events).has_ended())
 }
 
-fn rule(retention: Retention) -> String {
+fn rule(retention: RetentionPolicy) -> String {
     let days = retention.days.map(|days| format!("older than {days} days"));
     let last = retention.last.map(|last| format!("not among the last {last}"));
     [days, last].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 /// Every blob that a record that is left needs. Where one cannot be read nothing may be removed.
-fn needed(db: &mut Db) -> Result<BTreeSet<Digest>, Error> {
+fn needed(db: &mut DatabaseConnection) -> Result<BTreeSet<Digest>, LedgerError> {
     let mut needed = BTreeSet::new();
     let mut last = 0;
     loop {
@@ -255,15 +265,16 @@ fn needed(db: &mut Db) -> Result<BTreeSet<Digest>, Error> {
         last = newest.seq;
         for record in page {
             if let Some(Event::Composed(composed)) = record.event()? {
-                let blobs = blobs_of(&composed);
-                needed
-                    .extend(blobs.map_err(|lost| Error::damaged(format!("record {}: {lost}", record.seq)))?);
+                let blobs = list_blobs(&composed);
+                needed.extend(
+                    blobs.map_err(|lost| LedgerError::damaged(format!("record {}: {lost}", record.seq)))?,
+                );
             }
         }
     }
 }
 
-fn all_blobs(db: &mut Db) -> Result<Vec<(Digest, u64)>, Error> {
+fn all_blobs(db: &mut DatabaseConnection) -> Result<Vec<(Digest, u64)>, LedgerError> {
     let rows = db.query("SELECT sha256, CAST(length(zstd) AS BIGINT) FROM blobs", &[])?;
     rows.into_iter()
         .map(|mut row| Ok((row.digest("blobs.sha256")?, row.int("blobs.zstd")?.unsigned_abs())))

@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use callsheet_core::record::{Composed, Digest, Event, Id, Kept, Link, sha256};
-use callsheet_core::{Text, Values};
+use callsheet_core::record::{ChainLink, Composed, Digest, Event, Id, RecordBundle, sha256};
+use callsheet_core::{SharedText, SlotValues};
 
 use crate::clock::now;
-use crate::db::{Db, Engine};
-use crate::error::Error;
+use crate::db::{DatabaseConnection, DatabaseEngine};
+use crate::error::LedgerError;
 use crate::migrate::{check_readable, has_projects, migrate};
-use crate::patience::Patience;
+use crate::patience::LedgerTimeouts;
 use crate::private::{WatchedFile, private_file};
 use crate::read::records_of;
-use crate::row::Param;
+use crate::row::SqlParam;
 
 /// Where a ledger is.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum LedgerUrl {
     /// A file.
     Sqlite(PathBuf),
     /// A URL; it may hold a password, so it is never shown.
@@ -27,7 +28,7 @@ pub enum Place {
     Memory,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for LedgerUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "{}", path.display()),
@@ -56,12 +57,14 @@ pub struct Head {
 
 /// An open ledger.
 pub struct Ledger {
-    pub(crate) db: Db,
+    pub(crate) db: DatabaseConnection,
     zip: zstd::bulk::Compressor<'static>,
     /// Values that records do not hold, for verifying.
-    pub(crate) given: Values,
-    /// The files that it lies in; none of PostgreSQL.
-    watched: Option<WatchedFile>,
+    pub(crate) given: SlotValues,
+    /// The files that it lies in, and the id that they held; none of PostgreSQL.
+    watched: Option<(WatchedFile, Option<Id>)>,
+    /// They are not what they were: nothing is written any more, not even when it is closed.
+    lost: bool,
     /// A head that the chain must contain: the last one that was kept or appended.
     last: Option<Head>,
     keeper: Option<HeadKeeper>,
@@ -76,8 +79,19 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        // Closing would write the log into a file that is not the ledger any more, by an index that may be gone.
+        if self.lost
+            && let Ok(none) = DatabaseConnection::memory()
+        {
+            std::mem::forget(std::mem::replace(&mut self.db, none));
+        }
+    }
+}
+
 /// A record that is about to be appended.
-pub(crate) struct Draft<'d> {
+pub(crate) struct RecordDraft<'d> {
     pub(crate) run: Option<&'d Id>,
     pub(crate) flow: Option<&'d Id>,
     pub(crate) kind: &'d str,
@@ -86,6 +100,9 @@ pub(crate) struct Draft<'d> {
     pub(crate) payload: Option<&'d str>,
     pub(crate) sha256: Digest,
 }
+
+/// So long a look at the files waits for others.
+const SHORT_LOOK: Duration = Duration::from_millis(200);
 
 /// The next levels take a third longer for two percent, and those above many times as long.
 const LEVEL: i32 = 1;
@@ -98,69 +115,76 @@ pub(crate) const MOST_READ: u64 = 1 << 30;
 
 impl Ledger {
     /// Opens a ledger, or makes one where there is none.
-    pub fn create(place: &Place) -> Result<Self, Error> {
-        Self::connect(place, OpenMode::Create, Patience::default())
+    pub fn create(place: &LedgerUrl) -> Result<Self, LedgerError> {
+        Self::connect(place, OpenMode::Create, LedgerTimeouts::default())
     }
 
     /// Opens a ledger that is there.
-    pub fn open(place: &Place) -> Result<Self, Error> {
-        Self::connect(place, OpenMode::Write, Patience::default())
+    pub fn open(place: &LedgerUrl) -> Result<Self, LedgerError> {
+        Self::connect(place, OpenMode::Write, LedgerTimeouts::default())
     }
 
     /// Opens a ledger that is there to read it. Nothing is changed, neither in it nor beside it, so it may lie where nothing
     /// can be written, and have the schema of an older version.
-    pub fn read(place: &Place) -> Result<Self, Error> {
-        Self::connect(place, OpenMode::Read, Patience::default())
+    pub fn read(place: &LedgerUrl) -> Result<Self, LedgerError> {
+        Self::connect(place, OpenMode::Read, LedgerTimeouts::default())
     }
 
-    pub fn connect(place: &Place, mode: OpenMode, patience: Patience) -> Result<Self, Error> {
+    pub fn connect(place: &LedgerUrl, mode: OpenMode, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
         let mut db = match (place, mode) {
-            (Place::Sqlite(path), OpenMode::Read) => Db::sqlite_to_read(path, patience)?,
-            (Place::Sqlite(path), _) => {
-                return Self::new(Db::sqlite(path, mode == OpenMode::Create, patience)?)?.watch(path);
+            (LedgerUrl::Sqlite(path), OpenMode::Read) => DatabaseConnection::sqlite_to_read(path, patience)?,
+            (LedgerUrl::Sqlite(path), _) => {
+                return Self::new(DatabaseConnection::sqlite(path, mode == OpenMode::Create, patience)?)?
+                    .watch(path);
             }
-            (Place::Postgres(url), OpenMode::Read) => Db::postgres_to_read(url, patience)?,
-            (Place::Postgres(url), _) => return Self::new(Db::postgres(url, patience)?),
-            (Place::Memory, OpenMode::Read) => Db::memory()?,
-            (Place::Memory, _) => return Self::new(Db::memory()?),
+            (LedgerUrl::Postgres(url), OpenMode::Read) => {
+                DatabaseConnection::postgres_to_read(url, patience)?
+            }
+            (LedgerUrl::Postgres(url), _) => return Self::new(DatabaseConnection::postgres(url, patience)?),
+            (LedgerUrl::Memory, OpenMode::Read) => DatabaseConnection::memory()?,
+            (LedgerUrl::Memory, _) => return Self::new(DatabaseConnection::memory()?),
         };
         check_readable(&mut db)?;
         Self::around(db)
     }
 
     /// A ledger of its own that takes little memory, and is gone when it is dropped.
-    pub(crate) fn temporary() -> Result<Self, Error> {
-        Self::new(Db::temporary()?)
+    pub(crate) fn temporary() -> Result<Self, LedgerError> {
+        Self::new(DatabaseConnection::temporary()?)
     }
 
-    fn new(mut db: Db) -> Result<Self, Error> {
+    fn new(mut db: DatabaseConnection) -> Result<Self, LedgerError> {
         migrate(&mut db)?;
         Self::around(db)
     }
 
-    fn around(db: Db) -> Result<Self, Error> {
-        let zip =
-            zstd::bulk::Compressor::new(LEVEL).map_err(|error| Error::Failed(format!("zstd: {error}")))?;
-        Ok(Self { db, zip, given: Values::default(), watched: None, last: None, keeper: None })
+    fn around(db: DatabaseConnection) -> Result<Self, LedgerError> {
+        let zip = zstd::bulk::Compressor::new(LEVEL)
+            .map_err(|error| LedgerError::Failed(format!("zstd: {error}")))?;
+        Ok(Self {
+            db,
+            zip,
+            given: SlotValues::default(),
+            watched: None,
+            lost: false,
+            last: None,
+            keeper: None,
+        })
     }
 
-    fn watch(self, path: &Path) -> Result<Self, Error> {
-        Ok(Self { watched: Some(WatchedFile::new(path)?), ..self })
+    fn watch(mut self, path: &Path) -> Result<Self, LedgerError> {
+        self.watched = Some((WatchedFile::new(path)?, self.id()?));
+        Ok(self)
     }
 
     /// The ledger's own id; `None` if its schema is older than ids.
-    pub fn id(&mut self) -> Result<Option<Id>, Error> {
-        if !has_projects(&mut self.db)? {
-            return Ok(None);
-        }
-        let row = self.db.query("SELECT id FROM identity", &[])?.into_iter().next();
-        let text = row.ok_or_else(|| Error::damaged("its id is gone"))?.text("identity.id")?;
-        Id::parse(&text).map(Some).ok_or_else(|| Error::damaged("identity.id is not an id"))
+    pub fn id(&mut self) -> Result<Option<Id>, LedgerError> {
+        identity(&mut self.db)
     }
 
     /// Writes a whole copy of a ledger on SQLite into a file that is not there yet; only its owner can read it. Closes the
     /// ledger.
-    pub fn copy_into(mut self, path: &Path) -> Result<(), Error> {
+    pub fn copy_into(mut self, path: &Path) -> Result<(), LedgerError> {
         self.db.copy_into(path)?;
         private_file(path, false).map(drop)
     }
@@ -175,12 +199,55 @@ impl Ledger {
         self.keeper = Some(Box::new(keeper));
     }
 
-    /// Fails if the ledger's files are no longer where they were when it was opened.
-    pub fn check_files(&mut self) -> Result<(), Error> {
-        self.watched.as_mut().map_or(Ok(()), WatchedFile::check)
+    /// Fails if the ledger's files are no longer those that were opened, or no longer hold this ledger with all that was
+    /// appended to it. An open database does not notice by itself: it goes on with the pages that it has in memory.
+    pub fn check_files(&mut self) -> Result<(), LedgerError> {
+        match self.check_as(SHORT_LOOK, |_| Ok(())) {
+            // Whoever appends waits for others, and says so.
+            Err(LedgerError::Locked) => Ok(()),
+            seen => seen,
+        }
     }
 
-    fn appended(&mut self, head: Head) {
+    /// The same for every page and every link, which takes as long as reading the file.
+    pub fn check_whole(&mut self) -> Result<(), LedgerError> {
+        self.check_as(LedgerTimeouts::default().lock, check_pages)
+    }
+
+    fn check_as(
+        &mut self,
+        patience: Duration,
+        more: impl FnOnce(&mut DatabaseConnection) -> Result<(), LedgerError>,
+    ) -> Result<(), LedgerError> {
+        let Some((watched, id)) = &mut self.watched else { return Ok(()) };
+        let last = self.last.as_ref();
+        let look = |path: &Path| {
+            let mut db = DatabaseConnection::reopen_sqlite(path, patience)?;
+            // What others append meanwhile is not seen by halves.
+            db.begin_snapshot()?;
+            if identity(&mut db)? != *id {
+                return Err(LedgerError::damaged("it is another ledger"));
+            }
+            head(&mut db)?;
+            follows(&mut db, last)?;
+            more(&mut db)
+        };
+        let changed = |error: LedgerError, path: &Path| {
+            let why = match error {
+                LedgerError::Locked => return LedgerError::Locked,
+                LedgerError::Damaged(what) => what,
+                error => error.to_string(),
+            };
+            LedgerError::damaged(format!("`{}` was changed while it was in use: {why}", path.display()))
+        };
+        let seen = watched
+            .check()
+            .and_then(|()| look(watched.real()).map_err(|error| changed(error, watched.real())));
+        self.lost |= matches!(seen, Err(LedgerError::Damaged(_)));
+        seen
+    }
+
+    fn set_head(&mut self, head: Head) {
         self.last = Some(head);
         if let Some(keeper) = &mut self.keeper {
             keeper(head);
@@ -189,22 +256,23 @@ impl Ledger {
 
     /// Gives the values that were marked as secret, so that prompts with them can be verified.
     #[must_use]
-    pub fn with_secrets(self, given: Values) -> Self {
-        Self { given, ..self }
+    pub fn with_secrets(mut self, given: SlotValues) -> Self {
+        self.given = given;
+        self
     }
 
-    pub fn engine(&self) -> Engine {
+    pub fn engine(&self) -> DatabaseEngine {
         self.db.engine()
     }
 
     /// Keeps a prompt: its texts, its run and its record, all of them or none. Answers with the record's number.
-    pub fn compose(&mut self, kept: &Kept) -> Result<u64, Error> {
+    pub fn compose(&mut self, kept: &RecordBundle) -> Result<u64, LedgerError> {
         let event = Event::Composed(kept.composed.clone());
         self.put(Some(&kept.composed.run.id), None, &event, &kept.blobs)
     }
 
     /// Appends what happened in a run or a flow. Answers with the record's number.
-    pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, Error> {
+    pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, LedgerError> {
         self.put(run, flow, event, &BTreeMap::new())
     }
 
@@ -213,9 +281,9 @@ impl Ledger {
         run: Option<&Id>,
         flow: Option<&Id>,
         event: &Event,
-        blobs: &BTreeMap<Digest, Text>,
-    ) -> Result<u64, Error> {
-        let payload = event.payload().map_err(Error::Failed)?;
+        blobs: &BTreeMap<Digest, SharedText>,
+    ) -> Result<u64, LedgerError> {
+        let payload = event.payload().map_err(LedgerError::Failed)?;
         let sha256 = sha256(&[payload.as_bytes()]);
         let zipped = self.zip_unknown(blobs)?;
         self.check_files()?;
@@ -223,69 +291,74 @@ impl Ledger {
         let head = db.alone(|db| {
             follows(db, last.as_ref())?;
             if let Some(run) = run.filter(|_| !matches!(event, Event::Composed(_))) {
-                has_run(db, run)?;
+                check_run_exists(db, run)?;
             }
             put_blobs(db, zip, blobs, zipped)?;
             // Inside of the transaction, so that times are in the order of the numbers.
             let at = now();
-            let draft = Draft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
+            let draft =
+                RecordDraft { run, flow, kind: event.kind(), at: &at, payload: Some(&payload), sha256 };
             let head = append(db, zip, &draft)?;
             index(db, head.seq, run, event)?;
             Ok(head)
         })?;
-        self.appended(head);
+        self.set_head(head);
         Ok(head.seq)
     }
 
     /// Compresses what is not there yet, before anybody has to wait for us.
     pub(crate) fn zip_unknown(
         &mut self,
-        blobs: &BTreeMap<Digest, Text>,
-    ) -> Result<BTreeMap<Digest, Vec<u8>>, Error> {
+        blobs: &BTreeMap<Digest, SharedText>,
+    ) -> Result<BTreeMap<Digest, Vec<u8>>, LedgerError> {
         let digests: Vec<Digest> = blobs.keys().copied().collect();
         let known = if digests.is_empty() { Default::default() } else { self.db.known_blobs(&digests)? };
         let unknown = blobs.iter().filter(|(digest, _)| !known.contains(digest));
-        unknown.map(|(digest, text)| Ok((*digest, zipped(&mut self.zip, text.as_bytes())?))).collect()
+        unknown.map(|(digest, text)| Ok((*digest, compress_text(&mut self.zip, text.as_bytes())?))).collect()
     }
 
     /// Does `work` in one transaction.
     pub(crate) fn alone<T>(
         &mut self,
-        work: impl FnOnce(&mut Db, &mut zstd::bulk::Compressor<'static>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        work: impl FnOnce(&mut DatabaseConnection, &mut zstd::bulk::Compressor<'static>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
         self.check_files()?;
         let Self { db, zip, last, .. } = self;
         let (done, head) = db.alone(|db| {
             follows(db, last.as_ref())?;
             Ok((work(db, zip)?, head(db)?))
         })?;
-        self.appended(head);
+        self.set_head(head);
         Ok(done)
     }
 
     /// Reads while others write, as if they did not.
-    pub(crate) fn still<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        self.db.hold_still()?;
+    pub(crate) fn read_snapshot<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.db.begin_snapshot()?;
         let done = read(self);
         self.db.end(done)
     }
 
-    pub fn head(&mut self) -> Result<Head, Error> {
+    pub fn head(&mut self) -> Result<Head, LedgerError> {
         head(&mut self.db)
     }
 
     /// Whether nothing was ever recorded in it. Its head alone does not say so: a file can hold records that its head hides.
-    pub fn is_empty(&mut self) -> Result<bool, Error> {
+    pub fn is_empty(&mut self) -> Result<bool, LedgerError> {
         let found = self.db.query("SELECT seq FROM records UNION ALL SELECT seq FROM runs LIMIT 1", &[])?;
         Ok(found.is_empty() && self.head()? == Head { seq: 0, chain: Digest::ZERO })
     }
 
     /// Checks that a record could be written now; nothing is.
-    pub fn check_write(&mut self) -> Result<(), Error> {
-        let undone = || Error::Failed("undone".into());
-        let tried: Result<(), Error> = self.alone(|db, zip| {
+    pub fn check_write(&mut self) -> Result<(), LedgerError> {
+        let undone = || LedgerError::Failed("undone".into());
+        let tried: Result<(), LedgerError> = self.alone(|db, zip| {
             let sha256 = sha256(&[]);
-            let draft = Draft { run: None, flow: None, kind: "removed", at: &now(), payload: None, sha256 };
+            let draft =
+                RecordDraft { run: None, flow: None, kind: "removed", at: &now(), payload: None, sha256 };
             append(db, zip, &draft)?;
             Err(undone())
         });
@@ -296,29 +369,29 @@ impl Ledger {
     }
 
     /// A text by its digest, or nothing where there is none. One that is not what its digest says is damage.
-    pub fn blob(&mut self, digest: Digest) -> Result<Option<Text>, Error> {
+    pub fn blob(&mut self, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
         blob(&mut self.db, digest)
     }
 
     /// The prompt of a run.
-    pub fn composed(&mut self, run: &Id) -> Result<Composed, Error> {
+    pub fn composed(&mut self, run: &Id) -> Result<Composed, LedgerError> {
         let record = records_of(&mut self.db, run, Some("composed"))?.into_iter().next();
         let record =
-            record.ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))?;
+            record.ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))?;
         match record.event()? {
             Some(Event::Composed(composed)) => Ok(composed),
-            _ => Err(Error::damaged(format!("record {}: its payload is gone", record.seq))),
+            _ => Err(LedgerError::damaged(format!("record {}: its payload is gone", record.seq))),
         }
     }
 }
 
-pub(crate) fn blob(db: &mut Db, digest: Digest) -> Result<Option<Text>, Error> {
+pub(crate) fn blob(db: &mut DatabaseConnection, digest: Digest) -> Result<Option<SharedText>, LedgerError> {
     let sql = "SELECT size, zstd, packed FROM blobs WHERE sha256 = $1";
-    let Some(mut row) = db.query(sql, &[Param::Bytes(&digest.0)])?.into_iter().next() else {
+    let Some(mut row) = db.query(sql, &[SqlParam::Bytes(&digest.0)])?.into_iter().next() else {
         return Ok(None);
     };
     let place = format!("blob {digest}");
-    let wrong = |why: String| Error::damaged(format!("{place}: {why}"));
+    let wrong = |why: String| LedgerError::damaged(format!("{place}: {why}"));
     let size = row.int(&format!("{place}: size"))?;
     let (bytes, packed) = (row.bytes(&format!("{place}: zstd"))?, row.int(&format!("{place}: packed"))?);
     let size = u64::try_from(size).ok().filter(|size| *size <= MOST_READ);
@@ -333,32 +406,75 @@ pub(crate) fn blob(db: &mut Db, digest: Digest) -> Result<Option<Text>, Error> {
     Ok(Some(text.into()))
 }
 
-pub(crate) fn head(db: &mut Db) -> Result<Head, Error> {
+fn identity(db: &mut DatabaseConnection) -> Result<Option<Id>, LedgerError> {
+    if !has_projects(db)? {
+        return Ok(None);
+    }
+    let row = db.query("SELECT id FROM identity", &[])?.into_iter().next();
+    let text = row.ok_or_else(|| LedgerError::damaged("its id is gone"))?.text("identity.id")?;
+    Id::parse(&text).map(Some).ok_or_else(|| LedgerError::damaged("identity.id is not an id"))
+}
+
+pub(crate) fn head(db: &mut DatabaseConnection) -> Result<Head, LedgerError> {
     let rows = db.query("SELECT seq, chain FROM head", &[])?;
-    let mut row = rows.into_iter().next().ok_or_else(|| Error::damaged("its head is gone"))?;
+    let mut row = rows.into_iter().next().ok_or_else(|| LedgerError::damaged("its head is gone"))?;
     Ok(Head { seq: number(row.int("head.seq")?), chain: row.digest("head.chain")? })
 }
 
 /// Nothing is appended to a run that retention has removed.
-fn has_run(db: &mut Db, run: &Id) -> Result<(), Error> {
-    let found = db.query("SELECT seq FROM runs WHERE id = $1", &[Param::Text(run.as_str())])?;
-    if found.is_empty() { Err(Error::NoRun(run.to_string())) } else { Ok(()) }
+fn check_run_exists(db: &mut DatabaseConnection, run: &Id) -> Result<(), LedgerError> {
+    let found = db.query("SELECT seq FROM runs WHERE id = $1", &[SqlParam::Text(run.as_str())])?;
+    if found.is_empty() { Err(LedgerError::NoRun(run.to_string())) } else { Ok(()) }
 }
 
 /// Whether the chain contains a head of before: one that was rolled back or written anew does not.
-fn follows(db: &mut Db, last: Option<&Head>) -> Result<(), Error> {
+fn follows(db: &mut DatabaseConnection, last: Option<&Head>) -> Result<(), LedgerError> {
     let Some(last) = last.filter(|last| last.seq > 0) else { return Ok(()) };
     let head = head(db)?;
     let found = if head.seq == last.seq { Some(head.chain) } else { link(db, last.seq)? };
     if head.seq >= last.seq && found == Some(last.chain) {
         return Ok(());
     }
-    Err(Error::damaged(format!("its records do not lead to record {} any more, which was kept", last.seq)))
+    Err(LedgerError::damaged(format!(
+        "its records do not lead to record {} any more, which was kept",
+        last.seq
+    )))
+}
+
+/// Whether the database can be read as a whole, and its records follow each other up to its head.
+fn check_pages(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
+    if let Some(line) = db.quick_check()?.first() {
+        return Err(LedgerError::damaged(line.as_str()));
+    }
+    let head = head(db)?;
+    let mut last = Head { seq: 0, chain: Digest::ZERO };
+    while last.seq < head.seq {
+        let sql = "SELECT seq, run, flow, kind, at, payload_sha256, chain FROM records WHERE seq > $1 ORDER BY seq LIMIT 1000";
+        let rows = db.query(sql, &[SqlParam::Int(last.seq as i64)])?;
+        let before = last.seq;
+        for mut row in rows {
+            let seq = number(row.int("records.seq")?);
+            let (run, flow) = (row.maybe_text("records.run")?, row.maybe_text("records.flow")?);
+            let (kind, at) = (row.text("records.kind")?, row.text("records.at")?);
+            let payload = row.digest("records.payload_sha256")?;
+            let chain = row.digest("records.chain")?;
+            let link =
+                ChainLink { seq, run: run.as_deref(), flow: flow.as_deref(), kind: &kind, at: &at, payload };
+            if seq != last.seq + 1 || link.after(&last.chain) != chain {
+                return Err(LedgerError::damaged(format!("record {} is not what it was", last.seq + 1)));
+            }
+            last = Head { seq, chain };
+        }
+        if last.seq == before {
+            break;
+        }
+    }
+    if last == head { Ok(()) } else { Err(LedgerError::damaged(format!("record {} is gone", last.seq + 1))) }
 }
 
 /// The link of a record; `None` if there is no such record.
-pub(crate) fn link(db: &mut Db, seq: u64) -> Result<Option<Digest>, Error> {
-    let rows = db.query("SELECT chain FROM records WHERE seq = $1", &[Param::Int(seq as i64)])?;
+pub(crate) fn link(db: &mut DatabaseConnection, seq: u64) -> Result<Option<Digest>, LedgerError> {
+    let rows = db.query("SELECT chain FROM records WHERE seq = $1", &[SqlParam::Int(seq as i64)])?;
     rows.into_iter().next().map(|mut row| row.digest(&format!("records.chain of {seq}"))).transpose()
 }
 
@@ -368,12 +484,17 @@ pub(crate) fn number(number: i64) -> u64 {
 }
 
 /// A text that is too long to be written again by an export is not kept in the first place.
-pub(crate) fn zipped(zip: &mut zstd::bulk::Compressor<'static>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+pub(crate) fn compress_text(
+    zip: &mut zstd::bulk::Compressor<'static>,
+    bytes: &[u8],
+) -> Result<Vec<u8>, LedgerError> {
     if bytes.len() > MOST_TEXT {
         let size = bytes.len();
-        return Err(Error::Failed(format!("a text of {size} bytes is not kept; {MOST_TEXT} is the most")));
+        return Err(LedgerError::Failed(format!(
+            "a text of {size} bytes is not kept; {MOST_TEXT} is the most"
+        )));
     }
-    zip.compress(bytes).map_err(|error| Error::Failed(format!("zstd: {error}")))
+    zip.compress(bytes).map_err(|error| LedgerError::Failed(format!("zstd: {error}")))
 }
 
 /// The first bytes of the SHA-256 of packed bytes, as a number. A changed byte is found even where unpacking would not
@@ -398,11 +519,11 @@ pub(crate) fn unzip(bytes: &[u8], check: i64, most: u64) -> Result<String, Strin
 /// Blobs that are not there yet. `ready` may lack one that retention took in the meantime, and hold one that another
 /// writer was faster with.
 pub(crate) fn put_blobs(
-    db: &mut Db,
+    db: &mut DatabaseConnection,
     zip: &mut zstd::bulk::Compressor<'static>,
-    blobs: &BTreeMap<Digest, Text>,
+    blobs: &BTreeMap<Digest, SharedText>,
     mut ready: BTreeMap<Digest, Vec<u8>>,
-) -> Result<(), Error> {
+) -> Result<(), LedgerError> {
     if blobs.is_empty() {
         return Ok(());
     }
@@ -411,10 +532,10 @@ pub(crate) fn put_blobs(
     for (digest, text) in blobs.iter().filter(|(digest, _)| !known.contains(digest)) {
         let bytes = match ready.remove(digest) {
             Some(bytes) => bytes,
-            None => zipped(zip, text.as_bytes())?,
+            None => compress_text(zip, text.as_bytes())?,
         };
-        let (size, packed) = (Param::Int(text.len() as i64), Param::Int(packed(&bytes)));
-        let row = [Param::Bytes(&digest.0), size, Param::Bytes(&bytes), packed];
+        let (size, packed) = (SqlParam::Int(text.len() as i64), SqlParam::Int(packed(&bytes)));
+        let row = [SqlParam::Bytes(&digest.0), size, SqlParam::Bytes(&bytes), packed];
         db.execute(
             "INSERT INTO blobs (sha256, size, zstd, packed) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
             &row,
@@ -425,55 +546,63 @@ pub(crate) fn put_blobs(
 
 /// Appends a record, and moves the head.
 pub(crate) fn append(
-    db: &mut Db,
+    db: &mut DatabaseConnection,
     zip: &mut zstd::bulk::Compressor<'static>,
-    draft: &Draft<'_>,
-) -> Result<Head, Error> {
+    draft: &RecordDraft<'_>,
+) -> Result<Head, LedgerError> {
     let head = head(db)?;
     let seq = head.seq + 1;
     let (run, flow) = (draft.run.map(Id::as_str), draft.flow.map(Id::as_str));
-    let link = Link { seq, run, flow, kind: draft.kind, at: draft.at, payload: draft.sha256 };
+    let link = ChainLink { seq, run, flow, kind: draft.kind, at: draft.at, payload: draft.sha256 };
     let chain = link.after(&head.chain);
-    let payload = draft.payload.map(|payload| zipped(zip, payload.as_bytes())).transpose()?;
+    let payload = draft.payload.map(|payload| compress_text(zip, payload.as_bytes())).transpose()?;
     let row = [
-        Param::Int(seq as i64),
-        Param::maybe(run),
-        Param::maybe(flow),
-        Param::Text(draft.kind),
-        Param::Text(draft.at),
-        payload.as_deref().map_or(Param::Null, Param::Bytes),
-        payload.as_deref().map_or(Param::Null, |payload| Param::Int(packed(payload))),
-        Param::Bytes(&draft.sha256.0),
-        Param::Bytes(&chain.0),
+        SqlParam::Int(seq as i64),
+        SqlParam::maybe(run),
+        SqlParam::maybe(flow),
+        SqlParam::Text(draft.kind),
+        SqlParam::Text(draft.at),
+        payload.as_deref().map_or(SqlParam::Null, SqlParam::Bytes),
+        payload.as_deref().map_or(SqlParam::Null, |payload| SqlParam::Int(packed(payload))),
+        SqlParam::Bytes(&draft.sha256.0),
+        SqlParam::Bytes(&chain.0),
     ];
     db.execute(
         "INSERT INTO records (seq, run, flow, kind, at, payload, packed, payload_sha256, chain)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         &row,
     )?;
-    db.execute("UPDATE head SET seq = $1, chain = $2", &[Param::Int(seq as i64), Param::Bytes(&chain.0)])?;
+    db.execute(
+        "UPDATE head SET seq = $1, chain = $2",
+        &[SqlParam::Int(seq as i64), SqlParam::Bytes(&chain.0)],
+    )?;
     Ok(Head { seq, chain })
 }
 
 /// What a record changes in the list of runs.
-pub(crate) fn index(db: &mut Db, seq: u64, run: Option<&Id>, event: &Event) -> Result<(), Error> {
+pub(crate) fn index(
+    db: &mut DatabaseConnection,
+    seq: u64,
+    run: Option<&Id>,
+    event: &Event,
+) -> Result<(), LedgerError> {
     let Some(run) = run else { return Ok(()) };
-    let set = |db: &mut Db, sql, value: &str| {
-        db.execute(sql, &[Param::Text(value), Param::Text(run.as_str())]).map(drop)
+    let set = |db: &mut DatabaseConnection, sql, value: &str| {
+        db.execute(sql, &[SqlParam::Text(value), SqlParam::Text(run.as_str())]).map(drop)
     };
     match event {
         Event::Composed(Composed { run, .. }) => {
             let row = [
-                Param::Int(seq as i64),
-                Param::Text(run.id.as_str()),
-                Param::maybe(run.parent.as_ref().map(Id::as_str)),
-                Param::maybe(run.task.as_deref()),
-                Param::maybe(run.agent.as_deref()),
-                Param::maybe(run.phase.as_deref()),
-                Param::maybe(run.role.as_deref()),
-                Param::Text(&run.recipe),
-                Param::Text(&run.started),
-                Param::maybe(run.project.as_deref()),
+                SqlParam::Int(seq as i64),
+                SqlParam::Text(run.id.as_str()),
+                SqlParam::maybe(run.parent.as_ref().map(Id::as_str)),
+                SqlParam::maybe(run.task.as_deref()),
+                SqlParam::maybe(run.agent.as_deref()),
+                SqlParam::maybe(run.phase.as_deref()),
+                SqlParam::maybe(run.role.as_deref()),
+                SqlParam::Text(&run.recipe),
+                SqlParam::Text(&run.started),
+                SqlParam::maybe(run.project.as_deref()),
             ];
             db.execute(
                 "INSERT INTO runs (seq, id, parent, task, agent, phase, role, recipe, started, project)
@@ -488,7 +617,7 @@ pub(crate) fn index(db: &mut Db, seq: u64, run: Option<&Id>, event: &Event) -> R
             None => Ok(()),
         },
         Event::Imported(_) => {
-            let run = [Param::Text(run.as_str())];
+            let run = [SqlParam::Text(run.as_str())];
             db.execute("UPDATE runs SET imported = 1 WHERE id = $1", &run).map(drop)
         }
         _ => Ok(()),

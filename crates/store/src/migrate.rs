@@ -3,41 +3,41 @@
 use callsheet_core::record::sha256;
 
 use crate::clock::new_id;
-use crate::db::{Db, Engine};
-use crate::error::Error;
-use crate::row::Param;
+use crate::db::{DatabaseConnection, DatabaseEngine};
+use crate::error::LedgerError;
+use crate::row::SqlParam;
 
 /// A step of the schema: its number is its place in the list, from 1.
 #[derive(Debug)]
-pub struct Migration {
+pub struct SchemaMigration {
     pub name: &'static str,
     pub sql: &'static str,
 }
 
-const SQLITE: &[Migration] = &[
-    Migration { name: "ledger", sql: include_str!("../migrations/sqlite/0001_ledger.sql") },
-    Migration { name: "projects", sql: include_str!("../migrations/sqlite/0002_projects.sql") },
+const SQLITE: &[SchemaMigration] = &[
+    SchemaMigration { name: "ledger", sql: include_str!("../migrations/sqlite/0001_ledger.sql") },
+    SchemaMigration { name: "projects", sql: include_str!("../migrations/sqlite/0002_projects.sql") },
 ];
-const POSTGRES: &[Migration] = &[
-    Migration { name: "ledger", sql: include_str!("../migrations/postgres/0001_ledger.sql") },
-    Migration { name: "projects", sql: include_str!("../migrations/postgres/0002_projects.sql") },
+const POSTGRES: &[SchemaMigration] = &[
+    SchemaMigration { name: "ledger", sql: include_str!("../migrations/postgres/0001_ledger.sql") },
+    SchemaMigration { name: "projects", sql: include_str!("../migrations/postgres/0002_projects.sql") },
 ];
 
 /// From this schema on, a ledger has an id and its runs have a project.
 const PROJECTS: i64 = 2;
 
 /// The migrations of an engine, in order.
-pub const fn migrations(engine: Engine) -> &'static [Migration] {
+pub const fn migrations(engine: DatabaseEngine) -> &'static [SchemaMigration] {
     match engine {
-        Engine::Sqlite => SQLITE,
-        Engine::Postgres => POSTGRES,
+        DatabaseEngine::Sqlite => SQLITE,
+        DatabaseEngine::Postgres => POSTGRES,
     }
 }
 
 /// Brings the schema up to date, or says why it cannot be used.
-pub(crate) fn migrate(db: &mut Db) -> Result<(), Error> {
+pub(crate) fn migrate(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
-    let applied = |db: &mut Db| if db.has_schema()? { applied(db) } else { Ok(Vec::new()) };
+    let applied = |db: &mut DatabaseConnection| if db.has_schema()? { applied(db) } else { Ok(Vec::new()) };
     let first = applied(db)?;
     check(&first, known)?;
     if first.len() < known.len() {
@@ -48,17 +48,20 @@ pub(crate) fn migrate(db: &mut Db) -> Result<(), Error> {
             for (at, migration) in known.iter().enumerate().skip(done.len()) {
                 db.batch(migration.sql)?;
                 let digest = sha256(&[migration.sql.as_bytes()]).to_string();
-                let row =
-                    [Param::Int(at as i64 + 1), Param::Text(migration.name), Param::Text(digest.as_str())];
+                let row = [
+                    SqlParam::Int(at as i64 + 1),
+                    SqlParam::Text(migration.name),
+                    SqlParam::Text(digest.as_str()),
+                ];
                 db.execute("INSERT INTO migrations (number, name, sha256) VALUES ($1, $2, $3)", &row)?;
             }
             if done.is_empty() {
-                let row = [Param::Bytes(&[0; 32])];
+                let row = [SqlParam::Bytes(&[0; 32])];
                 db.execute("INSERT INTO head (one, seq, chain) VALUES (1, 0, $1)", &row)?;
             }
             if (done.len() as i64) < PROJECTS {
-                let id = new_id().ok_or_else(|| Error::Failed("an id could not be made".into()))?;
-                db.execute("INSERT INTO identity (one, id) VALUES (1, $1)", &[Param::Text(id.as_str())])?;
+                let id = new_id().ok_or_else(|| LedgerError::Failed("an id could not be made".into()))?;
+                db.execute("INSERT INTO identity (one, id) VALUES (1, $1)", &[SqlParam::Text(id.as_str())])?;
             }
             Ok(())
         })?;
@@ -67,24 +70,24 @@ pub(crate) fn migrate(db: &mut Db) -> Result<(), Error> {
 }
 
 /// Whether a ledger that is only read can be understood: its schema is ours, of this version or of an older one.
-pub(crate) fn check_readable(db: &mut Db) -> Result<(), Error> {
+pub(crate) fn check_readable(db: &mut DatabaseConnection) -> Result<(), LedgerError> {
     let known = migrations(db.engine());
     let done = if db.has_schema()? { applied(db)? } else { Vec::new() };
     if done.is_empty() {
-        return Err(Error::NotThere(db.name()));
+        return Err(LedgerError::NotThere(db.name()));
     }
     check(&done, known)?;
     db.check_schema(&known[..done.len()])
 }
 
 /// Whether runs have a project: a ledger that was opened to read alone may have the schema of an older version.
-pub(crate) fn has_projects(db: &mut Db) -> Result<bool, Error> {
-    Ok(!db.query("SELECT number FROM migrations WHERE number = $1", &[Param::Int(PROJECTS)])?.is_empty())
+pub(crate) fn has_projects(db: &mut DatabaseConnection) -> Result<bool, LedgerError> {
+    Ok(!db.query("SELECT number FROM migrations WHERE number = $1", &[SqlParam::Int(PROJECTS)])?.is_empty())
 }
 
-type Applied = (i64, String, String);
+type AppliedMigration = (i64, String, String);
 
-fn applied(db: &mut Db) -> Result<Vec<Applied>, Error> {
+fn applied(db: &mut DatabaseConnection) -> Result<Vec<AppliedMigration>, LedgerError> {
     let rows = db.query("SELECT number, name, sha256 FROM migrations ORDER BY number", &[])?;
     rows.into_iter()
         .map(|mut row| {
@@ -93,16 +96,16 @@ fn applied(db: &mut Db) -> Result<Vec<Applied>, Error> {
         .collect()
 }
 
-fn check(applied: &[Applied], known: &[Migration]) -> Result<(), Error> {
+fn check(applied: &[AppliedMigration], known: &[SchemaMigration]) -> Result<(), LedgerError> {
     let newest = applied.last().map_or(0, |(number, ..)| *number);
     if newest > known.len() as i64 {
-        return Err(Error::Newer { found: newest, known: known.len() as i64 });
+        return Err(LedgerError::Newer { found: newest, known: known.len() as i64 });
     }
     for (at, (number, name, sha)) in applied.iter().enumerate() {
         let migration = &known[at];
         let same = sha256(&[migration.sql.as_bytes()]).to_string() == *sha && migration.name == name;
         if *number != at as i64 + 1 || !same {
-            return Err(Error::damaged(format!(
+            return Err(LedgerError::damaged(format!(
                 "migration {number} (`{name}`) is not the one that was applied"
             )));
         }

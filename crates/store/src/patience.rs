@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The limits of a connection. None of them can be longer than it is by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct LedgerTimeouts {
     /// To reach a server, until it takes statements.
     pub(crate) connect: Duration,
     /// For the answer to one statement.
@@ -13,14 +13,14 @@ pub struct Patience {
     pub(crate) lock: Duration,
 }
 
-impl Default for Patience {
+impl Default for LedgerTimeouts {
     fn default() -> Self {
         let [connect, statement, lock] = [10, 30, 20].map(Duration::from_secs);
         Self { connect, statement, lock }
     }
 }
 
-impl Patience {
+impl LedgerTimeouts {
     /// The usual limits, none of them longer than `most`.
     pub fn at_most(most: Duration) -> Self {
         let Self { connect, statement, lock } = Self::default();

@@ -14,8 +14,8 @@ use tokio_postgres::config::Host;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
-use crate::error::Error;
-use crate::patience::Patience;
+use crate::error::LedgerError;
+use crate::patience::LedgerTimeouts;
 
 /// The advisory lock of all who write to a ledger on PostgreSQL; the number has no meaning.
 pub(crate) const WRITERS: u32 = 7_161_947;
@@ -27,32 +27,32 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const IDLE_WRITER: Duration = Duration::from_secs(60);
 const IDLE_READER: Duration = Duration::from_secs(3600);
 
-type Params<'p> = [&'p (dyn ToSql + Sync)];
+type PostgresParams<'p> = [&'p (dyn ToSql + Sync)];
 
-pub(crate) struct Postgres {
+pub(crate) struct PostgresDatabase {
     config: Config,
     to_read: bool,
-    patience: Patience,
+    patience: LedgerTimeouts,
     /// Gone when it is dropped.
     runtime: Option<Runtime>,
     /// `None` after an answer did not come in time.
-    link: Option<Link>,
+    link: Option<ServerConnection>,
     in_transaction: bool,
 }
 
 /// An open connection.
-struct Link {
+struct ServerConnection {
     client: Client,
     prepared: BTreeMap<&'static str, Statement>,
     /// What sends and receives. It works while something is waited for.
     task: JoinHandle<()>,
 }
 
-impl Postgres {
-    pub(crate) fn connect(url: &str, to_read: bool, patience: Patience) -> Result<Self, Error> {
-        let config = limited(url.parse()?, patience);
+impl PostgresDatabase {
+    pub(crate) fn connect(url: &str, to_read: bool, patience: LedgerTimeouts) -> Result<Self, LedgerError> {
+        let config = limit_timeouts(url.parse()?, patience);
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = Some(runtime.map_err(|error| Error::Failed(error.to_string()))?);
+        let runtime = Some(runtime.map_err(|error| LedgerError::Failed(error.to_string()))?);
         let mut new = Self { config, to_read, patience, runtime, link: None, in_transaction: false };
         new.open()?;
         Ok(new)
@@ -62,41 +62,49 @@ impl Postgres {
         self.in_transaction = now;
     }
 
-    pub(crate) fn execute(&mut self, sql: &'static str, params: &Params<'_>) -> Result<u64, Error> {
+    pub(crate) fn execute(
+        &mut self,
+        sql: &'static str,
+        params: &PostgresParams<'_>,
+    ) -> Result<u64, LedgerError> {
         self.ask(async |link| {
             let statement = link.prepared(sql).await?;
             link.client.execute(&statement, params).await
         })
     }
 
-    pub(crate) fn query(&mut self, sql: &'static str, params: &Params<'_>) -> Result<Vec<Row>, Error> {
+    pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        params: &PostgresParams<'_>,
+    ) -> Result<Vec<Row>, LedgerError> {
         self.ask(async |link| {
             let statement = link.prepared(sql).await?;
             link.client.query(&statement, params).await
         })
     }
 
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Error> {
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), LedgerError> {
         self.ask(async |link| link.client.batch_execute(sql).await)
     }
 
     /// Asks the server, and waits for its answer as long as a statement may take.
     fn ask<T>(
         &mut self,
-        question: impl AsyncFnOnce(&mut Link) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T, Error> {
+        question: impl AsyncFnOnce(&mut ServerConnection) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, LedgerError> {
         self.open()?;
         let (Some(runtime), Some(link)) = (&self.runtime, &mut self.link) else { return Err(closed()) };
         let limit = self.patience.statement;
         let answer = wait(runtime, limit, question(link));
-        if matches!(answer, Err(Error::NoAnswer(_))) {
+        if matches!(answer, Err(LedgerError::NoAnswer(_))) {
             self.give_up();
         }
         answer
     }
 
     /// A connection that is not closed; in the middle of a transaction there is no second one.
-    fn open(&mut self) -> Result<(), Error> {
+    fn open(&mut self) -> Result<(), LedgerError> {
         if self.link.as_ref().is_some_and(|link| !link.client.is_closed()) {
             return Ok(());
         }
@@ -112,7 +120,7 @@ impl Postgres {
             // Why a connection has ended is the answer to the next question.
             let task = tokio::spawn(async move { drop(connection.await) });
             client.batch_execute(&settings).await?;
-            Ok(Link { client, prepared: BTreeMap::new(), task })
+            Ok(ServerConnection { client, prepared: BTreeMap::new(), task })
         })?;
         self.link = Some(link);
         let made = if self.to_read { Ok(()) } else { self.make_schema() };
@@ -122,7 +130,7 @@ impl Postgres {
         made
     }
 
-    fn make_schema(&mut self) -> Result<(), Error> {
+    fn make_schema(&mut self) -> Result<(), LedgerError> {
         // Who may only write to a ledger that others made has no right to make one.
         let found = self.query("SELECT 1 FROM pg_namespace WHERE nspname = 'callsheet'", &[])?;
         if found.is_empty() {
@@ -142,7 +150,7 @@ impl Postgres {
     }
 }
 
-impl Link {
+impl ServerConnection {
     async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
@@ -153,10 +161,10 @@ impl Link {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresDatabase {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
-        if let Some(Link { client, prepared, task }) = self.link.take() {
+        if let Some(ServerConnection { client, prepared, task }) = self.link.take() {
             drop((client, prepared));
             // The server hears that this is the end, or finds out by itself.
             let _ = runtime.block_on(async { timeout(GOODBYE, task).await });
@@ -166,29 +174,31 @@ impl Drop for Postgres {
     }
 }
 
-fn closed() -> Error {
-    Error::Failed("PostgreSQL: the connection is closed".into())
+fn closed() -> LedgerError {
+    LedgerError::Failed("PostgreSQL: the connection is closed".into())
 }
 
 fn wait<T>(
     runtime: &Runtime,
     limit: Duration,
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, Error> {
+) -> Result<T, LedgerError> {
     let answer = runtime.block_on(async { timeout(limit, answer).await });
-    answer.map_err(|_| Error::NoAnswer(limit))?.map_err(|error| of_server(error, limit))
+    answer.map_err(|_| LedgerError::NoAnswer(limit))?.map_err(|error| server_error(error, limit))
 }
 
 /// A server that ended a statement for its own limit gave no answer in time either.
-fn of_server(error: tokio_postgres::Error, limit: Duration) -> Error {
+fn server_error(error: tokio_postgres::Error, limit: Duration) -> LedgerError {
     match error.code() {
-        Some(code) if *code == tokio_postgres::error::SqlState::QUERY_CANCELED => Error::NoAnswer(limit),
+        Some(code) if *code == tokio_postgres::error::SqlState::QUERY_CANCELED => {
+            LedgerError::NoAnswer(limit)
+        }
         _ => error.into(),
     }
 }
 
 /// An address can shorten the limits, never lengthen them.
-fn limited(mut config: Config, patience: Patience) -> Config {
+fn limit_timeouts(mut config: Config, patience: LedgerTimeouts) -> Config {
     let within = |asked: Option<&Duration>, most: Duration| asked.map_or(most, |asked| most.min(*asked));
     config.connect_timeout(within(config.get_connect_timeout(), patience.connect));
     config.tcp_user_timeout(within(config.get_tcp_user_timeout(), patience.statement));
@@ -198,7 +208,7 @@ fn limited(mut config: Config, patience: Patience) -> Config {
 }
 
 /// What holds for every connection.
-fn settings(to_read: bool, patience: Patience) -> String {
+fn settings(to_read: bool, patience: LedgerTimeouts) -> String {
     let own = if to_read { "default_transaction_read_only = on" } else { "synchronous_commit = on" };
     let idle = if to_read { IDLE_READER } else { IDLE_WRITER };
     let milliseconds = |time: Duration| time.as_millis().max(1);
@@ -212,7 +222,7 @@ fn settings(to_read: bool, patience: Patience) -> String {
 }
 
 /// Which database a URL leads to, without user and password: `postgres://HOST:PORT/DATABASE`.
-pub fn postgres_place(url: &str) -> Result<String, Error> {
+pub fn postgres_place(url: &str) -> Result<String, LedgerError> {
     let config: Config = url.parse()?;
     let mut hosts: Vec<String> = config
         .get_hosts()
@@ -238,14 +248,14 @@ mod tests {
 
     #[test]
     fn an_address_shortens_limits_and_never_lengthens_them() {
-        let patience = Patience::default();
+        let patience = LedgerTimeouts::default();
         let url = "postgres://me@localhost/db";
         for (given, connect, statement) in [
             ("", 10, 30),
             ("?connect_timeout=3&tcp_user_timeout=7", 3, 7),
             ("?connect_timeout=100000&tcp_user_timeout=100000&keepalives=0", 10, 30),
         ] {
-            let config = limited(format!("{url}{given}").parse().unwrap(), patience);
+            let config = limit_timeouts(format!("{url}{given}").parse().unwrap(), patience);
             assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(connect)), "{given}");
             assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(statement)), "{given}");
             assert!(config.get_keepalives(), "{given}");

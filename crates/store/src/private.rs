@@ -5,14 +5,19 @@ use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error::LedgerError;
+use crate::pseudo::refuse_pseudo;
 
-/// A database file and its write-ahead log, as they were when the database was opened.
+/// A database file, its write-ahead log and the index of that, as they were when the database was opened.
 #[derive(Debug)]
 pub(crate) struct WatchedFile {
     path: PathBuf,
+    /// The same without links.
+    real: PathBuf,
     inode: (u64, u64),
     log: Option<(u64, u64)>,
+    /// The index too is never shorter than it was: whoever uses it then is ended by the system.
+    index: Option<((u64, u64), u64)>,
 }
 
 fn inode(path: &Path) -> Option<(u64, u64)> {
@@ -24,29 +29,46 @@ fn is_empty(path: &Path) -> bool {
 }
 
 impl WatchedFile {
-    pub(crate) fn new(path: &Path) -> Result<Self, Error> {
-        let gone = || Error::damaged(format!("`{}` is gone", path.display()));
-        Ok(Self { path: path.to_owned(), inode: inode(path).ok_or_else(gone)?, log: None })
+    pub(crate) fn new(path: &Path) -> Result<Self, LedgerError> {
+        let gone = || LedgerError::damaged(format!("`{}` is gone", path.display()));
+        let real = path.canonicalize().map_err(|_| gone())?;
+        let inode = inode(path).ok_or_else(gone)?;
+        let mut watched = Self { path: path.to_owned(), real, inode, log: None, index: None };
+        watched.check()?;
+        Ok(watched)
+    }
+
+    /// The path without links.
+    pub(crate) fn real(&self) -> &Path {
+        &self.real
     }
 
     /// Fails if another file, or none, lies there now. What is written then is lost when the database is closed.
-    pub(crate) fn check(&mut self) -> Result<(), Error> {
-        let log = beside(&self.path, "-wal");
+    pub(crate) fn check(&mut self) -> Result<(), LedgerError> {
+        let (log, index) = (beside(&self.path, "-wal"), beside(&self.path, "-shm"));
         let found = inode(&log);
+        let size = |path: &Path| path.symlink_metadata().map_or(0, |found| found.len());
+        let found_index = inode(&index).map(|inode| (inode, size(&index)));
         // SQLite makes the log with the first transaction and removes it when the last connection is closed.
         let is_lost = |kept: Option<(u64, u64)>, found| kept.is_some() && kept != found;
         for (path, lost) in [
             (&self.path, is_lost(Some(self.inode), inode(&self.path)) || is_empty(&self.path)),
             (&log, is_lost(self.log, found)),
+            (
+                &index,
+                self.index.is_some_and(|(kept, size)| {
+                    found_index.is_none_or(|(found, now)| found != kept || now < size)
+                }),
+            ),
         ] {
             if lost {
                 let path = path.display();
-                return Err(Error::damaged(format!(
+                return Err(LedgerError::damaged(format!(
                     "`{path}` was removed, replaced or emptied while it was in use"
                 )));
             }
         }
-        self.log = found;
+        (self.log, self.index) = (found, found_index);
         Ok(())
     }
 }
@@ -62,20 +84,21 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Refuses what is there and is not a regular file, at the path of a database or beside it. SQLite would wait for a FIFO.
-pub(crate) fn check_regular(path: &Path) -> Result<(), Error> {
+pub(crate) fn check_regular(path: &Path) -> Result<(), LedgerError> {
+    refuse_pseudo(path)?;
     for path in BESIDE.iter().map(|ending| beside(path, ending)).chain([path.to_owned()]) {
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(Error::Failed(format!("`{}` is not a regular file", path.display())));
+            return Err(LedgerError::Failed(format!("`{}` is not a regular file", path.display())));
         }
     }
     Ok(())
 }
 
 /// The real path of a file that only its owner can read.
-pub(crate) fn private_file(path: &Path, create: bool) -> Result<PathBuf, Error> {
-    let failed = |error: std::io::Error| Error::Failed(format!("`{}`: {error}", path.display()));
+pub(crate) fn private_file(path: &Path, create: bool) -> Result<PathBuf, LedgerError> {
+    let failed = |error: std::io::Error| LedgerError::Failed(format!("`{}`: {error}", path.display()));
     if !create && path.symlink_metadata().is_err() {
-        return Err(Error::NotThere(path.display().to_string()));
+        return Err(LedgerError::NotThere(path.display().to_string()));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if create && !folder.exists() {

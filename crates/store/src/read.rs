@@ -1,16 +1,18 @@
 //! Reading: lists of runs, records, and the log of a run.
 
-use callsheet_core::record::{Account, Digest, Event, Id, Link, Output, Run, Stream, text_of};
+use callsheet_core::record::{
+    ChainLink, Digest, Event, Id, LogStream, Output, Run, RunSummary, restore_text,
+};
 
-use crate::db::Db;
-use crate::error::Error;
+use crate::db::DatabaseConnection;
+use crate::error::LedgerError;
 use crate::ledger::{Ledger, MOST_READ, number, unzip};
 use crate::migrate::has_projects;
-use crate::row::{Param, Row};
+use crate::row::{SqlParam, SqlRow};
 
 /// A record as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct StoredRecord {
     pub seq: u64,
     pub run: Option<String>,
     pub flow: Option<String>,
@@ -22,18 +24,18 @@ pub struct Record {
     pub chain: Digest,
 }
 
-impl Record {
+impl StoredRecord {
     /// What it says, or nothing where that was removed.
-    pub fn event(&self) -> Result<Option<Event>, Error> {
+    pub fn event(&self) -> Result<Option<Event>, LedgerError> {
         let read = |payload: &String| {
             Event::read(&self.kind, payload)
-                .map_err(|why| Error::damaged(format!("record {}: {why}", self.seq)))
+                .map_err(|why| LedgerError::damaged(format!("record {}: {why}", self.seq)))
         };
         self.payload.as_ref().map(read).transpose()
     }
 
-    pub fn link(&self) -> Link<'_> {
-        Link {
+    pub fn link(&self) -> ChainLink<'_> {
+        ChainLink {
             seq: self.seq,
             run: self.run.as_deref(),
             flow: self.flow.as_deref(),
@@ -72,7 +74,7 @@ impl ProjectFilter {
 
 /// Which runs to list, the newest first.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct RunFilter {
     /// `None` stands for every project.
     pub project: Option<ProjectFilter>,
     /// Without runs that came from an export of another ledger.
@@ -89,7 +91,7 @@ pub struct Filter {
 
 /// A line of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     pub number: u64,
     pub at: String,
     pub data: String,
@@ -97,8 +99,8 @@ pub struct Line {
 
 /// Some lines of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
-    pub lines: Vec<Line>,
+pub struct LogExcerpt {
+    pub lines: Vec<LogLine>,
     /// Lines of the stream in all.
     pub total: u64,
     /// More was printed than is kept.
@@ -106,29 +108,29 @@ pub struct Log {
 }
 
 impl Ledger {
-    pub fn runs(&mut self, filter: &Filter) -> Result<Vec<RunRow>, Error> {
+    pub fn runs(&mut self, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
         runs(&mut self.db, filter)
     }
 
     /// The run with this id, with an id that begins like this, or the `last` one.
-    pub fn find(&mut self, name: &str) -> Result<RunRow, Error> {
-        self.find_among(name, &Filter::default())
+    pub fn find(&mut self, name: &str) -> Result<RunRow, LedgerError> {
+        self.find_among(name, &RunFilter::default())
     }
 
     /// The same, with `last` and `last~N` counted among the runs that `among` lists.
-    pub fn find_among(&mut self, name: &str, among: &Filter) -> Result<RunRow, Error> {
+    pub fn find_among(&mut self, name: &str, among: &RunFilter) -> Result<RunRow, LedgerError> {
         let back = if name == "last" { Some("0") } else { name.strip_prefix("last~") };
         if let Some(back) = back {
             let digits = !back.is_empty() && back.bytes().all(|byte| byte.is_ascii_digit());
             let back: Option<usize> = back.parse().ok().filter(|_| digits);
-            let none = || Error::NoRun(name.into());
+            let none = || LedgerError::NoRun(name.into());
             let back = back.ok_or_else(none)?;
-            let rows = self.runs(&Filter { limit: back.saturating_add(1), ..among.clone() })?;
+            let rows = self.runs(&RunFilter { limit: back.saturating_add(1), ..among.clone() })?;
             return rows.into_iter().nth(back).ok_or_else(none);
         }
         let is_prefix = !name.is_empty() && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
         if !is_prefix {
-            return Err(Error::NoRun(name.into()));
+            return Err(LedgerError::NoRun(name.into()));
         }
         let first = name.to_ascii_lowercase();
         let after = format!("{first}~");
@@ -140,72 +142,78 @@ impl Ledger {
                     CAST(NULL AS TEXT), CAST(NULL AS BIGINT)
              FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 11"
         };
-        let rows = self.db.query(sql, &[Param::Text(&first), Param::Text(&after)])?;
+        let rows = self.db.query(sql, &[SqlParam::Text(&first), SqlParam::Text(&after)])?;
         let mut rows: Vec<RunRow> = rows.into_iter().map(run_row).collect::<Result<_, _>>()?;
         match rows.len() {
-            0 => Err(Error::NoRun(name.into())),
+            0 => Err(LedgerError::NoRun(name.into())),
             1 => Ok(rows.remove(0)),
-            _ => Err(Error::ManyRuns(name.into(), rows.into_iter().map(|row| row.run.id).collect())),
+            _ => Err(LedgerError::ManyRuns(name.into(), rows.into_iter().map(|row| row.run.id).collect())),
         }
     }
 
-    pub fn records_of(&mut self, run: &Id) -> Result<Vec<Record>, Error> {
+    pub fn records_of(&mut self, run: &Id) -> Result<Vec<StoredRecord>, LedgerError> {
         records_of(&mut self.db, run, None)
     }
 
     /// What the records of a run come to, without reading all that its agent printed.
-    pub fn account(&mut self, run: &Id) -> Result<Account, Error> {
+    pub fn account(&mut self, run: &Id) -> Result<RunSummary, LedgerError> {
         let rows = self.db.query(
             "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
              WHERE run = $1 AND kind <> 'output' ORDER BY seq",
-            &[Param::Text(run.as_str())],
+            &[SqlParam::Text(run.as_str())],
         )?;
-        let records: Vec<Record> = rows.into_iter().map(record).collect::<Result<_, _>>()?;
-        let events: Vec<Option<Event>> = records.iter().map(Record::event).collect::<Result<_, _>>()?;
-        Account::of(events.into_iter().flatten())
-            .ok_or_else(|| Error::damaged(format!("run {run} has no record of its prompt")))
+        let records: Vec<StoredRecord> = rows.into_iter().map(record).collect::<Result<_, _>>()?;
+        let events: Vec<Option<Event>> = records.iter().map(StoredRecord::event).collect::<Result<_, _>>()?;
+        RunSummary::of(events.into_iter().flatten())
+            .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))
     }
 
     /// The flows that there are, the oldest first.
-    pub fn flows(&mut self) -> Result<Vec<Id>, Error> {
+    pub fn flows(&mut self) -> Result<Vec<Id>, LedgerError> {
         let sql = "SELECT flow, MIN(seq) FROM records WHERE flow IS NOT NULL GROUP BY flow ORDER BY 2";
         let rows = self.db.query(sql, &[])?;
-        let id = |mut row: Row| {
+        let id = |mut row: SqlRow| {
             let text = row.text("records.flow")?;
-            Id::parse(&text).ok_or_else(|| Error::damaged(format!("`{text}` is not the id of a flow")))
+            Id::parse(&text).ok_or_else(|| LedgerError::damaged(format!("`{text}` is not the id of a flow")))
         };
         rows.into_iter().map(id).collect()
     }
 
-    pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<Record>, Error> {
+    pub fn records_of_flow(&mut self, flow: &Id) -> Result<Vec<StoredRecord>, LedgerError> {
         records_of_flow(&mut self.db, flow)
     }
 
     /// At most `limit` records with a number above `seq`, in order.
-    pub fn records_after(&mut self, seq: u64, limit: usize) -> Result<Vec<Record>, Error> {
+    pub fn records_after(&mut self, seq: u64, limit: usize) -> Result<Vec<StoredRecord>, LedgerError> {
         records_after(&mut self.db, None, seq, limit)
     }
 
     /// The finished prompt of a run, put together and checked.
-    pub fn prompt(&mut self, run: &Id) -> Result<String, Error> {
+    pub fn prompt(&mut self, run: &Id) -> Result<String, LedgerError> {
         let composed = self.composed(run)?;
-        let text = self.with_blobs(|blob| text_of(&composed, blob))?;
+        let text = self.with_blobs(|blob| restore_text(&composed, blob))?;
         match callsheet_core::record::sha256(&[text.as_bytes()]) == composed.output.sha256 {
             true => Ok(text),
-            false => Err(Error::damaged(format!("the prompt of run {run} has another SHA-256"))),
+            false => Err(LedgerError::damaged(format!("the prompt of run {run} has another SHA-256"))),
         }
     }
 
     /// The lines of a stream: the last `tail` of those from line `since` on. The prompt is `meta`.
-    pub fn log(&mut self, run: &Id, stream: Stream, since: u64, tail: Option<usize>) -> Result<Log, Error> {
-        let mut log = Log { lines: Vec::new(), total: 0, cut: false };
+    pub fn log(
+        &mut self,
+        run: &Id,
+        stream: LogStream,
+        since: u64,
+        tail: Option<usize>,
+    ) -> Result<LogExcerpt, LedgerError> {
+        let mut log = LogExcerpt { lines: Vec::new(), total: 0, cut: false };
         let mut add = |at: &str, first: u64, text: &str| {
             let lines = text.split_inclusive('\n').zip(first..);
             for (line, number) in lines {
                 log.total = log.total.max(number);
                 if number >= since {
                     let data = line.strip_suffix('\n').unwrap_or(line).to_owned();
-                    log.lines.push(Line { number, at: at.to_owned(), data });
+                    log.lines.push(LogLine { number, at: at.to_owned(), data });
                 }
             }
         };
@@ -216,7 +224,9 @@ impl Ledger {
                     add(&record.at, output.line, &output.text);
                     cut |= output.cut;
                 }
-                Some(Event::Composed(_)) if stream == Stream::Meta => add(&record.at, 1, &self.prompt(run)?),
+                Some(Event::Composed(_)) if stream == LogStream::Meta => {
+                    add(&record.at, 1, &self.prompt(run)?)
+                }
                 _ => {}
             }
         }
@@ -230,16 +240,16 @@ impl Ledger {
     pub fn each_output(
         &mut self,
         run: &Id,
-        stream: Stream,
+        stream: LogStream,
         take: &mut dyn FnMut(Option<Output>),
-    ) -> Result<(), Error> {
+    ) -> Result<(), LedgerError> {
         const AT_ONCE: i64 = 64;
         let mut seq = 0;
         loop {
             let rows = self.db.query(
                 "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
                  WHERE run = $1 AND kind = 'output' AND seq > $2 ORDER BY seq LIMIT $3",
-                &[Param::Text(run.as_str()), Param::Int(seq), Param::Int(AT_ONCE)],
+                &[SqlParam::Text(run.as_str()), SqlParam::Int(seq), SqlParam::Int(AT_ONCE)],
             )?;
             if rows.is_empty() {
                 return Ok(());
@@ -260,9 +270,9 @@ impl Ledger {
     pub fn with_blobs<T>(
         &mut self,
         work: impl FnOnce(
-            &mut dyn FnMut(Digest) -> Option<callsheet_core::Text>,
-        ) -> Result<T, callsheet_core::record::Lost>,
-    ) -> Result<T, Error> {
+            &mut dyn FnMut(Digest) -> Option<callsheet_core::SharedText>,
+        ) -> Result<T, callsheet_core::record::ReplayError>,
+    ) -> Result<T, LedgerError> {
         let mut wrong = None;
         let done = work(&mut |digest| match self.blob(digest) {
             Ok(text) => text,
@@ -273,13 +283,13 @@ impl Ledger {
         });
         match (done, wrong) {
             (Ok(done), _) => Ok(done),
-            (Err(lost), Some(Error::Damaged(_)) | None) => Err(Error::damaged(lost.to_string())),
+            (Err(lost), Some(LedgerError::Damaged(_)) | None) => Err(LedgerError::damaged(lost.to_string())),
             (Err(_), Some(error)) => Err(error),
         }
     }
 }
 
-pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
+pub(crate) fn runs(db: &mut DatabaseConnection, filter: &RunFilter) -> Result<Vec<RunRow>, LedgerError> {
     // A longer text that begins the same way sorts behind it, so a day is before every time of that day.
     let until = filter.until.as_ref().map(|until| format!("{until}~"));
     let (project, unnamed) = match &filter.project {
@@ -287,14 +297,14 @@ pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
         None => (None, true),
     };
     let mut wanted = vec![
-        Param::maybe(filter.agent.as_deref()),
-        Param::maybe(filter.phase.as_deref()),
-        Param::maybe(filter.task.as_deref()),
-        Param::maybe(filter.verdict.as_deref()),
-        Param::maybe(filter.since.as_deref()),
-        Param::maybe(until.as_deref()),
+        SqlParam::maybe(filter.agent.as_deref()),
+        SqlParam::maybe(filter.phase.as_deref()),
+        SqlParam::maybe(filter.task.as_deref()),
+        SqlParam::maybe(filter.verdict.as_deref()),
+        SqlParam::maybe(filter.since.as_deref()),
+        SqlParam::maybe(until.as_deref()),
     ];
-    let limit = Param::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX));
+    let limit = SqlParam::Int(i64::try_from(filter.limit).unwrap_or(i64::MAX));
     if !has_projects(db)? {
         if !unnamed {
             return Ok(Vec::new());
@@ -311,7 +321,12 @@ pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
         )?;
         return rows.into_iter().map(run_row).collect();
     }
-    wanted.extend([Param::maybe(project), Param::Int(unnamed.into()), Param::Int(filter.own.into()), limit]);
+    wanted.extend([
+        SqlParam::maybe(project),
+        SqlParam::Int(unnamed.into()),
+        SqlParam::Int(filter.own.into()),
+        limit,
+    ]);
     let rows = db.query(
         "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
          FROM runs
@@ -327,19 +342,26 @@ pub(crate) fn runs(db: &mut Db, filter: &Filter) -> Result<Vec<RunRow>, Error> {
 }
 
 /// The records of a run; of one kind, if a kind is named.
-pub(crate) fn records_of(db: &mut Db, run: &Id, kind: Option<&str>) -> Result<Vec<Record>, Error> {
+pub(crate) fn records_of(
+    db: &mut DatabaseConnection,
+    run: &Id,
+    kind: Option<&str>,
+) -> Result<Vec<StoredRecord>, LedgerError> {
     let rows = db.query(
         "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
          WHERE run = $1 AND (CAST($2 AS TEXT) IS NULL OR kind = $2) ORDER BY seq",
-        &[Param::Text(run.as_str()), Param::maybe(kind)],
+        &[SqlParam::Text(run.as_str()), SqlParam::maybe(kind)],
     )?;
     rows.into_iter().map(record).collect()
 }
 
-pub(crate) fn records_of_flow(db: &mut Db, flow: &Id) -> Result<Vec<Record>, Error> {
+pub(crate) fn records_of_flow(
+    db: &mut DatabaseConnection,
+    flow: &Id,
+) -> Result<Vec<StoredRecord>, LedgerError> {
     let rows = db.query(
         "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records WHERE flow = $1 ORDER BY seq",
-        &[Param::Text(flow.as_str())],
+        &[SqlParam::Text(flow.as_str())],
     )?;
     rows.into_iter().map(record).collect()
 }
@@ -349,12 +371,12 @@ pub(crate) const PAGE: usize = 64;
 
 /// At most `limit` records with a number above `seq`, in order; of one run, if a run is named.
 pub(crate) fn records_after(
-    db: &mut Db,
+    db: &mut DatabaseConnection,
     run: Option<&Id>,
     seq: u64,
     limit: usize,
-) -> Result<Vec<Record>, Error> {
-    let (seq, limit) = (Param::Int(seq as i64), Param::Int(limit as i64));
+) -> Result<Vec<StoredRecord>, LedgerError> {
+    let (seq, limit) = (SqlParam::Int(seq as i64), SqlParam::Int(limit as i64));
     let rows = match run {
         None => db.query(
             "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
@@ -364,22 +386,22 @@ pub(crate) fn records_after(
         Some(run) => db.query(
             "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
              WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-            &[Param::Text(run.as_str()), seq, limit],
+            &[SqlParam::Text(run.as_str()), seq, limit],
         )?,
     };
     rows.into_iter().map(record).collect()
 }
 
-pub(crate) fn run_row(mut row: Row) -> Result<RunRow, Error> {
+pub(crate) fn run_row(mut row: SqlRow) -> Result<RunRow, LedgerError> {
     let seq = number(row.int("runs.seq")?);
     let place = |column: &str| format!("runs.{column} of {seq}");
     let id = |text: Option<String>, column| match text.as_deref().map(Id::parse) {
         None => Ok(None),
         Some(Some(id)) => Ok(Some(id)),
-        Some(None) => Err(Error::damaged(format!("{} is not an id", place(column)))),
+        Some(None) => Err(LedgerError::damaged(format!("{} is not an id", place(column)))),
     };
     let own = row.text(&place("id"))?;
-    let own = id(Some(own), "id")?.ok_or_else(|| Error::damaged(place("id")))?;
+    let own = id(Some(own), "id")?.ok_or_else(|| LedgerError::damaged(place("id")))?;
     let parent = row.maybe_text(&place("parent"))?;
     let mut run = Run {
         id: own,
@@ -397,12 +419,12 @@ pub(crate) fn run_row(mut row: Row) -> Result<RunRow, Error> {
     let imported = match row.maybe_int(&place("imported"))? {
         None => false,
         Some(1) => true,
-        Some(_) => return Err(Error::damaged(format!("{} is not 1", place("imported")))),
+        Some(_) => return Err(LedgerError::damaged(format!("{} is not 1", place("imported")))),
     };
     Ok(RunRow { seq, run, ended, verdict, imported })
 }
 
-fn record(mut row: Row) -> Result<Record, Error> {
+fn record(mut row: SqlRow) -> Result<StoredRecord, LedgerError> {
     let seq = number(row.int("records.seq")?);
     let place = |column: &str| format!("records.{column} of {seq}");
     let (run, flow) = (row.maybe_text(&place("run"))?, row.maybe_text(&place("flow"))?);
@@ -412,10 +434,10 @@ fn record(mut row: Row) -> Result<Record, Error> {
         (None, None) => None,
         (Some(zipped), Some(packed)) => {
             let payload = unzip(&zipped, packed, MOST_READ);
-            Some(payload.map_err(|why| Error::damaged(format!("{}: {why}", place("payload"))))?)
+            Some(payload.map_err(|why| LedgerError::damaged(format!("{}: {why}", place("payload"))))?)
         }
-        _ => return Err(Error::damaged(format!("{} is not there", place("payload")))),
+        _ => return Err(LedgerError::damaged(format!("{} is not there", place("payload")))),
     };
     let (payload_sha256, chain) = (row.digest(&place("payload_sha256"))?, row.digest(&place("chain"))?);
-    Ok(Record { seq, run, flow, kind, at, payload, payload_sha256, chain })
+    Ok(StoredRecord { seq, run, flow, kind, at, payload, payload_sha256, chain })
 }

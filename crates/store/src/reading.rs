@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use tempfile::TempDir;
 
-use crate::error::Error;
+use crate::error::LedgerError;
 use crate::private::{beside, check_regular};
 
 /// A database file that is read.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct DatabaseFile {
     pub(crate) path: PathBuf,
     /// What it was like when it was opened, if it is read as one that does not change.
     state: Option<FileState>,
@@ -25,7 +25,7 @@ pub(crate) struct Found {
     copy: Option<TempDir>,
 }
 
-pub(crate) enum Way {
+pub(crate) enum ReadMethod {
     /// With the locks of SQLite.
     Beside,
     /// By this URI, as a file that does not change.
@@ -58,39 +58,39 @@ impl FileState {
     }
 }
 
-impl Found {
+impl DatabaseFile {
     /// Whether a file that is read as one that does not change has changed.
     pub(crate) fn has_changed(&self) -> bool {
         self.state.as_ref().is_some_and(|state| FileState::of(&self.path).ok().as_ref() != Some(state))
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Error {
-    Error::Failed(format!("`{}`: {error}", path.display()))
+fn failed(path: &Path, error: &io::Error) -> LedgerError {
+    LedgerError::Failed(format!("`{}`: {error}", path.display()))
 }
 
 /// The file at `path`. A link is not followed.
-pub(crate) fn find(path: &Path) -> Result<Found, Error> {
+pub(crate) fn find(path: &Path) -> Result<DatabaseFile, LedgerError> {
     match path.symlink_metadata() {
         Ok(_) => check_regular(path)?,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(failed(path, &error)),
-        Err(_) => return Err(Error::NotThere(path.display().to_string())),
+        Err(_) => return Err(LedgerError::NotThere(path.display().to_string())),
     }
     let path = path.canonicalize().map_err(|error| failed(path, &error))?;
-    Ok(Found { path, state: None, copy: None })
+    Ok(DatabaseFile { path, state: None, copy: None })
 }
 
 /// Chooses how to read a file.
-pub(crate) fn way(found: &mut Found) -> Result<Way, Error> {
+pub(crate) fn way(found: &mut DatabaseFile) -> Result<ReadMethod, LedgerError> {
     let path = found.path.clone();
     let failed = |error: io::Error| failed(&path, &error);
     if can_write(&path) {
-        return Ok(Way::Beside);
+        return Ok(ReadMethod::Beside);
     }
     let state = FileState::of(&path).map_err(failed)?;
     if state.log == 0 {
         found.state = Some(state);
-        return Ok(Way::Frozen(uri(&path)));
+        return Ok(ReadMethod::Frozen(uri(&path)));
     }
     // A copy that was taken while others wrote may be torn.
     for _ in 0..10 {
@@ -105,10 +105,10 @@ pub(crate) fn way(found: &mut Found) -> Result<Way, Error> {
         }
         if FileState::of(&path).map_err(failed)? == before {
             found.copy = Some(dir);
-            return Ok(Way::Copied(copy));
+            return Ok(ReadMethod::Copied(copy));
         }
     }
-    Err(Error::Locked)
+    Err(LedgerError::Locked)
 }
 
 fn copy_private(from: &Path, to: &Path) -> io::Result<()> {

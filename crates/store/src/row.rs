@@ -2,18 +2,18 @@
 
 use callsheet_core::record::Digest;
 
-use crate::error::Error;
+use crate::error::LedgerError;
 
 /// A value that goes into a statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Param<'p> {
+pub(crate) enum SqlParam<'p> {
     Null,
     Int(i64),
     Text(&'p str),
     Bytes(&'p [u8]),
 }
 
-impl<'p> Param<'p> {
+impl<'p> SqlParam<'p> {
     pub(crate) fn maybe(text: Option<&'p str>) -> Self {
         text.map_or(Self::Null, Self::Text)
     }
@@ -21,7 +21,7 @@ impl<'p> Param<'p> {
 
 /// A value that comes out.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum SqlValue {
     Null,
     Int(i64),
     Text(String),
@@ -32,50 +32,50 @@ pub(crate) enum Value {
 
 /// A row, taken apart from left to right. A value that is not of its column's type is damage, and named.
 #[derive(Debug)]
-pub(crate) struct Row(pub(crate) std::vec::IntoIter<Value>);
+pub(crate) struct SqlRow(pub(crate) std::vec::IntoIter<SqlValue>);
 
-impl Row {
-    pub(crate) fn int(&mut self, column: &str) -> Result<i64, Error> {
+impl SqlRow {
+    pub(crate) fn int(&mut self, column: &str) -> Result<i64, LedgerError> {
         match self.0.next() {
-            Some(Value::Int(number)) => Ok(number),
-            _ => Err(Error::damaged(format!("{column} is not a number"))),
+            Some(SqlValue::Int(number)) => Ok(number),
+            _ => Err(LedgerError::damaged(format!("{column} is not a number"))),
         }
     }
 
-    pub(crate) fn maybe_int(&mut self, column: &str) -> Result<Option<i64>, Error> {
+    pub(crate) fn maybe_int(&mut self, column: &str) -> Result<Option<i64>, LedgerError> {
         match self.0.next() {
-            Some(Value::Null) => Ok(None),
-            Some(Value::Int(number)) => Ok(Some(number)),
-            _ => Err(Error::damaged(format!("{column} is not a number"))),
+            Some(SqlValue::Null) => Ok(None),
+            Some(SqlValue::Int(number)) => Ok(Some(number)),
+            _ => Err(LedgerError::damaged(format!("{column} is not a number"))),
         }
     }
 
-    pub(crate) fn text(&mut self, column: &str) -> Result<String, Error> {
-        self.maybe_text(column)?.ok_or_else(|| Error::damaged(format!("{column} is not a text")))
+    pub(crate) fn text(&mut self, column: &str) -> Result<String, LedgerError> {
+        self.maybe_text(column)?.ok_or_else(|| LedgerError::damaged(format!("{column} is not a text")))
     }
 
-    pub(crate) fn maybe_text(&mut self, column: &str) -> Result<Option<String>, Error> {
+    pub(crate) fn maybe_text(&mut self, column: &str) -> Result<Option<String>, LedgerError> {
         match self.0.next() {
-            Some(Value::Null) => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
-            _ => Err(Error::damaged(format!("{column} is not a text"))),
+            Some(SqlValue::Null) => Ok(None),
+            Some(SqlValue::Text(text)) => Ok(Some(text)),
+            _ => Err(LedgerError::damaged(format!("{column} is not a text"))),
         }
     }
 
-    pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, Error> {
-        self.maybe_bytes(column)?.ok_or_else(|| Error::damaged(format!("{column} is not there")))
+    pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, LedgerError> {
+        self.maybe_bytes(column)?.ok_or_else(|| LedgerError::damaged(format!("{column} is not there")))
     }
 
-    pub(crate) fn maybe_bytes(&mut self, column: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) fn maybe_bytes(&mut self, column: &str) -> Result<Option<Vec<u8>>, LedgerError> {
         match self.0.next() {
-            Some(Value::Null) => Ok(None),
-            Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
-            _ => Err(Error::damaged(format!("{column} is not a byte string"))),
+            Some(SqlValue::Null) => Ok(None),
+            Some(SqlValue::Bytes(bytes)) => Ok(Some(bytes)),
+            _ => Err(LedgerError::damaged(format!("{column} is not a byte string"))),
         }
     }
 
-    pub(crate) fn digest(&mut self, column: &str) -> Result<Digest, Error> {
+    pub(crate) fn digest(&mut self, column: &str) -> Result<Digest, LedgerError> {
         let bytes = self.bytes(column)?;
-        bytes.try_into().map(Digest).map_err(|_| Error::damaged(format!("{column} is not a SHA-256")))
+        bytes.try_into().map(Digest).map_err(|_| LedgerError::damaged(format!("{column} is not a SHA-256")))
     }
 }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use callsheet_core::record::{Digest, Event, Finding, Id, Run, sha256, verify, verify_sealed};
+use callsheet_core::record::{Digest, Event, Id, ReplayOutcome, Run, sha256, verify, verify_sealed};
 
-use crate::error::Error;
+use crate::error::LedgerError;
 use crate::ledger::{Head, Ledger, link};
 use crate::migrate::has_projects;
-use crate::read::{PAGE, Record, RunRow, run_row};
+use crate::read::{PAGE, RunRow, StoredRecord, run_row};
 
 /// What kind of trouble it is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Result {
+pub enum LedgerProblemKind {
     /// Something in the ledger was changed, or is gone.
     Damaged,
     /// A prompt is not what its request and its sources give.
@@ -24,14 +24,14 @@ pub enum Result {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    pub result: Result,
+pub struct LedgerProblem {
+    pub result: LedgerProblemKind,
     /// A record, a run, a blob.
     pub place: String,
     pub what: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for LedgerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.what)
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Problem {
 
 /// What was looked at, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct VerifyReport {
     pub records: u64,
     /// Runs whose prompts were verified, with whatever result.
     pub runs: usize,
@@ -50,30 +50,30 @@ pub struct Checked {
     pub sealed: Vec<(Id, Vec<String>)>,
     /// Runs that another version of the engine made, each with that version.
     pub other_engines: Vec<(Id, u32)>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<LedgerProblem>,
     pub head: Head,
 }
 
-impl Checked {
+impl VerifyReport {
     /// The worst that was found.
-    pub fn worst(&self) -> Option<Result> {
+    pub fn worst(&self) -> Option<LedgerProblemKind> {
         self.problems.iter().map(|problem| problem.result).min()
     }
 
-    fn add(&mut self, result: Result, place: impl Into<String>, what: impl Into<String>) {
-        self.problems.push(Problem { result, place: place.into(), what: what.into() });
+    fn add(&mut self, result: LedgerProblemKind, place: impl Into<String>, what: impl Into<String>) {
+        self.problems.push(LedgerProblem { result, place: place.into(), what: what.into() });
     }
 
     /// Damage is a finding; anything else ends the search.
     fn found<T>(
         &mut self,
         place: &str,
-        done: std::result::Result<T, Error>,
-    ) -> std::result::Result<Option<T>, Error> {
+        done: std::result::Result<T, LedgerError>,
+    ) -> std::result::Result<Option<T>, LedgerError> {
         match done {
             Ok(done) => Ok(Some(done)),
-            Err(Error::Damaged(what)) => {
-                self.add(Result::Damaged, place, what);
+            Err(LedgerError::Damaged(what)) => {
+                self.add(LedgerProblemKind::Damaged, place, what);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -83,8 +83,8 @@ impl Checked {
 
 impl Ledger {
     /// Checks the prompts of some runs, with their records and their texts.
-    pub fn verify(&mut self, runs: &[Id]) -> std::result::Result<Checked, Error> {
-        let mut checked = self.nothing_checked()?;
+    pub fn verify(&mut self, runs: &[Id]) -> std::result::Result<VerifyReport, LedgerError> {
+        let mut checked = self.new_report()?;
         for run in runs {
             let records = self.records_of(run);
             for record in checked.found(&format!("run {run}"), records)?.unwrap_or_default() {
@@ -102,18 +102,18 @@ impl Ledger {
     }
 
     /// Checks everything; with `read_data` also texts that no prompt needs, and the pages of the database.
-    pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<Checked, Error> {
-        self.still(|ledger| ledger.verify_as_it_is(read_data))
+    pub fn verify_all(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
+        self.read_snapshot(|ledger| ledger.verify_as_it_is(read_data))
     }
 
-    fn verify_as_it_is(&mut self, read_data: bool) -> std::result::Result<Checked, Error> {
-        let mut checked = self.nothing_checked()?;
-        let mut walk = Walk::default();
+    fn verify_as_it_is(&mut self, read_data: bool) -> std::result::Result<VerifyReport, LedgerError> {
+        let mut checked = self.new_report()?;
+        let mut walk = ExpectedRuns::default();
         let mut last = Head { seq: 0, chain: Digest::ZERO };
         loop {
             let page = match self.records_after(last.seq, PAGE) {
                 // One by one, so that what is whole is looked at too.
-                Err(Error::Damaged(_)) => self.records_after(last.seq, 1),
+                Err(LedgerError::Damaged(_)) => self.records_after(last.seq, 1),
                 page => page,
             };
             let Some(page) = checked.found(&place(last.seq + 1), page)? else {
@@ -130,7 +130,7 @@ impl Ledger {
             }
             for record in page {
                 for missing in last.seq + 1..record.seq {
-                    checked.add(Result::Damaged, place(missing), "it is gone");
+                    checked.add(LedgerProblemKind::Damaged, place(missing), "it is gone");
                 }
                 check_link(&record, Some(&last.chain), &mut checked);
                 last = Head { seq: record.seq, chain: record.chain };
@@ -145,21 +145,21 @@ impl Ledger {
         }
         if last != checked.head {
             let what = format!("it says {}, the last record is {}", checked.head.seq, last.seq);
-            checked.add(Result::Damaged, "head", what);
+            checked.add(LedgerProblemKind::Damaged, "head", what);
         }
         walk.check_removed(&mut checked);
         self.verify_runs(walk.runs, &mut checked)?;
         if read_data {
             self.verify_blobs(&mut checked)?;
             for line in self.db.integrity()? {
-                checked.add(Result::Damaged, "database", line);
+                checked.add(LedgerProblemKind::Damaged, "database", line);
             }
         }
         Ok(checked)
     }
 
-    fn nothing_checked(&mut self) -> std::result::Result<Checked, Error> {
-        Ok(Checked {
+    fn new_report(&mut self) -> std::result::Result<VerifyReport, LedgerError> {
+        Ok(VerifyReport {
             records: 0,
             runs: 0,
             same: 0,
@@ -172,7 +172,7 @@ impl Ledger {
     }
 
     /// The link that a record is tied to.
-    pub fn link_before(&mut self, seq: u64) -> std::result::Result<Option<Digest>, Error> {
+    pub fn link_before(&mut self, seq: u64) -> std::result::Result<Option<Digest>, LedgerError> {
         if seq <= 1 {
             return Ok(Some(Digest::ZERO));
         }
@@ -180,24 +180,24 @@ impl Ledger {
     }
 
     /// Whether a record that somebody kept the link of is still tied to it.
-    pub fn has_link(&mut self, head: &Head) -> std::result::Result<bool, Error> {
+    pub fn has_link(&mut self, head: &Head) -> std::result::Result<bool, LedgerError> {
         Ok(self.link_before(head.seq + 1)? == Some(head.chain))
     }
 
     fn verify_prompt(
         &mut self,
         composed: &callsheet_core::record::Composed,
-        checked: &mut Checked,
-    ) -> std::result::Result<(), Error> {
+        checked: &mut VerifyReport,
+    ) -> std::result::Result<(), LedgerError> {
         checked.runs += 1;
         let place = format!("run {}", composed.run.id);
         let given = self.given.clone();
         let findings = self.with_blobs(|blob| {
             let finding = verify(composed, blob)?;
             Ok(match finding {
-                Finding::Same => [Some(verify_sealed(composed, &given, blob)?), None],
+                ReplayOutcome::Same => [Some(verify_sealed(composed, &given, blob)?), None],
                 // Which text was delivered can be told without composing, unless secret values are in it.
-                Finding::OtherEngine(_) => {
+                ReplayOutcome::OtherEngine(_) => {
                     let sealed = verify_sealed(composed, &given, blob)?;
                     [Some(sealed).filter(|sealed| *sealed != finding), Some(finding)]
                 }
@@ -208,23 +208,23 @@ impl Ledger {
         let mut same = false;
         for finding in findings {
             match finding {
-                Finding::Same => same = true,
-                Finding::Differs { input, why } => {
+                ReplayOutcome::Same => same = true,
+                ReplayOutcome::Differs { input, why } => {
                     let what = input.map_or(why.clone(), |input| format!("{input}: {why}"));
-                    checked.add(Result::Differs, place.as_str(), what);
+                    checked.add(LedgerProblemKind::Differs, place.as_str(), what);
                 }
-                Finding::OtherEngine(engine) => {
+                ReplayOutcome::OtherEngine(engine) => {
                     same = false;
                     checked.other_engines.push((composed.run.id.clone(), engine));
-                    checked.add(Result::OtherEngine, place.as_str(), other_engine(engine));
+                    checked.add(LedgerProblemKind::OtherEngine, place.as_str(), other_engine(engine));
                 }
-                Finding::NeedsSecret(keys) => {
+                ReplayOutcome::NeedsSecret(keys) => {
                     let what = format!(
                         "needs_secret: it was delivered with values that are not kept: {}",
                         keys.join(", ")
                     );
                     checked.sealed.push((composed.run.id.clone(), keys));
-                    checked.add(Result::NeedsSecret, place.as_str(), what);
+                    checked.add(LedgerProblemKind::NeedsSecret, place.as_str(), what);
                 }
             }
         }
@@ -236,8 +236,8 @@ impl Ledger {
     fn verify_runs(
         &mut self,
         mut wanted: BTreeMap<u64, RunRow>,
-        checked: &mut Checked,
-    ) -> std::result::Result<(), Error> {
+        checked: &mut VerifyReport,
+    ) -> std::result::Result<(), LedgerError> {
         let sql = if has_projects(&mut self.db)? {
             "SELECT seq, id, parent, task, agent, phase, role, recipe, started, ended, verdict, project, imported
              FROM runs ORDER BY seq"
@@ -254,20 +254,26 @@ impl Ledger {
                 Some(row) => {
                     let what =
                         format!("its row does not say what its records say: {}", other_column(&row, &found));
-                    checked.add(Result::Damaged, format!("run {}", row.run.id), what);
+                    checked.add(LedgerProblemKind::Damaged, format!("run {}", row.run.id), what);
                 }
-                None => {
-                    checked.add(Result::Damaged, format!("run {}", found.run.id), "no record is about it")
-                }
+                None => checked.add(
+                    LedgerProblemKind::Damaged,
+                    format!("run {}", found.run.id),
+                    "no record is about it",
+                ),
             }
         }
         for row in wanted.into_values() {
-            checked.add(Result::Damaged, format!("run {}", row.run.id), "it is not in the list of runs");
+            checked.add(
+                LedgerProblemKind::Damaged,
+                format!("run {}", row.run.id),
+                "it is not in the list of runs",
+            );
         }
         Ok(())
     }
 
-    fn verify_blobs(&mut self, checked: &mut Checked) -> std::result::Result<(), Error> {
+    fn verify_blobs(&mut self, checked: &mut VerifyReport) -> std::result::Result<(), LedgerError> {
         let rows = self.db.query("SELECT sha256 FROM blobs ORDER BY sha256", &[])?;
         for mut row in rows {
             let Some(digest) = checked.found("blobs", row.digest("blobs.sha256"))? else { continue };
@@ -298,17 +304,17 @@ fn place(seq: u64) -> String {
     format!("record {seq}")
 }
 
-fn check_link(record: &Record, before: Option<&Digest>, checked: &mut Checked) {
+fn check_link(record: &StoredRecord, before: Option<&Digest>, checked: &mut VerifyReport) {
     let place = place(record.seq);
     if let Some(payload) = &record.payload
         && sha256(&[payload.as_bytes()]) != record.payload_sha256
     {
-        checked.add(Result::Damaged, place.as_str(), "its payload has another SHA-256");
+        checked.add(LedgerProblemKind::Damaged, place.as_str(), "its payload has another SHA-256");
     }
     match before {
-        None => checked.add(Result::Damaged, place, "the record before it is gone"),
+        None => checked.add(LedgerProblemKind::Damaged, place, "the record before it is gone"),
         Some(before) if record.link().after(before) != record.chain => {
-            checked.add(Result::Damaged, place, "its link in the chain is broken");
+            checked.add(LedgerProblemKind::Damaged, place, "its link in the chain is broken");
         }
         Some(_) => {}
     }
@@ -339,7 +345,7 @@ fn other_column(wanted: &RunRow, found: &RunRow) -> String {
 
 /// What all records together say.
 #[derive(Default)]
-struct Walk {
+struct ExpectedRuns {
     /// The list of runs as it should be, by the number of their first record.
     runs: BTreeMap<u64, RunRow>,
     by_id: BTreeMap<String, u64>,
@@ -348,15 +354,19 @@ struct Walk {
     removed: BTreeSet<String>,
 }
 
-impl Walk {
-    fn see(&mut self, record: &Record, event: Option<Event>, checked: &mut Checked) {
+impl ExpectedRuns {
+    fn see(&mut self, record: &StoredRecord, event: Option<Event>, checked: &mut VerifyReport) {
         let of_run = record.run.as_ref().and_then(|run| self.by_id.get(run));
         let row = of_run.and_then(|seq| self.runs.get_mut(seq));
         match event {
             None => self.empty.push((record.seq, record.run.clone())),
             Some(Event::Composed(composed)) => {
                 if record.run.as_deref() != Some(composed.run.id.as_str()) {
-                    checked.add(Result::Damaged, place(record.seq), "it is about another run than it says");
+                    checked.add(
+                        LedgerProblemKind::Damaged,
+                        place(record.seq),
+                        "it is about another run than it says",
+                    );
                 }
                 self.by_id.insert(composed.run.id.to_string(), record.seq);
                 let row = RunRow {
@@ -396,11 +406,11 @@ impl Walk {
         }
     }
 
-    fn check_removed(&self, checked: &mut Checked) {
+    fn check_removed(&self, checked: &mut VerifyReport) {
         for (seq, run) in &self.empty {
             if !run.as_ref().is_some_and(|run| self.removed.contains(run)) {
                 checked.add(
-                    Result::Damaged,
+                    LedgerProblemKind::Damaged,
                     place(*seq),
                     "its payload is gone, and no record says that it was removed",
                 );

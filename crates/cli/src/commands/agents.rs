@@ -3,14 +3,14 @@
 use callsheet_core::diag::visible;
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::failure::Outcome;
-use crate::installed::{self, Found};
+use crate::app::AppContext;
+use crate::failure::CommandResult;
+use crate::installed::{self, InstalledAgent};
 
-pub(crate) fn run(app: &App<'_>) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
     let all = app
         .print
-        .while_waiting(|| "asking the agents for their versions".into(), || installed::agents(app))?;
+        .run_with_progress(|| "asking the agents for their versions".into(), || installed::agents(app))?;
     if app.print.json {
         return app.print.value(&all.iter().map(row).collect());
     }
@@ -33,7 +33,7 @@ pub(crate) fn run(app: &App<'_>) -> Outcome {
     Ok(0)
 }
 
-fn row(found: &Found) -> Value {
+fn row(found: &InstalledAgent) -> Value {
     json!({
         "agent": found.name,
         "name": found.agent.name,

@@ -4,11 +4,11 @@ use callsheet_core::check::check;
 use callsheet_core::diag::Severity;
 use serde_json::json;
 
-use crate::app::App;
-use crate::failure::{FINDING, Outcome};
+use crate::app::AppContext;
+use crate::failure::{CommandResult, FINDING};
 use crate::print::diag_json;
 
-pub(crate) fn run(app: &App<'_>) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
     let report = check(&app.disk(None), &app.config.layout());
     let errors = report.problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     let exit = if errors > 0 { FINDING } else { 0 };

@@ -3,9 +3,9 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::Cli;
-use crate::failure::Outcome;
-use crate::print::Print;
+use crate::args::CliArgs;
+use crate::failure::CommandResult;
+use crate::print::OutputPrinter;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
@@ -13,9 +13,9 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
+pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "callsheet", &mut script);
+    clap_complete::generate(args.shell, &mut CliArgs::command(), "callsheet", &mut script);
     print.data(&script)?;
     Ok(0)
 }

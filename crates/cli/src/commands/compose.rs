@@ -2,23 +2,25 @@
 
 use std::path::PathBuf;
 
-use callsheet_core::diag::{Diag, Failure};
-use callsheet_core::render::{Api, Rendered, render, render_parts};
-use callsheet_core::secrets::{Gate, Mode, Passed};
-use callsheet_core::{Composed, Fitted, Recorder, Request, Sources, Step, compose, fit};
-use callsheet_run::Prefetched;
+use callsheet_core::diag::{Diagnostic, Diagnostics};
+use callsheet_core::render::{ModelApi, RenderedText, render, render_parts};
+use callsheet_core::secrets::{Gate, GateReport, SecretMode};
+use callsheet_core::{
+    ComposedPrompt, Degradation, FittedPrompt, Request, SourceRecorder, Sources, compose, fit,
+};
+use callsheet_run::PrefetchedSources;
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::app::App;
-use crate::args::Ask;
-use crate::failure::Outcome;
-use crate::inputs::{Order, RequestFile};
+use crate::app::AppContext;
+use crate::args::ComposeArgs;
+use crate::failure::CommandResult;
+use crate::inputs::{ComposeInput, RequestFile};
 use crate::ledger::failure;
 use crate::print::diag_json;
-use crate::record::Made;
+use crate::record::PromptInputs;
 use crate::secrets;
-use crate::tokens::{self, Counter, Summary};
+use crate::tokens::{self, TokenCounter, TokenSummary};
 use crate::write::{output_file, write_out};
 
 const EXAMPLES: &str = "Examples:
@@ -32,7 +34,7 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) ask: Ask,
+    pub(crate) ask: ComposeArgs,
     /// Write the prompt to a file instead of standard output, which is -
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -44,14 +46,14 @@ pub(crate) struct Args {
     record: bool,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let file = RequestFile::read(app, &args.ask)?;
     let elsewhere = file.elsewhere(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
-    let then = if args.record { Then::Record } else { Then::Forget };
+    let then = if args.record { Purpose::Record } else { Purpose::Forget };
     let out = output_file(&app.here, args.out.as_deref())?;
     let whole = out.is_some() || args.count || app.print.json || args.ask.budget.is_some() || args.record;
-    if !whole && secrets::mode(app, args.ask.secrets.map(|mode| mode.0), then)? == Mode::Allow {
+    if !whole && secrets::mode(app, args.ask.secrets.map(|mode| mode.0), then)? == SecretMode::Allow {
         return stream(app, &args.ask, given, file);
     }
     if args.count {
@@ -61,8 +63,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if args.count {
         return count(app, finished);
     }
-    let Finished { composed, rendered, talk, passed, made, .. } = finished;
-    app.print.talk_of_the_gate(&talk);
+    let Composition { composed, rendered, talk, passed, made, .. } = finished;
+    app.print.print_masked_diagnostics(&talk);
     let run = match made {
         Some(made) => {
             let run = made.run(app, &composed)?;
@@ -95,24 +97,30 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     if out.is_none() {
         app.print.data(rendered.text.as_bytes())?;
     }
-    leave(composed);
+    leak_value(composed);
     Ok(0)
 }
 
 /// Composes a prompt and writes it to standard output part by part: it is never held as a whole, and what there is
 /// to say about it comes after it. Only for those who do not want to know of secrets in it.
-fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFile) -> Outcome {
-    let Order { mut request, session, texts, listings, mut talk, .. } = Order::new(app, ask, given, file)?;
-    let sources = Prefetched { inner: app.disk(session), texts, listings };
-    let masked = |request: &mut Request, failure: Failure| -> Failure {
+fn stream(
+    app: &AppContext<'_>,
+    ask: &ComposeArgs,
+    given: Option<&ArgMatches>,
+    file: RequestFile,
+) -> CommandResult {
+    let ComposeInput { mut request, session, texts, listings, mut talk, .. } =
+        ComposeInput::new(app, ask, given, file)?;
+    let sources = PrefetchedSources { inner: app.disk(session), texts, listings };
+    let masked = |request: &mut Request, failure: Diagnostics| -> Diagnostics {
         if request.secret.is_empty() {
             return failure;
         }
         match secrets::rules(app) {
             Ok(rules) => {
-                let gate = Gate::new(&rules, Mode::Allow);
+                let gate = Gate::new(&rules, SecretMode::Allow);
                 gate.request(request);
-                gate.mask_failure(failure)
+                gate.mask_diagnostics(failure)
             }
             Err(failure) => failure,
         }
@@ -132,22 +140,22 @@ fn stream(app: &App<'_>, ask: &Ask, given: Option<&ArgMatches>, file: RequestFil
         })
     });
     talk.extend(composed.talk.iter().chain(&rendered?).cloned());
-    talk.extend(composed.agent.over_limits(bytes, || chars));
-    let Failure(talk) = masked(&mut request, Failure(talk));
+    talk.extend(composed.agent.limit_warnings(bytes, || chars));
+    let Diagnostics(talk) = masked(&mut request, Diagnostics(talk));
     app.print.talk(&talk);
-    leave((request, sources, composed));
+    leak_value((request, sources, composed));
     Ok(0)
 }
 
 /// The process is about to end, and then all memory goes at once: to take ten thousand files apart before takes
 /// a tenth of the time in which they are packed.
-fn leave<T>(value: T) {
+fn leak_value<T>(value: T) {
     std::mem::forget(value);
 }
 
-fn count(app: &App<'_>, mut finished: Finished) -> Outcome {
+fn count(app: &AppContext<'_>, mut finished: Composition) -> CommandResult {
     let summary = finished.summary();
-    app.print.talk_of_the_gate(&finished.talk);
+    app.print.print_masked_diagnostics(&finished.talk);
     if app.print.json {
         let mut object = summary.json();
         object["warnings"] = finished.talk.iter().map(diag_json).collect();
@@ -158,25 +166,25 @@ fn count(app: &App<'_>, mut finished: Finished) -> Outcome {
 }
 
 /// A prompt as it would be handed over, with everything there is to say about it.
-pub(crate) struct Finished {
-    pub(crate) composed: Composed,
-    pub(crate) rendered: Rendered,
-    pub(crate) talk: Vec<Diag>,
+pub(crate) struct Composition {
+    pub(crate) composed: ComposedPrompt,
+    pub(crate) rendered: RenderedText,
+    pub(crate) talk: Vec<Diagnostic>,
     /// What a budget made of it, step by step.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<Degradation>,
     /// How many tokens it has, where that was counted to fit a budget.
     tokens: Option<usize>,
     /// Which secrets were found, and what became of them.
-    pub(crate) passed: Passed,
+    pub(crate) passed: GateReport,
     /// The prompt with its secrets masked, where there are any and it is shown.
     pub(crate) masked: Option<String>,
     /// What a record is made of, where there is to be one.
-    pub(crate) made: Option<Made>,
+    pub(crate) made: Option<PromptInputs>,
 }
 
 /// What becomes of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum Purpose {
     Forget,
     /// It is shown with its secrets masked.
     Show,
@@ -184,15 +192,15 @@ pub(crate) enum Then {
     Record,
 }
 
-impl Finished {
+impl Composition {
     /// The tokens of the prompt by section, and a warning more if they are too many. Takes the sections.
-    pub(crate) fn summary(&mut self) -> Summary {
+    pub(crate) fn summary(&mut self) -> TokenSummary {
         let prompt = &mut self.composed.prompt;
         let places = self.rendered.places(prompt);
         // Where they are is all that is asked of the sections from here on, and very many documents take much room.
         let sections = std::mem::take(&mut prompt.sections).into_iter().zip(places);
         let sections = sections.map(|(section, placed)| (section.name, placed.section)).collect();
-        let summary = Summary::new(&self.composed, &self.rendered, sections);
+        let summary = TokenSummary::new(&self.composed, &self.rendered, sections);
         if self.tokens.is_none() {
             self.talk.extend(summary.over_window());
         }
@@ -201,35 +209,35 @@ impl Finished {
 }
 
 pub(crate) fn finish(
-    app: &App<'_>,
-    ask: &Ask,
+    app: &AppContext<'_>,
+    ask: &ComposeArgs,
     given: Option<&ArgMatches>,
     file: RequestFile,
-    then: Then,
-) -> Result<Finished, Failure> {
-    let order = Order::new(app, ask, given, file)?;
-    let form = Form {
+    then: Purpose,
+) -> Result<Composition, Diagnostics> {
+    let order = ComposeInput::new(app, ask, given, file)?;
+    let form = ComposeOptions {
         mode: secrets::mode(app, ask.secrets.map(|mode| mode.0), then)?,
         budget: ask.budget,
         api: ask.api.map(|api| api.0),
     };
-    finish_order(app, order, form, then)
+    compose_input(app, order, form, then)
 }
 
 /// What a prompt has to be like besides what its request says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
-    pub(crate) mode: Mode,
+pub(crate) struct ComposeOptions {
+    pub(crate) mode: SecretMode,
     pub(crate) budget: Option<usize>,
-    pub(crate) api: Option<Api>,
+    pub(crate) api: Option<ModelApi>,
 }
 
-pub(crate) fn finish_order(
-    app: &App<'_>,
-    mut order: Order,
-    form: Form,
-    then: Then,
-) -> Result<Finished, Failure> {
+pub(crate) fn compose_input(
+    app: &AppContext<'_>,
+    mut order: ComposeInput,
+    form: ComposeOptions,
+    then: Purpose,
+) -> Result<Composition, Diagnostics> {
     let rules = secrets::rules(app)?;
     let gate = Gate::new(&rules, form.mode);
     gate.request(&mut order.request);
@@ -239,15 +247,15 @@ pub(crate) fn finish_order(
         Some(snapshot) => snapshot,
         None => &disk,
     };
-    let disk = gate.sources(Prefetched { inner, texts: order.texts, listings: order.listings });
+    let disk = gate.sources(PrefetchedSources { inner, texts: order.texts, listings: order.listings });
     // What is kept is what was composed: the gate stands before the recorder.
-    let recorder = (then == Then::Record).then(|| Recorder::new(&disk));
+    let recorder = (then == Purpose::Record).then(|| SourceRecorder::new(&disk));
     let sources: &dyn Sources = match &recorder {
         Some(recorder) => recorder,
         None => &disk,
     };
-    let Cast { request, composed, rendered, steps, tokens } =
-        cast(order.request, sources, form, then).map_err(|failure| gate.mask_failure(failure))?;
+    let RenderedComposition { request, composed, rendered, steps, tokens } =
+        render_input(order.request, sources, form, then).map_err(|failure| gate.mask_diagnostics(failure))?;
     app.announce("recipe", "recipes", &composed.prompt.recipe);
     if let Some(phase) = &request.phase {
         app.announce("contract", "contracts", phase);
@@ -256,54 +264,59 @@ pub(crate) fn finish_order(
     let (passed, found) = gate.judge(&request, &composed.prompt, &rendered)?;
     let mut talk = order.talk;
     talk.extend(composed.talk.iter().chain(&rendered.talk).cloned());
-    talk.extend(composed.agent.over_limits(rendered.text.len(), || rendered.text.chars().count()));
-    talk.extend(tokens.and_then(|tokens| Counter::of(&composed).over_window(tokens)));
-    let mut talk: Vec<Diag> = talk.into_iter().map(|diag| gate.mask_diag(diag)).collect();
+    talk.extend(composed.agent.limit_warnings(rendered.text.len(), || rendered.text.chars().count()));
+    talk.extend(tokens.and_then(|tokens| TokenCounter::of(&composed).over_window(tokens)));
+    let mut talk: Vec<Diagnostic> = talk.into_iter().map(|diag| gate.mask_diagnostic(diag)).collect();
     talk.extend(found);
     let clean = passed.found.is_empty() && request.secret.is_empty();
-    let masked =
-        (!clean && then == Then::Show).then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
-    let snapshot = recorder.map(Recorder::finish).unwrap_or_default();
-    let made = (then == Then::Record).then(|| Made {
+    let masked = (!clean && then == Purpose::Show)
+        .then(|| gate.mask(&request, &composed.prompt, &rendered).into_owned());
+    let snapshot = recorder.map(SourceRecorder::finish).unwrap_or_default();
+    let made = (then == Purpose::Record).then(|| PromptInputs {
         request: request.clone(),
         snapshot,
         api: form.api,
         passed: passed.clone(),
     });
-    leave((request, disk));
-    Ok(Finished { composed, rendered, talk, steps, tokens, passed, masked, made })
+    leak_value((request, disk));
+    Ok(Composition { composed, rendered, talk, steps, tokens, passed, masked, made })
 }
 
 /// A prompt in its final form, the request that says so, the steps to it, and how many tokens it has where they
 /// were counted.
-struct Cast {
+struct RenderedComposition {
     request: Request,
-    composed: Composed,
-    rendered: Rendered,
-    steps: Vec<Step>,
+    composed: ComposedPrompt,
+    rendered: RenderedText,
+    steps: Vec<Degradation>,
     tokens: Option<usize>,
 }
 
-fn cast(mut request: Request, sources: &dyn Sources, form: Form, then: Then) -> Result<Cast, Failure> {
+fn render_input(
+    mut request: Request,
+    sources: &dyn Sources,
+    form: ComposeOptions,
+    then: Purpose,
+) -> Result<RenderedComposition, Diagnostics> {
     let api = form.api;
     Ok(match form.budget {
         None => {
             let composed = compose(&request, sources)?;
-            if then != Then::Record {
+            if then != Purpose::Record {
                 // The prompt has their texts. Of very many documents the rest takes as much room as the prompt itself.
                 request.documents = Vec::new();
             }
             let rendered = render(&composed.prompt, composed.prompt.format, api)?;
-            Cast { request, composed, rendered, steps: Vec::new(), tokens: None }
+            RenderedComposition { request, composed, rendered, steps: Vec::new(), tokens: None }
         }
         Some(budget) => {
             let mut counter = None;
-            let mut count = |composed: &Composed, text: &str| {
-                counter.get_or_insert_with(|| Counter::of(composed)).count(text)
+            let mut count = |composed: &ComposedPrompt, text: &str| {
+                counter.get_or_insert_with(|| TokenCounter::of(composed)).count(text)
             };
-            let Fitted { request, composed, rendered, steps, tokens, .. } =
+            let FittedPrompt { request, composed, rendered, steps, tokens, .. } =
                 fit(&request, sources, api, budget, &mut count)?;
-            Cast { request, composed, rendered, steps, tokens: Some(tokens) }
+            RenderedComposition { request, composed, rendered, steps, tokens: Some(tokens) }
         }
     })
 }

@@ -3,24 +3,24 @@
 use callsheet_core::diag::visible;
 use serde_json::{Map, Value, json};
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 
 /// Show the configuration
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ConfigCommand {
     /// Print every setting with where it was set
     Show,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let Command::Show = args.command;
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+    let ConfigCommand::Show = args.command;
     let rows = app.config.rows();
     if app.print.json {
         let mut map: Map<String, Value> = rows

@@ -1,13 +1,13 @@
 //! `callsheet decide`: a person approves or rejects a change outside of a run's scope, or says that it is their own.
 
-use callsheet_core::diag::{Code, Diag};
-use callsheet_core::fact::Decision;
+use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::fact::ViolationDecision;
 use callsheet_core::record::{Decided, Event};
 use clap::ArgGroup;
 use serde_json::json;
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
 use crate::secrets;
 
@@ -41,14 +41,14 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
-    let refused = |message: String| Diag::error(Code::RunRefused, message);
-    app.above_guard()?;
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
+    let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
+    app.refuse_below_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
     let mut ledger = app.write_ledger()?;
-    app.above_guards_of(&mut ledger)?;
+    app.refuse_below_guards_of(&mut ledger)?;
     let id = app.find_own(&mut ledger, &args.run)?.run.id;
     let account = ledger.account(&id).map_err(failure)?;
     let violations = account.violations();
@@ -60,11 +60,11 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         } else {
             format!("run {id} did not change `{}` against its scope", args.path)
         };
-        let error = Diag::error(Code::ViolationNotFound, message);
+        let error = Diagnostic::error(Code::ViolationNotFound, message);
         return Err(error.looked(violations.iter().map(|violation| &violation.path)).into());
     }
     let decided = account.decision(&args.path);
-    if decided != Decision::Pending {
+    if decided != ViolationDecision::Pending {
         let message = format!("`{}` is {} already", args.path, decided.name());
         return Err(refused(message).hint("a decision is made once").into());
     }
@@ -75,7 +75,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     };
     let mut detail = json!({ "violation": violation.is_some() });
     if let Some(because) = &args.because {
-        secrets::refuse_in(app, None, &[("the reason".into(), because)])?;
+        secrets::refuse_secrets(app, None, &[("the reason".into(), because)])?;
         detail["because"] = json!(because);
     }
     let by = app.person(args.yes)?;

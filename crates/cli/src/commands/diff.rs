@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Failure, visible};
-use callsheet_core::record::{Assembly, Composed, OriginNote, Placed, spans_of};
+use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::record::{Composed, OriginNote, OriginRange, TextAssembly, locate_parts};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
-use crate::print::Paint;
+use crate::print::TextStyle;
 
 /// Compare the prompts of two recorded runs, section by section, with the origin of each change
 #[derive(Debug, clap::Args)]
@@ -23,19 +23,19 @@ pub(crate) struct Args {
 }
 
 /// A recorded prompt, put together.
-struct Side {
+struct DiffSide {
     composed: Composed,
     text: String,
-    placed: Vec<Placed>,
+    placed: Vec<OriginRange>,
     /// Which versions of an origin are in it.
     versions: BTreeMap<String, Vec<String>>,
 }
 
-impl Side {
-    fn new(app: &App<'_>, ledger: &mut Ledger, name: &str) -> Result<Self, Failure> {
+impl DiffSide {
+    fn new(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<Self, Diagnostics> {
         let run = app.find(ledger, name)?.run.id;
         let composed = ledger.composed(&run).map_err(failure)?;
-        let (text, placed) = ledger.with_blobs(|blob| spans_of(&composed, blob)).map_err(failure)?;
+        let (text, placed) = ledger.with_blobs(|blob| locate_parts(&composed, blob)).map_err(failure)?;
         let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for origin in &composed.output.origins {
             versions.entry(origin.label()).or_default().push(origin.version.clone());
@@ -43,7 +43,7 @@ impl Side {
         Ok(Self { composed, text, placed, versions })
     }
 
-    fn output(&self) -> &Assembly {
+    fn output(&self) -> &TextAssembly {
         &self.composed.output
     }
 
@@ -65,7 +65,7 @@ impl Side {
 }
 
 /// One line that is in one of them only.
-struct Change {
+struct LineChange {
     insert: bool,
     line: String,
     origin: Option<String>,
@@ -73,16 +73,16 @@ struct Change {
 }
 
 /// The differences of one section; none where it is the same.
-fn compare(name: &str, from: &Side, to: &Side) -> Vec<Change> {
+fn compare(name: &str, from: &DiffSide, to: &DiffSide) -> Vec<LineChange> {
     let (old_start, old) = from.section(name).unwrap_or_default();
     let (new_start, new) = to.section(name).unwrap_or_default();
     changes((old_start, old, from), (new_start, new, to))
 }
 
 fn changes(
-    (old_start, old, from): (usize, &str, &Side),
-    (new_start, new, to): (usize, &str, &Side),
-) -> Vec<Change> {
+    (old_start, old, from): (usize, &str, &DiffSide),
+    (new_start, new, to): (usize, &str, &DiffSide),
+) -> Vec<LineChange> {
     if old == new {
         return Vec::new();
     }
@@ -114,12 +114,12 @@ fn changes(
         let cause = causes.iter().find(|(_, why)| *why != "moved").or(causes.first());
         let (origin, why) = cause.cloned().unwrap_or((None, "engine"));
         *at += line.len();
-        changes.push(Change { insert, line: text.to_owned(), origin, why });
+        changes.push(LineChange { insert, line: text.to_owned(), origin, why });
     }
     changes
 }
 
-fn because(change: &Change) -> String {
+fn because(change: &LineChange) -> String {
     let label = change.origin.as_deref().unwrap_or_default();
     match change.why {
         "engine" => "what callsheet itself puts around it changed".into(),
@@ -130,13 +130,14 @@ fn because(change: &Change) -> String {
     }
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
-    let (from, to) = (Side::new(app, &mut ledger, &args.from)?, Side::new(app, &mut ledger, &args.to)?);
+    let (from, to) =
+        (DiffSide::new(app, &mut ledger, &args.from)?, DiffSide::new(app, &mut ledger, &args.to)?);
     let mut names: Vec<&String> = from.output().sections.iter().map(|(name, ..)| name).collect();
     let new = to.output().sections.iter().map(|(name, ..)| name).filter(|name| from.section(name).is_none());
     names.extend(new);
-    let mut sections: Vec<(&str, Vec<Change>)> =
+    let mut sections: Vec<(&str, Vec<LineChange>)> =
         names.into_iter().map(|name| (name.as_str(), compare(name, &from, &to))).collect();
     sections.retain(|(_, changes)| !changes.is_empty());
     if sections.is_empty() && from.text != to.text {
@@ -152,15 +153,15 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     }
     let mut page = String::new();
     for (name, changes) in &sections {
-        page.push_str(&format!("{}\n", app.print.paint(Paint::Bold, &visible(name))));
+        page.push_str(&format!("{}\n", app.print.paint(TextStyle::Bold, &visible(name))));
         let mut last = String::new();
         for change in changes {
             let because = because(change);
             if because != last {
-                page.push_str(&format!("  {}\n", app.print.paint(Paint::Cyan, &visible(&because))));
+                page.push_str(&format!("  {}\n", app.print.paint(TextStyle::Cyan, &visible(&because))));
                 last = because;
             }
-            let (sign, paint) = if change.insert { ('+', Paint::Green) } else { ('-', Paint::Red) };
+            let (sign, paint) = if change.insert { ('+', TextStyle::Green) } else { ('-', TextStyle::Red) };
             let line = format!("{sign} {}", visible(&change.line));
             page.push_str(&format!("{}\n", app.print.paint(paint, &line)));
         }
@@ -172,7 +173,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     Ok(0)
 }
 
-fn section_json((name, changes): &(&str, Vec<Change>)) -> Value {
+fn section_json((name, changes): &(&str, Vec<LineChange>)) -> Value {
     let changes: Vec<Value> = changes
         .iter()
         .map(|change| {

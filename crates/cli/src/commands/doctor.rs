@@ -2,30 +2,30 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use callsheet_core::Root;
-use callsheet_core::diag::{Code, Failure, visible};
+use callsheet_core::SourceRoot;
+use callsheet_core::diag::{Code, Diagnostics, visible};
 use callsheet_core::secrets::{mask_address, mask_address_in};
 use callsheet_run::own_program;
-use callsheet_store::{Ledger, Place};
+use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::failure::{FINDING, Outcome};
+use crate::app::AppContext;
+use crate::failure::{CommandResult, FINDING};
 use crate::installed;
 use crate::ledger::failure;
-use crate::print::Paint;
+use crate::print::TextStyle;
 
 /// How one thing is.
-struct Finding {
+struct DoctorFinding {
     name: String,
-    state: State,
+    state: DoctorState,
     detail: String,
     /// What to do about it.
     todo: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DoctorState {
     Good,
     /// It is not there, and is not needed for everything.
     Absent,
@@ -33,7 +33,7 @@ enum State {
     Bad,
 }
 
-impl State {
+impl DoctorState {
     const fn name(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -43,18 +43,18 @@ impl State {
     }
 }
 
-pub(crate) fn run(app: &App<'_>) -> Outcome {
-    let found = app.print.while_waiting(|| "looking".into(), || findings(app))?;
-    let exit = if found.iter().any(|finding| finding.state == State::Bad) { FINDING } else { 0 };
+pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
+    let found = app.print.run_with_progress(|| "looking".into(), || findings(app))?;
+    let exit = if found.iter().any(|finding| finding.state == DoctorState::Bad) { FINDING } else { 0 };
     if app.print.json {
         app.print.value(&found.iter().map(row).collect())?;
         return Ok(exit);
     }
     for finding in &found {
         let paint = match finding.state {
-            State::Good => Paint::Green,
-            State::Absent => Paint::Dim,
-            State::Bad => Paint::Red,
+            DoctorState::Good => TextStyle::Green,
+            DoctorState::Absent => TextStyle::Dim,
+            DoctorState::Bad => TextStyle::Red,
         };
         let state = app.print.paint(paint, finding.state.name());
         // Colours have no width.
@@ -71,15 +71,15 @@ pub(crate) fn run(app: &App<'_>) -> Outcome {
     Ok(exit)
 }
 
-fn row(finding: &Finding) -> Value {
-    let Finding { name, state, detail, todo } = finding;
+fn row(finding: &DoctorFinding) -> Value {
+    let DoctorFinding { name, state, detail, todo } = finding;
     json!({ "name": name, "state": state.name(), "detail": detail, "todo": todo })
 }
 
-fn findings(app: &App<'_>) -> Result<Vec<Finding>, Failure> {
+fn findings(app: &AppContext<'_>) -> Result<Vec<DoctorFinding>, Diagnostics> {
     let mut found = vec![
-        program("git", "--version", State::Bad, "install git: what a run changed is read from it"),
-        program("tmux", "-V", State::Absent, "install tmux to have agents work in a terminal"),
+        program("git", "--version", DoctorState::Bad, "install git: what a run changed is read from it"),
+        program("tmux", "-V", DoctorState::Absent, "install tmux to have agents work in a terminal"),
         folder(app),
         sqlite(),
         ledger(app),
@@ -92,18 +92,19 @@ fn findings(app: &App<'_>) -> Result<Vec<Finding>, Failure> {
             continue;
         };
         let is_wanted = wanted == Some(agent.name.as_str());
-        let of_project = agent.source.root() == Root::Project;
-        let finding = |state, detail, todo: String| Finding { name: agent.name.clone(), state, detail, todo };
+        let of_project = agent.source.root() == SourceRoot::Project;
+        let finding =
+            |state, detail, todo: String| DoctorFinding { name: agent.name.clone(), state, detail, todo };
         found.push(match (&agent.path, &agent.version) {
             (Some(path), Some(version)) => {
-                finding(State::Good, format!("{version} ({})", path.display()), String::new())
+                finding(DoctorState::Good, format!("{version} ({})", path.display()), String::new())
             }
             (Some(path), None) if of_project => {
                 let todo = "it is not asked for its version: the project says how";
-                finding(State::Good, path.display().to_string(), todo.into())
+                finding(DoctorState::Good, path.display().to_string(), todo.into())
             }
             (Some(path), None) => {
-                let state = if is_wanted { State::Bad } else { State::Absent };
+                let state = if is_wanted { DoctorState::Bad } else { DoctorState::Absent };
                 let detail = format!("{} does not tell its version", path.display());
                 finding(state, detail, format!("start `{program}` by hand and see what it says"))
             }
@@ -111,49 +112,49 @@ fn findings(app: &App<'_>) -> Result<Vec<Finding>, Failure> {
                 let todo =
                     format!("install {}, or name another agent in the configuration", agent.agent.name);
                 finding(
-                    State::Bad,
+                    DoctorState::Bad,
                     format!("`{program}` is not installed, and is the configured agent"),
                     todo,
                 )
             }
-            (None, _) => finding(State::Absent, format!("`{program}` is not installed"), String::new()),
+            (None, _) => finding(DoctorState::Absent, format!("`{program}` is not installed"), String::new()),
         });
     }
     Ok(found)
 }
 
-fn program(name: &str, flag: &str, otherwise: State, todo: &str) -> Finding {
+fn program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> DoctorFinding {
     let version = installed::program(name).and_then(|path| installed::version(&path, &[flag.to_owned()]));
     let (state, detail, todo) = match version {
-        Some(version) => (State::Good, version, String::new()),
+        Some(version) => (DoctorState::Good, version, String::new()),
         None => (otherwise, format!("`{name}` is not installed"), todo.to_owned()),
     };
-    Finding { name: name.into(), state, detail, todo }
+    DoctorFinding { name: name.into(), state, detail, todo }
 }
 
 /// Others who can write there can say what our prompts say, and what our checks run.
-fn folder(app: &App<'_>) -> Finding {
+fn folder(app: &AppContext<'_>) -> DoctorFinding {
     let shown = app.shown_here(".callsheet");
     let finding =
-        |state, detail, todo: &str| Finding { name: "folder".into(), state, detail, todo: todo.into() };
+        |state, detail, todo: &str| DoctorFinding { name: "folder".into(), state, detail, todo: todo.into() };
     match app.project.join(".callsheet").metadata() {
-        Err(_) => finding(State::Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
+        Err(_) => finding(DoctorState::Absent, format!("there is no {shown}"), "`callsheet init` makes it"),
         Ok(meta) if meta.permissions().mode() & 0o022 != 0 => finding(
-            State::Bad,
+            DoctorState::Bad,
             format!("others can write {shown}"),
             "take that from them: chmod go-w .callsheet",
         ),
-        Ok(_) => finding(State::Good, format!("{shown} is written by its owner alone"), ""),
+        Ok(_) => finding(DoctorState::Good, format!("{shown} is written by its owner alone"), ""),
     }
 }
 
 /// The state directory, if its file system does not stay.
-fn state() -> Option<Finding> {
+fn state() -> Option<DoctorFinding> {
     let dir = crate::state::state_dir().ok()?;
-    let kind = callsheet_run::short_lived(&dir)?;
-    Some(Finding {
+    let kind = callsheet_run::temporary_file_system(&dir)?;
+    Some(DoctorFinding {
         name: "state".into(),
-        state: State::Absent,
+        state: DoctorState::Absent,
         detail: format!(
             "{} is on {kind}: ledgers in it do not outlive a restart or its container",
             dir.display()
@@ -163,27 +164,27 @@ fn state() -> Option<Finding> {
 }
 
 /// The database that ledgers are kept in, tried out where temporary files are.
-fn sqlite() -> Finding {
+fn sqlite() -> DoctorFinding {
     let tried = tempfile::tempdir().map_err(|error| error.to_string()).and_then(|dir| {
-        let ledger = Ledger::create(&Place::Sqlite(dir.path().join("ledger.db")));
+        let ledger = Ledger::create(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));
         ledger.and_then(|mut ledger| ledger.head()).map_err(|error| error.to_string())
     });
     let version = callsheet_store::sqlite_version();
     let (state, detail, todo) = match tried {
-        Ok(_) => (State::Good, format!("{version}, a ledger can be made and read"), ""),
+        Ok(_) => (DoctorState::Good, format!("{version}, a ledger can be made and read"), ""),
         Err(why) => {
-            (State::Bad, format!("{version}: {why}"), "see whether TMPDIR can be written and has room")
+            (DoctorState::Bad, format!("{version}: {why}"), "see whether TMPDIR can be written and has room")
         }
     };
-    Finding { name: "sqlite".into(), state, detail, todo: todo.into() }
+    DoctorFinding { name: "sqlite".into(), state, detail, todo: todo.into() }
 }
 
 /// The ledger that runs are recorded in: opens it, reads its head, and checks that it can be written.
-fn ledger(app: &App<'_>) -> Finding {
+fn ledger(app: &AppContext<'_>) -> DoctorFinding {
     let shown = match app.place() {
-        Ok(Some(Place::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
-        Ok(Some(Place::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
-        Ok(Some(Place::Memory) | None) | Err(_) => String::new(),
+        Ok(Some(LedgerUrl::Sqlite(path))) => format!("SQLite, {}: ", path.display()),
+        Ok(Some(LedgerUrl::Postgres(address))) => format!("PostgreSQL, {}: ", mask_address(&address)),
+        Ok(Some(LedgerUrl::Memory) | None) | Err(_) => String::new(),
     };
     let tried = app.write_ledger().and_then(|mut ledger| {
         let head = ledger.head().map_err(failure)?;
@@ -191,29 +192,31 @@ fn ledger(app: &App<'_>) -> Finding {
         Ok(head.seq)
     });
     let (state, detail, todo) = match tried {
-        Ok(records) => (State::Good, format!("{records} records, can be read and written"), String::new()),
-        Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
-            (State::Absent, "not made yet".into(), "the first `callsheet run` makes it".into())
+        Ok(records) => {
+            (DoctorState::Good, format!("{records} records, can be read and written"), String::new())
         }
-        Err(Failure(diags)) => {
+        Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+            (DoctorState::Absent, "not made yet".into(), "the first `callsheet run` makes it".into())
+        }
+        Err(Diagnostics(diags)) => {
             let diag = diags.into_iter().next();
             let usual =
                 || "check the ledger's address and permissions, or name another one with --ledger".into();
             let todo = diag.as_ref().and_then(|diag| diag.hints.first().cloned()).unwrap_or_else(usual);
-            (State::Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
+            (DoctorState::Bad, diag.map(|diag| diag.message).unwrap_or_default(), todo)
         }
     };
-    Finding { name: "ledger".into(), state, detail: hidden(app, &format!("{shown}{detail}")), todo }
+    DoctorFinding { name: "ledger".into(), state, detail: hidden(app, &format!("{shown}{detail}")), todo }
 }
 
 /// Without the passwords of the addresses that are known.
-fn hidden(app: &App<'_>, text: &str) -> String {
+fn hidden(app: &AppContext<'_>, text: &str) -> String {
     let addresses = app.ledger.iter().chain(&app.config.ledger.value);
     addresses.fold(text.to_owned(), |text, address| mask_address_in(&text, address))
 }
 
 /// Our own server, as an agent would start it.
-fn mcp(app: &App<'_>) -> Finding {
+fn mcp(app: &AppContext<'_>) -> DoctorFinding {
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "doctor", "version": "1" } },
@@ -226,8 +229,8 @@ fn mcp(app: &App<'_>) -> Finding {
         Some(answer.pointer("/result/serverInfo/name")?.as_str()?.to_owned())
     });
     let (state, detail, todo) = match server {
-        Some(name) => (State::Good, format!("`{name}` answers"), ""),
-        None => (State::Bad, "our own server does not answer".into(), "see what `callsheet mcp` says"),
+        Some(name) => (DoctorState::Good, format!("`{name}` answers"), ""),
+        None => (DoctorState::Bad, "our own server does not answer".into(), "see what `callsheet mcp` says"),
     };
-    Finding { name: "mcp".into(), state, detail, todo: todo.into() }
+    DoctorFinding { name: "mcp".into(), state, detail, todo: todo.into() }
 }

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::agent::{Permit, Profile};
-use callsheet_core::diag::{Failure, visible};
-use callsheet_core::prompt::{From, Origin, Origins, Piece, Trust};
+use callsheet_core::agent::{PermissionLevel, Profile};
+use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::prompt::{Origin, OriginKind, OriginTable, Piece, Trust};
 use callsheet_core::record::sha256;
-use callsheet_core::render::{Encoding, Rendered, Span};
+use callsheet_core::render::{RenderedRange, RenderedText, TextEncoding};
 use callsheet_core::template::version;
-use callsheet_core::{SourceId, Text};
+use callsheet_core::{SharedText, SourceId};
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
-use crate::app::App;
-use crate::args::Ask;
-use crate::commands::compose::{Finished, Then, finish};
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::args::ComposeArgs;
+use crate::commands::compose::{Composition, Purpose, finish};
+use crate::failure::CommandResult;
 use crate::inputs::RequestFile;
-use crate::print::{Paint, Print, diag_json};
+use crate::print::{OutputPrinter, TextStyle, diag_json};
 use crate::tokens::step_line;
 
 /// Show where each line of a prompt comes from, and why what is absent is absent
@@ -28,19 +28,19 @@ use crate::tokens::step_line;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    ask: Ask,
+    ask: ComposeArgs,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let file = RequestFile::read(app, &args.ask)?;
     let elsewhere = file.elsewhere(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
-    let mut finished = finish(app, &args.ask, given, file, Then::Show)?;
+    let mut finished = finish(app, &args.ask, given, file, Purpose::Show)?;
     let summary = finished.summary();
-    let Finished { composed, rendered, talk, steps, passed, masked, .. } = finished;
+    let Composition { composed, rendered, talk, steps, passed, masked, .. } = finished;
     // A mask has as many bytes as what it covers: all ranges stay.
     let text = masked.as_ref().unwrap_or(&rendered.text);
-    app.print.talk_of_the_gate(&talk);
+    app.print.print_masked_diagnostics(&talk);
     if app.print.json {
         let origins = &composed.prompt.origins;
         return app.print.value(&json!({
@@ -61,23 +61,23 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     let mut page = String::new();
     lines(app.print, &rendered, text, origins, &mut page)?;
     if !composed.absent.is_empty() {
-        page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Not in this prompt")));
+        page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Not in this prompt")));
     }
     for absent in &composed.absent {
         let detail = if absent.detail.is_empty() { String::new() } else { format!(" ({})", absent.detail) };
         page.push_str(&format!("  {}: {}{}\n", visible(&absent.what), absent.why.words(), visible(&detail)));
     }
     if !steps.is_empty() {
-        page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Steps to fit into the budget")));
+        page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Steps to fit into the budget")));
     }
     for step in &steps {
         page.push_str(&format!("  {}\n", step_line(step)));
     }
     if let Some(profile) = &composed.profile {
-        page.push_str(&format!("\n{}\n", app.print.paint(Paint::Bold, "Profile")));
+        page.push_str(&format!("\n{}\n", app.print.paint(TextStyle::Bold, "Profile")));
         page.push_str(&format!("  {}\n", visible(&profile_line(profile))));
     }
-    page.push_str(&format!("\n{}\n{}", app.print.paint(Paint::Bold, "Tokens"), summary.table()));
+    page.push_str(&format!("\n{}\n{}", app.print.paint(TextStyle::Bold, "Tokens"), summary.table()));
     app.print.data(page.as_bytes())?;
     Ok(0)
 }
@@ -88,21 +88,21 @@ pub(crate) fn profile_line(profile: &Profile) -> String {
         ("version", profile.version.as_deref()),
         ("agent", profile.agent.as_deref()),
         ("model", profile.model.as_deref()),
-        ("permit", profile.permit.map(Permit::name)),
+        ("permit", profile.permit.map(PermissionLevel::name)),
     ];
     let bound = bound.into_iter().filter_map(|(name, value)| Some(format!(", {name} {}", value?)));
     bound.fold(profile.name.clone(), |line, part| line + &part)
 }
 
 /// The files that the prompt is made of, each with its hash and the version that its header gives.
-fn sources(origins: &Origins) -> Vec<Value> {
+fn sources(origins: &OriginTable) -> Vec<Value> {
     let mut seen = BTreeMap::new();
     for origin in origins {
-        if let From::Source(id) = &origin.from {
+        if let OriginKind::Source(id) = &origin.from {
             seen.entry(id).or_insert(&origin.text);
         }
     }
-    let entry = |(id, text): (&SourceId, &Text)| {
+    let entry = |(id, text): (&SourceId, &SharedText)| {
         let mut entry = json!({ "source": id, "sha256": sha256(&[text.as_bytes()]) });
         if let Some(version) = version(id, text) {
             entry["version"] = version.into();
@@ -112,7 +112,7 @@ fn sources(origins: &Origins) -> Vec<Value> {
     seen.into_iter().map(entry).collect()
 }
 
-fn span_json(span: &Span, origins: &Origins) -> Value {
+fn span_json(span: &RenderedRange, origins: &OriginTable) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.into(), value);
     put("start", span.start.into());
@@ -125,36 +125,36 @@ fn span_json(span: &Span, origins: &Origins) -> Value {
     };
     let origin = &origins[piece.origin];
     match &origin.from {
-        From::Source(id) => {
+        OriginKind::Source(id) => {
             put("kind", "source".into());
             put("source", json!(id));
         }
-        From::Value(name) => {
+        OriginKind::Value(name) => {
             put("kind", "value".into());
             put("name", name.as_str().into());
         }
-        From::Request(field) => {
+        OriginKind::Request(field) => {
             put("kind", "request".into());
             put("name", field.as_str().into());
         }
-        From::Document(name) => {
+        OriginKind::Document(name) => {
             put("kind", "document".into());
             put("name", name.as_str().into());
         }
-        From::DocumentName(at) => {
+        OriginKind::DocumentName(at) => {
             put("kind", "request".into());
             put("name", format!("documents[{at}].name").into());
         }
-        From::Default(of) => {
+        OriginKind::Default(of) => {
             put("kind", "default".into());
             put("name", of.name.as_str().into());
             put("source", json!(of.source));
         }
-        From::Derived(of) => {
+        OriginKind::Derived(of) => {
             put("kind", "derived".into());
             put("name", format!("{}.{}", of.name, of.field).into());
         }
-        From::Engine => {
+        OriginKind::Engine => {
             put("kind", "engine".into());
         }
     }
@@ -166,19 +166,19 @@ fn span_json(span: &Span, origins: &Origins) -> Value {
 
 /// The prompt line by line below a heading that says where the lines come from, with their numbers there.
 fn lines(
-    print: &Print,
-    rendered: &Rendered,
+    print: &OutputPrinter,
+    rendered: &RenderedText,
     text: &str,
-    origins: &Origins,
+    origins: &OriginTable,
     page: &mut String,
-) -> Result<(), Failure> {
+) -> Result<(), Diagnostics> {
     let mut numbers = LineNumbers::default();
     let mut last: Vec<u32> = Vec::new();
     let mut first_line = true;
     for (start, end) in line_ranges(&rendered.text) {
         let mut first = None;
         let mut from: Vec<u32> = Vec::new();
-        for piece in pieces_of(rendered, start, end) {
+        for piece in line_pieces(rendered, start, end) {
             first.get_or_insert(piece);
             if from.last() != Some(&piece.origin) {
                 from.push(piece.origin);
@@ -189,7 +189,7 @@ fn lines(
             for (at, origin) in from.iter().enumerate() {
                 page.push_str(if at > 0 { " + " } else { "" });
                 page.push_str(&label(print, &origins[*origin]));
-                hand_on(print, page)?;
+                flush_page(print, page)?;
             }
             page.push_str(if from.is_empty() { "engine (ours)\n" } else { "\n" });
             last = from;
@@ -204,11 +204,11 @@ fn lines(
         while !rest.is_empty() {
             let (part, after) = rest.split_at(rest.floor_char_boundary(PART));
             page.push_str(&visible(part));
-            hand_on(print, page)?;
+            flush_page(print, page)?;
             rest = after;
         }
         page.push('\n');
-        hand_on(print, page)?;
+        flush_page(print, page)?;
     }
     Ok(())
 }
@@ -217,7 +217,7 @@ fn lines(
 const PART: usize = 256 << 10;
 
 /// Prints what there is of a page that may become long.
-fn hand_on(print: &Print, page: &mut String) -> Result<(), Failure> {
+fn flush_page(print: &OutputPrinter, page: &mut String) -> Result<(), Diagnostics> {
     if page.len() >= PART {
         print.data(page.as_bytes())?;
         page.clear();
@@ -236,27 +236,27 @@ fn line_ranges(text: &str) -> impl Iterator<Item = (usize, usize)> {
 
 /// What of the origins a line holds, each from where it begins in this line. The engine's own bytes count
 /// only where nothing else is there; of an empty line, its line end.
-fn pieces_of(rendered: &Rendered, start: usize, end: usize) -> impl Iterator<Item = Piece> {
+fn line_pieces(rendered: &RenderedText, start: usize, end: usize) -> impl Iterator<Item = Piece> {
     let first = rendered.spans.partition_point(|span| span.end <= start);
     let touching = rendered.spans[first..].iter().take_while(move |span| span.start < end.max(start + 1));
     touching.filter_map(move |span| {
         let mut piece = span.piece?;
-        if span.encoding == Encoding::Plain {
+        if span.encoding == TextEncoding::Plain {
             piece.start += start.saturating_sub(span.start);
         } else if span.start < start {
-            let before = span.encoding.undo(&rendered.text[span.start..start])?;
+            let before = span.encoding.decode(&rendered.text[span.start..start])?;
             piece.start += before.len();
         }
         Some(piece)
     })
 }
 
-fn label(print: &Print, origin: &Origin) -> String {
+fn label(print: &OutputPrinter, origin: &Origin) -> String {
     let colour = match origin.trust {
-        Trust::Ours => Paint::Dim,
-        Trust::Project => Paint::Green,
-        Trust::Person => Paint::Cyan,
-        Trust::Agent => Paint::Yellow,
+        Trust::Ours => TextStyle::Dim,
+        Trust::Project => TextStyle::Green,
+        Trust::Person => TextStyle::Cyan,
+        Trust::Agent => TextStyle::Yellow,
     };
     let text = format!("{} ({})", visible(&origin.label()), origin.trust.name());
     print.paint(colour, &text).into_owned()
@@ -267,7 +267,7 @@ fn label(print: &Print, origin: &Origin) -> String {
 struct LineNumbers(BTreeMap<u32, Vec<usize>>);
 
 impl LineNumbers {
-    fn of(&mut self, origin: u32, origins: &Origins, at: usize) -> usize {
+    fn of(&mut self, origin: u32, origins: &OriginTable, at: usize) -> usize {
         let ends = self
             .0
             .entry(origin)

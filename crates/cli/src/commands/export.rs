@@ -5,14 +5,14 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_store::{Error, Ledger, Scope, export, statement};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_store::{ExportScope, Ledger, LedgerError, export, statement};
 use tempfile::NamedTempFile;
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
-use crate::write::{output_file, stays};
+use crate::write::{check_stays_inside, output_file};
 
 /// Write recorded runs with everything that they need into one file, one JSON object per line
 ///
@@ -33,52 +33,57 @@ pub(crate) struct Args {
     in_toto: bool,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let out = output_file(&app.here, args.out.as_deref())?;
     let mut ledger = app.read_ledger()?;
     let scope = match &args.run {
-        Some(name) => Scope::Run(app.find(&mut ledger, name)?.run.id),
-        None => Scope::All,
+        Some(name) => ExportScope::Run(app.find(&mut ledger, name)?.run.id),
+        None => ExportScope::All,
     };
     match out {
         Some(out) => {
             let folder = out.parent().unwrap_or(Path::new("."));
-            let real = folder.canonicalize().map_err(|error| unwritten(&error))?;
-            stays(&app.project, &out, &real)?;
+            let real = folder.canonicalize().map_err(|error| write_error(&error))?;
+            check_stays_inside(&app.project, &out, &real)?;
             let (folder, out) = (real.as_path(), real.join(out.file_name().unwrap_or_default()));
-            let mut file = NamedTempFile::new_in(folder).map_err(|error| unwritten(&error))?;
+            let mut file = NamedTempFile::new_in(folder).map_err(|error| write_error(&error))?;
             let mut buffer = BufWriter::new(file.as_file_mut());
             write(&mut ledger, &scope, args.in_toto, &mut buffer).map_err(failure)?;
             drop(buffer);
             let private = file.as_file().set_permissions(Permissions::from_mode(0o600));
-            private.map_err(|error| unwritten(&error))?;
-            file.as_file().sync_all().map_err(|error| unwritten(&error))?;
-            file.persist(&out).map_err(|error| unwritten(&error.error))?;
+            private.map_err(|error| write_error(&error))?;
+            file.as_file().sync_all().map_err(|error| write_error(&error))?;
+            file.persist(&out).map_err(|error| write_error(&error.error))?;
         }
         None => {
-            let mut out = UntilRead(app.print.writer());
+            let mut out = PipeTolerantWriter(app.print.writer());
             write(&mut ledger, &scope, args.in_toto, &mut out).map_err(failure)?;
         }
     }
     Ok(0)
 }
 
-fn write(ledger: &mut Ledger, scope: &Scope, in_toto: bool, out: &mut dyn Write) -> Result<(), Error> {
+fn write(
+    ledger: &mut Ledger,
+    scope: &ExportScope,
+    in_toto: bool,
+    out: &mut dyn Write,
+) -> Result<(), LedgerError> {
     match scope {
-        Scope::Run(run) if in_toto => {
+        ExportScope::Run(run) if in_toto => {
             let text = format!("{}\n", statement(ledger, run)?);
             out.write_all(text.as_bytes())
                 .and_then(|()| out.flush())
-                .map_err(|error| Error::Failed(error.to_string()))
+                .map_err(|error| LedgerError::Failed(error.to_string()))
         }
         scope => export(ledger, scope, out),
     }
 }
 
 /// A reader that has seen enough is no failure.
-struct UntilRead<W>(W);
+struct PipeTolerantWriter<W>(W);
 
-impl<W: Write> Write for UntilRead<W> {
+impl<W: Write> Write for PipeTolerantWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.write(bytes) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
@@ -94,6 +99,6 @@ impl<W: Write> Write for UntilRead<W> {
     }
 }
 
-fn unwritten(error: &io::Error) -> Failure {
-    Diag::error(Code::OutputFailed, format!("the export could not be written: {error}")).into()
+fn write_error(error: &io::Error) -> Diagnostics {
+    Diagnostic::error(Code::OutputFailed, format!("the export could not be written: {error}")).into()
 }

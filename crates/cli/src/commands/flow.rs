@@ -4,26 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
-use callsheet_core::flow::{Action, Decision, Event, Settings, find_flow, graph};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::flow::{FlowAction, FlowDecision, FlowEvent, FlowSettings, find_flow, graph};
 use callsheet_core::prefs::Preference;
 use callsheet_core::scope::Scope;
-use callsheet_core::{Library, names_in};
+use callsheet_core::{Library, agent_name, names_in};
 use callsheet_store::{Ledger, ProjectFilter, new_id};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::args::PermitArg;
 use crate::claim::{ClaimRequest, claim};
 use crate::commands::run::checks;
-use crate::drive::{Interrupt, is_driven, need_agent, need_checks};
-use crate::failure::{FINDING, INTERRUPTED, Outcome, usage};
-use crate::flow::{Driver, Known, Plan, name_for, status_json, status_page, tell_leftovers, word};
-use crate::ledger::{failure, imported, of_another};
+use crate::drive::{InterruptFlag, is_driven, need_agent, need_checks};
+use crate::failure::{CommandResult, FINDING, INTERRUPTED, usage};
+use crate::flow::{
+    FlowDriver, FlowOptions, RecordedFlow, name_for, report_leftovers, status_json, status_page, word,
+};
+use crate::ledger::{failure, imported, other_project_error};
 use crate::secrets;
 use crate::session::new_preferences;
-use crate::span::Span;
-use crate::state::Desk;
+use crate::span::HumanDuration;
+use crate::state::RunDir;
 
 /// Drive a whole change, phase by phase, with the agents that you name
 ///
@@ -34,25 +36,26 @@ use crate::state::Desk;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: FlowCommand,
 }
 
 impl Args {
     /// It ends a flow, or only looks at flows.
-    pub(crate) const fn only_ends(&self) -> bool {
-        let rejects = matches!(&self.command, Command::Decide { decision: Verdict::Reject, .. });
-        rejects || matches!(&self.command, Command::Status { .. } | Command::Stop(_) | Command::List)
+    pub(crate) const fn is_config_optional(&self) -> bool {
+        let rejects = matches!(&self.command, FlowCommand::Decide { decision: DecisionArg::Reject, .. });
+        rejects
+            || matches!(&self.command, FlowCommand::Status { .. } | FlowCommand::Stop(_) | FlowCommand::List)
     }
 }
 
 #[derive(Debug, clap::Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "a command line is read once")]
-enum Command {
-    Start(Start),
+enum FlowCommand {
+    Start(FlowStartArgs),
     /// Show where flows stand: phase, what runs, round, cost, what is waited for
     Status {
         #[command(flatten)]
-        which: Which,
+        which: FlowNameArg,
         /// Show it again and again until the flow has ended or waits for a person
         #[arg(long)]
         watch: bool,
@@ -60,7 +63,7 @@ enum Command {
     /// Go on with a flow that was stopped, or whose callsheet died
     Resume {
         #[command(flatten)]
-        which: Which,
+        which: FlowNameArg,
         /// Ask runs that were cut the very same once more, whatever has changed since
         #[arg(long)]
         same_prompt: bool,
@@ -68,18 +71,18 @@ enum Command {
     /// Decide what a flow waits for: approve the work as it is, reject it, say what has to be changed, or answer a question
     Decide {
         #[arg(value_name = "DECISION")]
-        decision: Verdict,
+        decision: DecisionArg,
         /// What has to be changed, or the answer
         #[arg(value_name = "TEXT")]
         text: Option<String>,
         #[command(flatten)]
-        which: Named,
+        which: FlowNameOption,
         /// Decide without a terminal
         #[arg(long)]
         yes: bool,
     },
     /// Stop a flow and what runs in it; it can be resumed
-    Stop(Which),
+    Stop(FlowNameArg),
     /// List the flows of this ledger, the newest first
     List,
     /// Print a flow as a Mermaid diagram; of one that was started, with where it is
@@ -92,7 +95,7 @@ enum Command {
 
 /// Start a flow
 #[derive(Debug, clap::Args)]
-struct Start {
+struct FlowStartArgs {
     /// sdd, staged, or a file in .callsheet/flows/
     #[arg(value_name = "NAME")]
     name: String,
@@ -122,7 +125,7 @@ struct Start {
     max_cost: Option<f64>,
     /// How long each run may take
     #[arg(long, value_name = "TIME")]
-    timeout: Option<Span>,
+    timeout: Option<HumanDuration>,
     /// What agents may do without asking [default: the configured one; else edit]
     #[arg(long, value_name = "WHAT")]
     permit: Option<PermitArg>,
@@ -147,50 +150,50 @@ struct Start {
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct FlowNameArg {
     /// A flow: the name of its folder, or the beginning of its id [default: the newest that has not ended]
     #[arg(value_name = "FLOW")]
     flow: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
-struct Named {
+struct FlowNameOption {
     /// A flow: the name of its folder, or the beginning of its id [default: the newest that has not ended]
     #[arg(long, value_name = "FLOW")]
     flow: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Verdict {
+enum DecisionArg {
     Approve,
     Reject,
     Changes,
     Answer,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
-        Command::Start(start) => begin(app, start),
-        Command::Status { which, watch } => status(app, which.flow.as_deref(), *watch),
-        Command::Resume { which, same_prompt } => resume(app, which.flow.as_deref(), *same_prompt),
-        Command::Decide { decision, text, which, yes } => {
+        FlowCommand::Start(start) => begin(app, start),
+        FlowCommand::Status { which, watch } => status(app, which.flow.as_deref(), *watch),
+        FlowCommand::Resume { which, same_prompt } => resume(app, which.flow.as_deref(), *same_prompt),
+        FlowCommand::Decide { decision, text, which, yes } => {
             decide(app, *decision, text.as_deref(), which.flow.as_deref(), *yes)
         }
-        Command::Stop(which) => stop(app, which.flow.as_deref()),
-        Command::List => list(app),
-        Command::Graph { name } => print_graph(app, name.as_deref()),
+        FlowCommand::Stop(which) => stop(app, which.flow.as_deref()),
+        FlowCommand::List => list(app),
+        FlowCommand::Graph { name } => print_graph(app, name.as_deref()),
     }
 }
 
-fn begin(app: &App<'_>, args: &Start) -> Outcome {
+fn begin(app: &AppContext<'_>, args: &FlowStartArgs) -> CommandResult {
     if args.request.trim().is_empty() {
         return Err(usage("there is nothing to be done in the request").into());
     }
-    app.need_trust()?;
+    app.require_trust()?;
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
     let (_, definition) = find_flow(&library, &args.name, &layout)?;
-    app.tell_unapplied();
+    app.warn_unapplied();
     app.announce("flow", "flows", &args.name);
     let phases: BTreeSet<&str> = definition.phase.iter().map(|phase| phase.name.as_str()).collect();
     let known = |name: &str| {
@@ -198,7 +201,13 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         let all: Vec<&str> = phases.iter().copied().collect();
         let told =
             || wrong().suggest(name, all.iter().copied()).hint(format!("its phases: {}", all.join(", ")));
-        if phases.contains(name) { Ok(()) } else { Err(Failure::from(told())) }
+        if phases.contains(name) { Ok(()) } else { Err(Diagnostics::from(told())) }
+    };
+    let folded = |named: &str| {
+        let (agent, model) =
+            named.split_once(':').map_or((named, None), |(agent, model)| (agent, Some(model)));
+        let agent = agent_name(&library, agent.to_owned(), &layout);
+        model.map_or(agent.clone(), |model| format!("{agent}:{model}"))
     };
     let mut agents = BTreeMap::new();
     for item in &args.agent_for {
@@ -206,7 +215,7 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
             .split_once('=')
             .ok_or_else(|| usage(format!("--agent-for takes PHASE=NAME, not `{item}`")))?;
         known(phase)?;
-        agents.insert(phase.to_owned(), agent.to_owned());
+        agents.insert(phase.to_owned(), folded(agent));
     }
     args.with.iter().try_for_each(|phase| known(phase))?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
@@ -221,36 +230,37 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
         }
         Some(id) if is_taken(id) => {
             let message = format!("there is a flow `{id}` already");
-            return Err(Diag::error(Code::RunRefused, message)
+            return Err(Diagnostic::error(Code::RunRefused, message)
                 .hint("`callsheet flow resume` goes on with one")
                 .into());
         }
         Some(id) => id.clone(),
         None => name_for(&args.request, is_taken),
     };
-    let plan = Plan {
+    let plan = FlowOptions {
         flow: args.name.clone(),
         home: Some(home).filter(|home| *home != format!(".callsheet/{}", definition.folder.name())),
         definition,
         name,
         agent: args
             .agent
-            .clone()
+            .as_deref()
+            .map(folded)
             .or_else(|| app.config.agent.value.clone().filter(|_| args.program.is_empty())),
         agents,
-        program: args.program.clone(),
+        program: app.typed_program(&args.program),
         checks: checks(app, &args.check)?,
         permit: args.permit.map_or(app.config.permit.value, |permit| permit.0),
         model: args.model.clone(),
-        timeout_ms: args.timeout.or(app.config.timeout.value).map(Span::millis),
+        timeout_ms: args.timeout.or(app.config.timeout.value).map(HumanDuration::millis),
         project: Some(app.project_name()?),
         terminal: args.terminal,
         share: args.share,
         by_file: args.by_file,
     };
-    let mut texts = secrets::words_of(&plan.program, &plan.checks);
+    let mut texts = secrets::program_words(&plan.program, &plan.checks);
     texts.push(("the request".into(), &args.request));
-    secrets::refuse_in(app, None, &texts)?;
+    secrets::refuse_secrets(app, None, &texts)?;
     // All that is missing is told before anything is done.
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
@@ -265,100 +275,107 @@ fn begin(app: &App<'_>, args: &Start) -> Outcome {
     if plan.terminal {
         programs.insert("tmux".into());
     }
-    let mut missing: Vec<Diag> = programs.iter().filter_map(|name| need_agent(name, &app.project)).collect();
+    let mut missing: Vec<Diagnostic> =
+        programs.iter().filter_map(|name| need_agent(name, &app.project)).collect();
     missing.extend(need_checks(&plan.checks, &app.project));
     if !missing.is_empty() {
-        return Err(Failure(missing));
+        return Err(Diagnostics(missing));
     }
     let max_cost = args.max_cost.or(app.config.max_cost.value).map(|cost| (cost * 1e6).round() as u64);
-    let settings = Settings {
+    let settings = FlowSettings {
         jobs: args.jobs.max(1),
         with: args.with.iter().cloned().collect(),
         single_coder: args.single_coder,
         max_cost,
     };
-    let id = new_id().ok_or_else(|| Diag::error(Code::LedgerFailed, "an id could not be made"))?;
-    let more =
-        serde_json::to_value(&plan).map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
-    let started = Event::Started { request: args.request.clone(), settings, more };
-    let known = Known::new(id, plan);
+    let id = new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "an id could not be made"))?;
+    let more = serde_json::to_value(&plan)
+        .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
+    let started = FlowEvent::Started { request: args.request.clone(), settings, more };
+    let known = RecordedFlow::new(id, plan);
     app.print.say(&format!("flow {} in {}", known.id, known.plan.folder()));
     let mut ledger = app.create_ledger()?;
     let open = all(app, &mut ledger)?.into_iter().filter(|known| !known.state.has_ended());
-    if let Err(failure) = tell_leftovers(app, &open.map(|known| known.id.to_string()).collect::<Vec<_>>()) {
+    if let Err(failure) = report_leftovers(app, &open.map(|known| known.id.to_string()).collect::<Vec<_>>()) {
         app.print.note(&failure.to_string());
     }
-    drive(app, ledger, known, |driver| driver.happen(started, app.caller()))
+    drive(app, ledger, known, |driver| driver.apply_event(started, app.caller()))
 }
 
-fn resume(app: &App<'_>, flow: Option<&str>, same_prompt: bool) -> Outcome {
+fn resume(app: &AppContext<'_>, flow: Option<&str>, same_prompt: bool) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let known = find_own(app, &mut ledger, flow)?;
-    app.need_trust()?;
+    app.require_trust()?;
     drive(app, ledger, known, |driver| driver.resume(same_prompt))
 }
 
-fn decide(app: &App<'_>, verdict: Verdict, text: Option<&str>, flow: Option<&str>, yes: bool) -> Outcome {
-    let refused = |message: String| Diag::error(Code::RunRefused, message);
-    app.above_guard()?;
+fn decide(
+    app: &AppContext<'_>,
+    verdict: DecisionArg,
+    text: Option<&str>,
+    flow: Option<&str>,
+    yes: bool,
+) -> CommandResult {
+    let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
+    app.refuse_below_guard()?;
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
         return Err(refused("an agent cannot decide about what it did".into()).into());
     }
     let decision = match (verdict, text.filter(|text| !text.trim().is_empty())) {
-        (Verdict::Approve, _) => Decision::Approve,
-        (Verdict::Reject, _) => Decision::Reject,
-        (Verdict::Changes | Verdict::Answer, Some(text)) => Decision::Changes(text.to_owned()),
-        (Verdict::Changes, None) => return Err(usage("say what has to be changed").into()),
-        (Verdict::Answer, None) => return Err(usage("say what the answer is").into()),
+        (DecisionArg::Approve, _) => FlowDecision::Approve,
+        (DecisionArg::Reject, _) => FlowDecision::Reject,
+        (DecisionArg::Changes | DecisionArg::Answer, Some(text)) => FlowDecision::Changes(text.to_owned()),
+        (DecisionArg::Changes, None) => return Err(usage("say what has to be changed").into()),
+        (DecisionArg::Answer, None) => return Err(usage("say what the answer is").into()),
     };
     let mut ledger = app.write_ledger()?;
-    app.above_guards_of(&mut ledger)?;
+    app.refuse_below_guards_of(&mut ledger)?;
     let known = find_own(app, &mut ledger, flow)?;
     if known.state.has_ended() {
         let message = format!("the flow `{}` has ended: it is {}", known.plan.name, word(&known.state));
         return Err(refused(message).into());
     }
-    if verdict == Verdict::Answer && known.state.questions().is_empty() {
+    if verdict == DecisionArg::Answer && known.state.questions().is_empty() {
         let message = format!("the flow `{}` asks nothing", known.plan.name);
         return Err(refused(message).hint("`callsheet flow status` says what it waits for").into());
     }
     let by = app.person(yes)?;
     // To end a flow starts nothing.
-    if decision != Decision::Reject {
-        app.need_trust()?;
+    if decision != FlowDecision::Reject {
+        app.require_trust()?;
     }
-    if let Decision::Changes(text) = &decision {
-        secrets::refuse_in(app, None, &[("the changes".into(), text)])?;
+    if let FlowDecision::Changes(text) = &decision {
+        secrets::refuse_secrets(app, None, &[("the changes".into(), text)])?;
     }
     drive(app, ledger, known, |driver| driver.decide(decision, by))
 }
 
 /// Does what `begin` leads to, until the flow has ended or a person is needed.
 fn drive(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     mut ledger: Ledger,
-    known: Known,
-    begin: impl FnOnce(&mut Driver<'_>) -> Result<Vec<Action>, Failure>,
-) -> Outcome {
-    let desk = Desk::of(&known.id)?;
-    let seat = desk.sit()?.ok_or_else(|| driven(&known.plan.name))?;
+    known: RecordedFlow,
+    begin: impl FnOnce(&mut FlowDriver<'_>) -> Result<Vec<FlowAction>, Diagnostics>,
+) -> CommandResult {
+    let desk = RunDir::of(&known.id)?;
+    let seat = desk.sit()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
     // Another process may have driven it until just now.
-    let known = Known::read(&mut ledger, &known.id)?.unwrap_or(known);
-    desk.forget_stop();
+    let known = RecordedFlow::read(&mut ledger, &known.id)?.unwrap_or(known);
+    desk.clear_stop();
     let id = known.id.clone();
     let scope = Scope::default();
     let flow = Some(id.as_str());
     let share = known.plan.share;
     let claimed = claim(&ClaimRequest { id: &id, flow, dir: &app.project, scope: &scope, share })?;
-    let interrupt = Interrupt::listen()?;
-    let mut driver = Driver::new(app, ledger, known, interrupt.clone())?;
+    let interrupt = InterruptFlag::listen()?;
+    let mut driver = FlowDriver::new(app, ledger, known, interrupt.clone())?;
     let actions = begin(&mut driver)?;
     let lanes = driver.lanes();
     let line = || match lanes.lock() {
         Ok(lanes) => lanes.values().map(|lane| lane.line()).collect::<Vec<_>>().join("  |  "),
         Err(_) => String::new(),
     };
-    let driven = app.print.while_waiting(line, || driver.drive(actions));
+    let driven = app.print.run_with_progress(line, || driver.drive(actions));
     let state = driver.state().clone();
     drop(driver);
     drop(claimed);
@@ -368,7 +385,7 @@ fn drive(
     }
     driven?;
     let mut ledger = app.read_ledger()?;
-    let known = Known::read(&mut ledger, &id)?.ok_or_else(not_found)?;
+    let known = RecordedFlow::read(&mut ledger, &id)?.ok_or_else(not_found)?;
     if app.print.json {
         app.print.stream(&status_json(app, &known, false))?;
     } else {
@@ -391,20 +408,24 @@ fn drive(
     })
 }
 
-fn driven(name: &str) -> Failure {
-    let error = Diag::error(Code::RunRefused, format!("the flow `{name}` is driven by another process"));
+fn already_driven_error(name: &str) -> Diagnostics {
+    let error =
+        Diagnostic::error(Code::RunRefused, format!("the flow `{name}` is driven by another process"));
     error.hint("`callsheet flow stop` stops it").into()
 }
 
-fn not_found() -> Failure {
-    Diag::error(Code::TaskNotFound, "there is no such flow").hint("`callsheet flow list` lists them").into()
+fn not_found() -> Diagnostics {
+    Diagnostic::error(Code::TaskNotFound, "there is no such flow")
+        .hint("`callsheet flow list` lists them")
+        .into()
 }
 
 /// What agents of this project's flows proposed and nobody stored.
-pub(crate) fn proposed(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Preference>, Failure> {
-    let project = app.runs_of(ledger)?;
-    let flows =
-        all(app, ledger)?.into_iter().filter(|known| !known.imported && is_of(known, project.as_ref()));
+pub(crate) fn proposed(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Preference>, Diagnostics> {
+    let project = app.project_filter(ledger)?;
+    let flows = all(app, ledger)?
+        .into_iter()
+        .filter(|known| !known.imported && is_in_project(known, project.as_ref()));
     let mut proposed: Vec<Preference> = Vec::new();
     for preference in flows.flat_map(|known| known.state.proposed) {
         if !proposed.contains(&preference) {
@@ -415,54 +436,58 @@ pub(crate) fn proposed(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Prefere
 }
 
 /// Every flow of the ledger, the oldest first.
-fn all(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Known>, Failure> {
+fn all(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<RecordedFlow>, Diagnostics> {
     let ids = ledger.flows().map_err(failure)?;
     let mut all = Vec::new();
     for id in ids {
-        match Known::read(ledger, &id) {
+        match RecordedFlow::read(ledger, &id) {
             Ok(known) => all.extend(known),
             // One that cannot be read does not hide the others.
-            Err(Failure(diags)) => app.print.talk(&diags),
+            Err(Diagnostics(diags)) => app.print.talk(&diags),
         }
     }
     Ok(all)
 }
 
 /// Whether a flow is one of those that the command is about.
-fn is_of(known: &Known, project: Option<&ProjectFilter>) -> bool {
+fn is_in_project(known: &RecordedFlow, project: Option<&ProjectFilter>) -> bool {
     let own = known.plan.project.as_ref();
     project.is_none_or(|project| own.map_or(project.unnamed, |own| *own == project.name))
 }
 
 /// The same for a command that goes on with the flow: it has to be of this project, and the ledger's own.
-fn find_own(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
+fn find_own(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+    name: Option<&str>,
+) -> Result<RecordedFlow, Diagnostics> {
     let known = find(app, ledger, name)?;
     let what = format!("the flow `{}`", known.plan.name);
     if known.imported {
         return Err(imported(&what));
     }
-    match app.runs_of(ledger)? {
-        Some(project) if !is_of(&known, Some(&project)) => {
-            Err(of_another(&what, known.plan.project.as_deref(), &project.name))
+    match app.project_filter(ledger)? {
+        Some(project) if !is_in_project(&known, Some(&project)) => {
+            Err(other_project_error(&what, known.plan.project.as_deref(), &project.name))
         }
         _ => Ok(known),
     }
 }
 
 /// The flow that was named, by its folder among those of this project, or by its id among all.
-fn find(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Known, Failure> {
-    let project = app.runs_of(ledger)?;
+fn find(app: &AppContext<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<RecordedFlow, Diagnostics> {
+    let project = app.project_filter(ledger)?;
     let mut flows = all(app, ledger)?;
     let Some(name) = name else {
-        flows.retain(|known| !known.imported && is_of(known, project.as_ref()));
+        flows.retain(|known| !known.imported && is_in_project(known, project.as_ref()));
         let open = flows.iter().rposition(|known| !known.state.has_ended());
         let newest = open.or_else(|| flows.len().checked_sub(1));
         return newest.map(|at| flows.swap_remove(at)).ok_or_else(not_found);
     };
-    let mut fits: Vec<Known> = flows
+    let mut fits: Vec<RecordedFlow> = flows
         .into_iter()
         .filter(|known| {
-            let named = known.plan.name == name && is_of(known, project.as_ref());
+            let named = known.plan.name == name && is_in_project(known, project.as_ref());
             named || known.id.as_str().starts_with(name)
         })
         .collect();
@@ -471,14 +496,14 @@ fn find(app: &App<'_>, ledger: &mut Ledger, name: Option<&str>) -> Result<Known,
         1 => Ok(fits.remove(0)),
         _ => {
             let ids = fits.iter().map(|known| known.id.to_string());
-            Err(Diag::error(Code::RunAmbiguous, format!("several flows are called `{name}`"))
+            Err(Diagnostic::error(Code::RunAmbiguous, format!("several flows are called `{name}`"))
                 .looked(ids)
                 .into())
         }
     }
 }
 
-fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
+fn status(app: &AppContext<'_>, flow: Option<&str>, watch: bool) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let mut last = String::new();
     loop {
@@ -503,17 +528,17 @@ fn status(app: &App<'_>, flow: Option<&str>, watch: bool) -> Outcome {
     }
 }
 
-fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
+fn stop(app: &AppContext<'_>, flow: Option<&str>) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let known = find_own(app, &mut ledger, flow)?;
-    let refused = |message: String| Failure::from(Diag::error(Code::RunRefused, message));
-    let desk = Desk::of(&known.id)?;
+    let refused = |message: String| Diagnostics::from(Diagnostic::error(Code::RunRefused, message));
+    let desk = RunDir::of(&known.id)?;
     if !is_driven(&known.id) {
         let id = known.id.clone();
         if !known.state.stopped && !known.state.has_ended() {
-            let _seat = desk.sit()?.ok_or_else(|| driven(&known.plan.name))?;
-            let known = Known::read(&mut ledger, &id)?.unwrap_or(known);
-            Driver::new(app, ledger, known, Interrupt::default())?.stop()?;
+            let _seat = desk.sit()?.ok_or_else(|| already_driven_error(&known.plan.name))?;
+            let known = RecordedFlow::read(&mut ledger, &id)?.unwrap_or(known);
+            FlowDriver::new(app, ledger, known, InterruptFlag::default())?.stop()?;
         }
         return status(app, Some(id.as_str()), false);
     }
@@ -527,11 +552,11 @@ fn stop(app: &App<'_>, flow: Option<&str>) -> Outcome {
     Err(refused(format!("the flow `{}` was told to stop, and has not yet", known.plan.name)))
 }
 
-fn list(app: &App<'_>) -> Outcome {
+fn list(app: &AppContext<'_>) -> CommandResult {
     let mut ledger = app.read_ledger()?;
-    let project = app.runs_of(&ledger)?;
+    let project = app.project_filter(&ledger)?;
     let mut flows = all(app, &mut ledger)?;
-    flows.retain(|known| is_of(known, project.as_ref()));
+    flows.retain(|known| is_in_project(known, project.as_ref()));
     flows.reverse();
     if app.print.json {
         let all: Vec<_> = flows.iter().map(|known| status_json(app, known, is_driven(&known.id))).collect();
@@ -549,7 +574,7 @@ fn list(app: &App<'_>) -> Outcome {
     Ok(0)
 }
 
-fn print_graph(app: &App<'_>, name: Option<&str>) -> Outcome {
+fn print_graph(app: &AppContext<'_>, name: Option<&str>) -> CommandResult {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let is_file =
         name.is_some_and(|name| names_in(&disk, "flows", &layout).iter().any(|known| known == name));

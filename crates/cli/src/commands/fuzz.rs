@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use callsheet_core::catalog::templates;
-use callsheet_core::diag::{Code, Diag, Failure, Severity};
-use callsheet_core::fuzz::{Finding, Options, Report, Subject, fuzz};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity};
+use callsheet_core::fuzz::{FuzzFinding, FuzzOptions, FuzzReport, FuzzSubject, fuzz};
 use callsheet_core::{candidates, names_in};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::commands::templates::plain;
-use crate::failure::{FINDING, Outcome, usage};
+use crate::failure::{CommandResult, FINDING, usage};
 use crate::print::diag_json;
 
 const EXAMPLES: &str = "Examples:
@@ -43,9 +43,9 @@ pub(crate) struct Args {
     command: Option<String>,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let report = tried(app, args)?;
-    let is_error = |finding: &&Finding| finding.diag.severity == Severity::Error;
+    let is_error = |finding: &&FuzzFinding| finding.diag.severity == Severity::Error;
     let errors = report.findings.iter().filter(is_error).count();
     let exit = if errors > 0 { FINDING } else { 0 };
     if app.print.json {
@@ -66,16 +66,16 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     Ok(exit)
 }
 
-fn finding_json(finding: &Finding) -> Value {
+fn finding_json(finding: &FuzzFinding) -> Value {
     let mut object = diag_json(&finding.diag);
     object["input"] = finding.input.as_str().into();
     object["value"] = finding.value.as_str().into();
     object
 }
 
-fn tried(app: &App<'_>, args: &Args) -> Result<Report, Failure> {
+fn tried(app: &AppContext<'_>, args: &Args) -> Result<FuzzReport, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
-    let options = Options {
+    let options = FuzzOptions {
         seed: args.seed,
         cases: args.cases,
         role: args.role.clone(),
@@ -90,8 +90,8 @@ fn tried(app: &App<'_>, args: &Args) -> Result<Report, Failure> {
     };
     let recipes = names_in(&disk, "recipes", &layout);
     if recipes.contains(&args.name) {
-        let subject = Subject::Recipe(&args.name);
-        return app.print.while_waiting(line, || fuzz(&disk, &layout, subject, &options, &mut watch));
+        let subject = FuzzSubject::Recipe(&args.name);
+        return app.print.run_with_progress(line, || fuzz(&disk, &layout, subject, &options, &mut watch));
     }
     let wanted = plain(&args.name);
     let templates = templates(&disk, &layout);
@@ -102,7 +102,7 @@ fn tried(app: &App<'_>, args: &Args) -> Result<Report, Failure> {
             let extension = if folder == "recipes" { "toml" } else { "md" };
             candidates(&format!("{folder}/{wanted}.{extension}"), &layout)
         });
-        return Err(Diag::error(Code::TemplateNotFound, message)
+        return Err(Diagnostic::error(Code::TemplateNotFound, message)
             .looked(places.iter().flatten())
             .suggest(wanted, known.map(String::as_str))
             .hint(format!("`callsheet templates list` lists templates; recipes: {}", recipes.join(", ")))
@@ -117,6 +117,6 @@ fn tried(app: &App<'_>, args: &Args) -> Result<Report, Failure> {
         ))
         .into());
     }
-    let subject = Subject::Template(&template.file);
-    app.print.while_waiting(line, || fuzz(&disk, &layout, subject, &options, &mut watch))
+    let subject = FuzzSubject::Template(&template.file);
+    app.print.run_with_progress(line, || fuzz(&disk, &layout, subject, &options, &mut watch))
 }

@@ -1,11 +1,11 @@
 //! `callsheet gc`: retention.
 
-use callsheet_core::diag::{Code, Diag};
-use callsheet_store::{Retention, Swept, now};
+use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_store::{RetentionPolicy, SweepReport, now};
 use serde_json::json;
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
 
 /// Remove old runs of this project from the ledger
@@ -27,17 +27,17 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = if args.dry_run {
         app.read_ledger()?
     } else {
-        app.above_guard()?;
+        app.refuse_below_guard()?;
         let mut ledger = app.write_ledger()?;
-        app.above_guards_of(&mut ledger)?;
+        app.refuse_below_guards_of(&mut ledger)?;
         ledger
     };
-    let project = app.runs_of(&ledger)?;
-    let retention = Retention { days: args.keep_days, last: args.keep_last };
+    let project = app.project_filter(&ledger)?;
+    let retention = RetentionPolicy { days: args.keep_days, last: args.keep_last };
     let swept = match args.dry_run {
         true => ledger.expired_of(retention, project.as_ref()),
         false => ledger.sweep_of(retention, project.as_ref()),
@@ -45,7 +45,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let swept = swept.map_err(failure)?;
     if swept.clock_is_wrong {
         let hint = "set the clock, or use --keep-last without --keep-days";
-        app.print.talk([&Diag::warning(
+        app.print.talk([&Diagnostic::warning(
             Code::ClockWrong,
             format!("the clock says {}, which cannot be right: no run is removed because of its age", now()),
         )
@@ -69,7 +69,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     for run in &swept.runs {
         app.print.line(&format!("{}{run}", if args.dry_run { "would remove " } else { "removed " }))?;
     }
-    let Swept { runs, unfinished, records, blobs, bytes, .. } = &swept;
+    let SweepReport { runs, unfinished, records, blobs, bytes, .. } = &swept;
     if !unfinished.is_empty() {
         let unfinished = unfinished.len();
         app.print.say(&format!(

@@ -1,11 +1,11 @@
 //! `callsheet import`: add an export to the ledger.
 
-use callsheet_store::{Imported, import};
+use callsheet_store::{ImportReport, import};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::commands::verify::open;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
 
 /// Add what an export holds to the ledger
@@ -19,12 +19,12 @@ pub(crate) struct Args {
     file: String,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     // An import can hold decisions.
-    app.above_guard()?;
+    app.refuse_below_guard()?;
     let mut file = open(app, &args.file)?;
     let mut ledger = app.create_ledger()?;
-    app.above_guards_of(&mut ledger)?;
+    app.refuse_below_guards_of(&mut ledger)?;
     let done = import(&mut ledger, &mut *file).map_err(failure)?;
     // The heads of this ledger are kept when it is closed.
     drop(ledger);
@@ -38,7 +38,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         }));
     }
     let chain = if done.same_chain { ", with the same chain" } else { "" };
-    let Imported { runs, records, known, .. } = done;
+    let ImportReport { runs, records, known, .. } = done;
     app.print.line(&format!("added: runs {runs}, records {records}{chain}; known already: {known}"))?;
     if done.same_chain {
         app.print.note("type `callsheet ledger adopt` to go on with it");

@@ -1,11 +1,11 @@
 //! `callsheet init`: write `.callsheet/` with an explained configuration. Never overwrites.
 
 use callsheet_core::FILES;
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::Diagnostics;
 use serde_json::json;
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::session::{failed, open};
 use crate::write::write_new;
 
@@ -13,7 +13,7 @@ use crate::write::write_new;
 const IGNORE: &str = "/.callsheet/ledger.db*";
 
 /// Whether the ledger had to be added to the project's `.gitignore`. One that leads elsewhere is left alone.
-fn ignore_ledger(app: &App<'_>) -> Result<bool, Failure> {
+fn ignore_ledger(app: &AppContext<'_>) -> Result<bool, Diagnostics> {
     let found = app.project.join(".gitignore").symlink_metadata();
     if found.is_ok_and(|found| !found.is_file()) {
         return Ok(false);
@@ -29,7 +29,7 @@ fn ignore_ledger(app: &App<'_>) -> Result<bool, Failure> {
     added.map_err(|error| failed(&error))
 }
 
-pub(crate) fn run(app: &App<'_>) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>) -> CommandResult {
     let mut written = Vec::new();
     let mut kept = Vec::new();
     for (path, text) in FILES {

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::record::{Event, Id};
-use callsheet_store::{Head, Ledger, OpenMode, Place, Verified};
+use callsheet_store::{Head, Ledger, LedgerProblemKind, LedgerUrl, OpenMode};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::failure::{Outcome, usage};
+use crate::app::AppContext;
+use crate::failure::{CommandResult, usage};
 use crate::known::KnownLedger;
-use crate::ledger::{Standing, check_head, failure, patience, short_lived_diag, standing};
+use crate::ledger::{LedgerTrust, check_head, failure, judge_ledger, patience, short_lived_diag};
 
 /// Show where the ledger is, which ledgers you know, and adopt one that was made elsewhere
 ///
@@ -20,11 +20,11 @@ use crate::ledger::{Standing, check_head, failure, patience, short_lived_diag, s
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: LedgerCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum LedgerCommand {
     /// Print where the ledger of this project is
     Path,
     /// List the ledgers that you know
@@ -45,18 +45,23 @@ enum Command {
     },
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
-        Command::Path => path(app),
-        Command::List => list(app),
-        Command::Adopt { yes } => adopt(app, yes.as_deref()),
-        Command::Forget { yes } => forget(app, yes.as_deref()),
+        LedgerCommand::Path => path(app),
+        LedgerCommand::List => list(app),
+        LedgerCommand::Adopt { yes } => adopt(app, yes.as_deref()),
+        LedgerCommand::Forget { yes } => forget(app, yes.as_deref()),
     }
 }
 
 /// Whether a person agrees to `what` about the ledger with this id: at a terminal, or by naming the id.
-fn agrees(app: &App<'_>, what: &str, id: &Id, yes: Option<&str>) -> Result<(), Failure> {
-    app.above_guard()?;
+fn require_agreement(
+    app: &AppContext<'_>,
+    what: &str,
+    id: &Id,
+    yes: Option<&str>,
+) -> Result<(), Diagnostics> {
+    app.refuse_below_guard()?;
     match yes {
         Some(yes) if yes == id.as_str() => return Ok(()),
         Some(yes) => {
@@ -70,20 +75,24 @@ fn agrees(app: &App<'_>, what: &str, id: &Id, yes: Option<&str>) -> Result<(), F
     if asked {
         app.print.say(&format!("{what} Type yes:"));
         let read = std::io::stdin().lock().read_line(&mut answer);
-        read.map_err(|error| Diag::error(Code::InputUnreadable, format!("standard input: {error}")))?;
+        read.map_err(|error| Diagnostic::error(Code::InputUnreadable, format!("standard input: {error}")))?;
     }
     if answer.trim() == "yes" {
         return Ok(());
     }
     let hint = format!("agree at a terminal, or with --yes {id}");
-    Err(Diag::error(Code::LedgerForeign, "a person has to agree to this ledger").hint(hint).into())
+    Err(Diagnostic::error(Code::LedgerForeign, "a person has to agree to this ledger").hint(hint).into())
 }
 
-fn path(app: &App<'_>) -> Outcome {
-    let place = app.sure_place()?;
+fn path(app: &AppContext<'_>) -> CommandResult {
+    // Where nothing can be written, a project that has an id is found all the same.
+    let place = match app.require_ledger_url() {
+        Ok(place) => place,
+        Err(failure) => app.place().ok().flatten().ok_or(failure)?,
+    };
     let known = KnownLedger::of(&place)?;
     let warning = match &place {
-        Place::Sqlite(path) => short_lived_diag(path),
+        LedgerUrl::Sqlite(path) => short_lived_diag(path),
         _ => None,
     };
     if app.print.json {
@@ -109,7 +118,7 @@ fn state(known: &KnownLedger) -> &'static str {
     }
 }
 
-fn list(app: &App<'_>) -> Outcome {
+fn list(app: &AppContext<'_>) -> CommandResult {
     let all = KnownLedger::all()?;
     let row = |known: &KnownLedger| {
         let entry = known.entry()?;
@@ -136,7 +145,7 @@ fn list(app: &App<'_>) -> Outcome {
 }
 
 /// What is in a ledger, for a person who decides about it.
-struct Contents {
+struct LedgerContents {
     runs: usize,
     flows: usize,
     programs: BTreeSet<String>,
@@ -146,10 +155,11 @@ struct Contents {
     damage: usize,
 }
 
-impl Contents {
-    fn read(ledger: &mut Ledger) -> Result<Self, Failure> {
+impl LedgerContents {
+    fn read(ledger: &mut Ledger) -> Result<Self, Diagnostics> {
         let checked = ledger.verify_all(false).map_err(failure)?;
-        let damage = checked.problems.iter().filter(|problem| problem.result == Verified::Damaged).count();
+        let damage =
+            checked.problems.iter().filter(|problem| problem.result == LedgerProblemKind::Damaged).count();
         let mut contents = Self {
             runs: 0,
             flows: ledger.flows().map_err(failure)?.len(),
@@ -235,22 +245,22 @@ impl Contents {
 /// So many programs fit on a page.
 const MOST_PROGRAMS: usize = 30;
 
-fn adopt(app: &App<'_>, yes: Option<&str>) -> Outcome {
-    let none = || Failure::from(Diag::error(Code::LedgerNotThere, "there is no ledger to adopt"));
-    let place = app.prepared_place(false)?.ok_or_else(none)?;
+fn adopt(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
+    let none = || Diagnostics::from(Diagnostic::error(Code::LedgerNotThere, "there is no ledger to adopt"));
+    let place = app.prepare_ledger_url(OpenMode::Write)?.ok_or_else(none)?;
     let known = KnownLedger::of(&place)?;
     let mut ledger = Ledger::connect(&place, OpenMode::Write, patience()?).map_err(failure)?;
     let id = ledger.id().map_err(failure)?.ok_or_else(none)?;
     let is_known = known.entry().is_some_and(|entry| entry.id == id && entry.inode == known.inode())
-        && standing(&known, &mut ledger).is_ok_and(|standing| standing == Standing::Known)
+        && judge_ledger(&known, &mut ledger).is_ok_and(|standing| standing == LedgerTrust::Known)
         && check_head(&known, &mut ledger).is_ok();
-    let contents = Contents::read(&mut ledger)?;
+    let contents = LedgerContents::read(&mut ledger)?;
     if !app.print.json {
         app.print.data(contents.page(&id, known.shown()).as_bytes())?;
     }
     if !is_known {
-        app.above_guards_of(&mut ledger)?;
-        agrees(app, "Do you want to record and start runs with this ledger?", &id, yes)?;
+        app.refuse_below_guards_of(&mut ledger)?;
+        require_agreement(app, "Do you want to record and start runs with this ledger?", &id, yes)?;
         let held = known.lock()?;
         known.register(&mut ledger)?;
         drop(held);
@@ -266,13 +276,14 @@ fn adopt(app: &App<'_>, yes: Option<&str>) -> Outcome {
     Ok(0)
 }
 
-fn forget(app: &App<'_>, yes: Option<&str>) -> Outcome {
-    let known = KnownLedger::of(&app.sure_place()?)?;
+fn forget(app: &AppContext<'_>, yes: Option<&str>) -> CommandResult {
+    let known = KnownLedger::of(&app.require_ledger_url()?)?;
     let Some(entry) = known.entry() else {
-        let error = Diag::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()));
+        let error =
+            Diagnostic::error(Code::LedgerNotThere, format!("no ledger is known at {}", known.shown()));
         return Err(error.hint("`callsheet ledger list` lists those that are").into());
     };
-    agrees(app, &format!("Forget the ledger at {}?", visible(known.shown())), &entry.id, yes)?;
+    require_agreement(app, &format!("Forget the ledger at {}?", visible(known.shown())), &entry.id, yes)?;
     known.forget();
     if app.print.json {
         return app.print.value(&json!({ "forgotten": entry.id, "place": entry.place }));

@@ -1,13 +1,13 @@
 //! `callsheet log`: the recorded runs, the newest first.
 
 use callsheet_core::diag::visible;
-use callsheet_store::{Filter, RunRow};
+use callsheet_store::{RunFilter, RunRow};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::failure::{Outcome, usage};
+use crate::app::AppContext;
+use crate::failure::{CommandResult, usage};
 use crate::ledger::failure;
-use crate::print::Paint;
+use crate::print::TextStyle;
 
 /// List recorded runs, the newest first
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     for time in args.since.iter().chain(&args.until) {
         let digits = time.bytes().take(4).all(|byte| byte.is_ascii_digit());
         if time.len() < 4
@@ -46,8 +46,8 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         }
     }
     let mut ledger = app.read_ledger()?;
-    let filter = Filter {
-        project: app.runs_of(&ledger)?,
+    let filter = RunFilter {
+        project: app.project_filter(&ledger)?,
         own: false,
         agent: args.agent.clone(),
         phase: args.phase.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         let line = padded.collect::<Vec<_>>().join("  ");
         let line =
-            if at == 0 { app.print.paint(Paint::Bold, line.trim_end()) } else { line.trim_end().into() };
+            if at == 0 { app.print.paint(TextStyle::Bold, line.trim_end()) } else { line.trim_end().into() };
         page.push_str(&format!("{line}\n"));
     }
     app.print.data(page.as_bytes())?;

@@ -1,11 +1,11 @@
 //! `callsheet man [COMMAND]`: a manual page on standard output.
 
-use callsheet_core::diag::{Code, Diag};
+use callsheet_core::diag::{Code, Diagnostic};
 use clap::CommandFactory;
 
-use crate::args::Cli;
-use crate::failure::{Outcome, usage};
-use crate::print::Print;
+use crate::args::CliArgs;
+use crate::failure::{CommandResult, usage};
+use crate::print::OutputPrinter;
 
 /// Print the manual page of callsheet, or of one command
 #[derive(Debug, clap::Args)]
@@ -14,8 +14,8 @@ pub(crate) struct Args {
     command: Option<String>,
 }
 
-pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
-    let mut root = Cli::command();
+pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
+    let mut root = CliArgs::command();
     root.build();
     let command = match &args.command {
         None => root,
@@ -28,7 +28,7 @@ pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
     let mut page = Vec::new();
     clap_mangen::Man::new(command)
         .render(&mut page)
-        .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+        .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     print.data(&page)?;
     Ok(0)
 }

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use callsheet_core::diag::Failure;
+use callsheet_core::diag::Diagnostics;
 use callsheet_core::record::Id;
 use callsheet_core::submission::{roles, tools};
 
-use crate::app::App;
-use crate::failure::{Outcome, usage};
-use crate::mcp::{Client, Handing, Server, change, serve};
-use crate::session::Session;
-use crate::state::Desk;
+use crate::app::AppContext;
+use crate::failure::{CommandResult, usage};
+use crate::mcp::{McpClient, SessionServer, SubmittingRun, change, serve};
+use crate::session::SessionDir;
+use crate::state::RunDir;
 
 /// Serve a session by the Model Context Protocol on standard input and output
 ///
@@ -19,13 +19,13 @@ use crate::state::Desk;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(flatten)]
-    serve: Serve,
+    serve: ServeArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<McpCommand>,
 }
 
 #[derive(Debug, clap::Args)]
-struct Serve {
+struct ServeArgs {
     /// Where things are handed in [default: the project]
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
@@ -44,35 +44,35 @@ struct Serve {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum McpCommand {
     /// Print the change that attaches a client to this server; nothing is written without --write
     Install {
         #[arg(long, value_name = "CLIENT")]
-        client: Client,
+        client: McpClient,
         /// Write it; everything else in the file stays
         #[arg(long)]
         write: bool,
         #[command(flatten)]
-        serve: Serve,
+        serve: ServeArgs,
     },
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
         None => {
-            let mut session = Session::open(app, args.serve.session.as_deref())?;
+            let mut session = SessionDir::open(app, args.serve.session.as_deref())?;
             session.proposes = args.serve.proposes;
             check_role(&session, args.serve.role.as_deref())?;
             let tools = tools(&session.disk, &session.layout, args.serve.role.as_deref())?;
             let agent = app.config.agent.value.clone();
-            app.need_evidence()?;
-            let secrets = crate::secrets::mode(app, None, crate::commands::compose::Then::Forget)?;
+            app.require_evidence_trust()?;
+            let secrets = crate::secrets::mode(app, None, crate::commands::compose::Purpose::Forget)?;
             let run = args.serve.run.as_deref();
-            let run = run.map(|run| handing_in(run, &args.serve)).transpose()?;
-            serve(Server { session, tools, agent, secrets, run })
+            let run = run.map(|run| submitting_run(run, &args.serve)).transpose()?;
+            serve(SessionServer { session, tools, agent, secrets, run })
         }
-        Some(Command::Install { client, write, serve }) => {
-            let session = Session::open(app, serve.session.as_deref())?;
+        Some(McpCommand::Install { client, write, serve }) => {
+            let session = SessionDir::open(app, serve.session.as_deref())?;
             check_role(&session, serve.role.as_deref())?;
             change(app, *client, &session, serve.role.as_deref(), *write)
         }
@@ -80,13 +80,13 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 }
 
 /// The run that hands things in, by its whole id.
-fn handing_in(run: &str, serve: &Serve) -> Result<Handing, Failure> {
+fn submitting_run(run: &str, serve: &ServeArgs) -> Result<SubmittingRun, Diagnostics> {
     let id = Id::parse(run).ok_or_else(|| usage(format!("`{run}` is not the whole id of a run")))?;
-    let desk = serve.state.as_ref().map_or_else(|| Desk::of(&id), |state| Ok(Desk::below(state, &id)))?;
-    Ok(Handing { desk, id, role: serve.role.clone() })
+    let desk = serve.state.as_ref().map_or_else(|| RunDir::of(&id), |state| Ok(RunDir::below(state, &id)))?;
+    Ok(SubmittingRun { desk, id, role: serve.role.clone() })
 }
 
-fn check_role(session: &Session, role: Option<&str>) -> Result<(), Failure> {
+fn check_role(session: &SessionDir, role: Option<&str>) -> Result<(), Diagnostics> {
     let Some(role) = role else { return Ok(()) };
     let known = roles(&session.disk, &session.layout);
     if known.iter().any(|known| known == role) {

@@ -2,33 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::prefs::{self, Preference};
 use callsheet_core::submission::roles;
-use callsheet_core::{Root, SourceId, Sources as _};
+use callsheet_core::{SourceId, SourceRoot, Sources as _};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::commands::flow::proposed;
-use crate::failure::{FINDING, Outcome};
+use crate::failure::{CommandResult, FINDING};
 use crate::session::{failed, open, remember};
 
 /// List, add and remove the preferences that roles keep in mind
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: PrefsCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum PrefsCommand {
     /// Print every preference, or those of a role
     List {
         /// For example coder
         role: Option<String>,
     },
     /// Add a preference, unless the role has it already
-    Add(Named),
+    Add(PreferenceArgs),
     /// Store what agents of flows proposed: all of it, that for a role, or one preference
     Approve {
         /// For example coder
@@ -41,11 +41,11 @@ enum Command {
         yes: bool,
     },
     /// Remove a preference; exits with 1 when the role has none that says so
-    Remove(Named),
+    Remove(PreferenceArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Named {
+struct PreferenceArgs {
     /// For example coder
     role: String,
     /// The preference in a sentence
@@ -53,16 +53,16 @@ struct Named {
     text: String,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
-        Command::List { role } => list(app, role.as_deref()),
-        Command::Add(named) => add(app, named),
-        Command::Approve { role, text, yes } => approve(app, role.as_deref(), text.as_deref(), *yes),
-        Command::Remove(named) => remove(app, named),
+        PrefsCommand::List { role } => list(app, role.as_deref()),
+        PrefsCommand::Add(named) => add(app, named),
+        PrefsCommand::Approve { role, text, yes } => approve(app, role.as_deref(), text.as_deref(), *yes),
+        PrefsCommand::Remove(named) => remove(app, named),
     }
 }
 
-fn list(app: &App<'_>, only: Option<&str>) -> Outcome {
+fn list(app: &AppContext<'_>, only: Option<&str>) -> CommandResult {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let mut known = roles(&disk, &layout);
     if let Some(only) = only {
@@ -71,9 +71,9 @@ fn list(app: &App<'_>, only: Option<&str>) -> Outcome {
     }
     let mut all = BTreeMap::new();
     for role in known {
-        let Ok(id) = SourceId::new(Root::Project, &prefs::file(&layout, &role)) else { continue };
+        let Ok(id) = SourceId::new(SourceRoot::Project, &prefs::file(&layout, &role)) else { continue };
         let text = disk.text(&id).map_err(|error| {
-            Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
+            Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
         })?;
         let bullets = text.as_deref().map(prefs::list).unwrap_or_default();
         if !bullets.is_empty() {
@@ -91,8 +91,8 @@ fn list(app: &App<'_>, only: Option<&str>) -> Outcome {
     Ok(0)
 }
 
-fn add(app: &App<'_>, named: &Named) -> Outcome {
-    app.above_guard()?;
+fn add(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
+    app.refuse_below_guard()?;
     let preference = check(app, &named.role, &named.text)?;
     let (layout, limit) = (app.config.layout(), app.config.max_file_bytes.value);
     let added = remember(&app.project, &layout, limit, &[preference])?;
@@ -105,16 +105,16 @@ fn add(app: &App<'_>, named: &Named) -> Outcome {
     Ok(0)
 }
 
-fn approve(app: &App<'_>, role: Option<&str>, text: Option<&str>, yes: bool) -> Outcome {
-    app.above_guard()?;
+fn approve(app: &AppContext<'_>, role: Option<&str>, text: Option<&str>, yes: bool) -> CommandResult {
+    app.refuse_below_guard()?;
     if let Some(role) = role {
         check(app, role, "x")?;
     }
     if std::env::var_os("CALLSHEET_RUN").is_some_and(|run| !run.is_empty()) {
-        return Err(Diag::error(Code::RunRefused, "an agent cannot approve what it proposed").into());
+        return Err(Diagnostic::error(Code::RunRefused, "an agent cannot approve what it proposed").into());
     }
     let mut ledger = app.write_ledger()?;
-    app.above_guards_of(&mut ledger)?;
+    app.refuse_below_guards_of(&mut ledger)?;
     let mut proposed = proposed(app, &mut ledger)?;
     proposed.retain(|preference| {
         role.is_none_or(|role| preference.role == role) && text.is_none_or(|text| preference.bullet == text)
@@ -140,8 +140,8 @@ fn approve(app: &App<'_>, role: Option<&str>, text: Option<&str>, yes: bool) -> 
     Ok(0)
 }
 
-fn remove(app: &App<'_>, named: &Named) -> Outcome {
-    app.above_guard()?;
+fn remove(app: &AppContext<'_>, named: &PreferenceArgs) -> CommandResult {
+    app.refuse_below_guard()?;
     check(app, &named.role, &named.text)?;
     let path = prefs::file(&app.config.layout(), &named.role);
     let removed = open(&app.project)?.update(&path, app.config.max_file_bytes.value, |text| {
@@ -164,8 +164,8 @@ fn remove(app: &App<'_>, named: &Named) -> Outcome {
 }
 
 /// The preference, if nothing speaks against it.
-fn check(app: &App<'_>, role: &str, text: &str) -> Result<Preference, Failure> {
+fn check(app: &AppContext<'_>, role: &str, text: &str) -> Result<Preference, Diagnostics> {
     let preference = Preference { role: role.to_owned(), bullet: text.to_owned() };
     let problems = preference.problems(&roles(&app.disk(None), &app.config.layout()));
-    if problems.is_empty() { Ok(preference) } else { Err(Failure(problems)) }
+    if problems.is_empty() { Ok(preference) } else { Err(Diagnostics(problems)) }
 }

@@ -5,17 +5,17 @@ use std::io::{ErrorKind, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use callsheet_core::agent::OutputFormat;
-use callsheet_core::diag::{Failure, visible};
-use callsheet_core::reply::{Asked, Problem, Reply, StreamReader, StreamText, read_text};
-use callsheet_core::{Library, SourceError, Text, find_agent, find_contract};
+use callsheet_core::diag::{Diagnostics, visible};
+use callsheet_core::reply::{Reply, ReplyContext, ReplyProblem, StreamReader, StreamText, read_text};
+use callsheet_core::{Library, SharedText, SourceError, find_agent, find_contract};
 use callsheet_run::read_file;
 use clap::ArgGroup;
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::commands::read_submission::read_submission;
-use crate::failure::{FINDING, Outcome, usage};
+use crate::failure::{CommandResult, FINDING, usage};
 use crate::inputs::{not_found, unreadable};
-use crate::print::{Paint, Print};
+use crate::print::{OutputPrinter, TextStyle};
 use crate::spool::TextSpool;
 
 const EXAMPLES: &str = "Examples:
@@ -58,14 +58,14 @@ pub(crate) struct Args {
     session: Option<PathBuf>,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let name = args.contract.as_ref().or(args.phase.as_ref()).map_or("", String::as_str);
     let layout = app.config.layout();
     let disk = app.disk(None);
     let library = Library::new(&disk);
     let (_, contract) = find_contract(&library, name, &layout)?;
     app.announce("contract", "contracts", name);
-    app.need_evidence()?;
+    app.require_evidence_trust()?;
     if contract.submission.is_some() {
         return read_submission(app, name, args.session.as_deref());
     }
@@ -85,7 +85,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     }
     let prompt = args.prompt.as_ref().map(|file| prompt(app, file)).transpose()?;
     let StreamText { text, doubts } = stdin_text(app.print, format)?;
-    let asked = Asked { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() };
+    let asked = ReplyContext { contract: &contract, tasks: &tasks, prompt: prompt.as_deref() };
     let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     if app.print.json {
         app.print.long_value(&reply)?;
@@ -95,7 +95,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     Ok(if reply.outcome.is_good() { 0 } else { FINDING })
 }
 
-fn prompt(app: &App<'_>, file: &str) -> Result<Text, Failure> {
+fn prompt(app: &AppContext<'_>, file: &str) -> Result<SharedText, Diagnostics> {
     if file == "-" {
         let message = "standard input is read for the reply; it cannot be read for --prompt too";
         return Err(usage(message).into());
@@ -109,7 +109,7 @@ fn prompt(app: &App<'_>, file: &str) -> Result<Text, Failure> {
 }
 
 /// The text of the agent whose output is on standard input.
-fn stdin_text(print: &Print, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Failure> {
+fn stdin_text(print: &OutputPrinter, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         print.say("the reply is read from standard input");
@@ -134,16 +134,16 @@ fn stdin_text(print: &Print, format: OutputFormat) -> Result<StreamText<Vec<u8>>
     }
 }
 
-fn page(print: &Print, reply: &Reply<'_>) -> String {
-    let paint = if reply.outcome.is_good() { Paint::Green } else { Paint::Red };
+fn page(print: &OutputPrinter, reply: &Reply<'_>) -> String {
+    let paint = if reply.outcome.is_good() { TextStyle::Green } else { TextStyle::Red };
     let mut page = format!("{}\n", print.paint(paint, reply.outcome.name()));
     for (id, status) in &reply.tasks {
         page += &format!("  {}: {}\n", visible(id), status.name());
     }
-    for Problem { code, message, place, more } in &reply.problems {
+    for ReplyProblem { code, message, place, more } in &reply.problems {
         let place = place.map(|place| format!(" at {}:{}", place.line, place.column)).unwrap_or_default();
         let code = format!("problem[{}]", code.as_str());
-        page += &format!("{}{place}: {}\n", print.paint(Paint::Yellow, &code), visible(message));
+        page += &format!("{}{place}: {}\n", print.paint(TextStyle::Yellow, &code), visible(message));
         if *more > 0 {
             page += &format!("  = and {more} more of this kind\n");
         }

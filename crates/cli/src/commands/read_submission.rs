@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::app::App;
-use crate::failure::Outcome;
-use crate::session::{Done, Session};
+use crate::app::AppContext;
+use crate::failure::CommandResult;
+use crate::session::{SessionDir, SubmissionResult};
 
 /// Reads what waits in the session for `contract`, and writes what comes of it. Fails with every mistake at once.
-pub(crate) fn read_submission(app: &App<'_>, contract: &str, session: Option<&Path>) -> Outcome {
-    let all = Session::open(app, session)?.hand_in_files(contract)?;
+pub(crate) fn read_submission(app: &AppContext<'_>, contract: &str, session: Option<&Path>) -> CommandResult {
+    let all = SessionDir::open(app, session)?.submit_files(contract)?;
     if app.print.json {
-        return app.print.value(&all.iter().map(Done::to_json).collect::<Vec<Value>>().into());
+        return app.print.value(&all.iter().map(SubmissionResult::to_json).collect::<Vec<Value>>().into());
     }
     for done in all {
         report(app, &done)?;
@@ -21,7 +21,7 @@ pub(crate) fn read_submission(app: &App<'_>, contract: &str, session: Option<&Pa
 }
 
 /// A line for each file, with what happened to it.
-fn report(app: &App<'_>, done: &Done) -> Outcome {
+fn report(app: &AppContext<'_>, done: &SubmissionResult) -> CommandResult {
     for path in &done.written {
         app.print.line(&format!("written {path}"))?;
     }

@@ -1,16 +1,16 @@
 //! `callsheet recover`: what became of runs whose callsheet died.
 
-use callsheet_core::diag::{Code, Failure};
-use callsheet_core::fact::Ended;
-use callsheet_core::record::{Account, Id};
-use callsheet_store::{Error, Ledger, RunRow};
+use callsheet_core::diag::{Code, Diagnostics};
+use callsheet_core::fact::EndReason;
+use callsheet_core::record::{Id, RunSummary};
+use callsheet_store::{Ledger, LedgerError, RunRow};
 use serde_json::json;
 
-use crate::app::App;
-use crate::drive::{is_driven, pane_lives, recover, result_json, result_page};
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::drive::{is_driven, is_pane_alive, recover, result_json, result_page};
+use crate::failure::CommandResult;
 use crate::ledger::failure;
-use crate::state::{Desk, unfinished};
+use crate::state::{RunDir, unfinished_runs};
 
 /// Complete the records of runs whose callsheet died
 ///
@@ -24,17 +24,17 @@ pub(crate) struct Args {
     run: Option<String>,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let runs = match &args.run {
         Some(run) => vec![app.find_own(&mut ledger, run)?.run.id],
         None => of_this_project(app, &mut ledger)?,
     };
-    let (mut recovered, mut going): (Vec<Account>, Vec<Id>) = Default::default();
-    let mut refused: Option<Failure> = None;
+    let (mut recovered, mut going): (Vec<RunSummary>, Vec<Id>) = Default::default();
+    let mut refused: Option<Diagnostics> = None;
     for run in runs {
-        let in_terminal = Desk::of(&run)?.pane();
-        let lives = in_terminal.as_ref().is_some_and(pane_lives);
+        let in_terminal = RunDir::of(&run)?.pane();
+        let lives = in_terminal.as_ref().is_some_and(is_pane_alive);
         if is_driven(&run) || lives && args.run.is_none() {
             going.push(run);
             continue;
@@ -44,12 +44,12 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
             (Some(_), false) => "its terminal is closed",
             (Some(_), true) => "nobody watches its terminal",
         };
-        match recover(app, &mut ledger, &run, Ended::Lost, why) {
+        match recover(app, &mut ledger, &run, EndReason::Lost, why) {
             Ok(account) => recovered.extend(account),
             // The others can be completed all the same.
             Err(failure) if is_refused(&failure) => {
                 going.push(run);
-                refused.get_or_insert_with(|| Failure(Vec::new())).0.extend(failure.0);
+                refused.get_or_insert_with(|| Diagnostics(Vec::new())).0.extend(failure.0);
             }
             Err(failure) => return Err(failure),
         }
@@ -69,20 +69,20 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 }
 
 /// Whether processes of the run live.
-fn is_refused(failure: &Failure) -> bool {
+fn is_refused(failure: &Diagnostics) -> bool {
     failure.0.iter().all(|diag| diag.code == Code::RunRefused)
 }
 
 /// Those of the unfinished runs that this ledger knows, of this project.
-fn of_this_project(app: &App<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Failure> {
-    let project = app.runs_of(ledger)?;
+fn of_this_project(app: &AppContext<'_>, ledger: &mut Ledger) -> Result<Vec<Id>, Diagnostics> {
+    let project = app.project_filter(ledger)?;
     let is_own =
         |row: &RunRow| !row.imported && project.as_ref().is_none_or(|project| project.takes(&row.run));
     let mut known = Vec::new();
-    for run in unfinished()? {
+    for run in unfinished_runs()? {
         match ledger.find(run.as_str()) {
             Ok(row) if is_own(&row) => known.push(row.run.id),
-            Ok(_) | Err(Error::NoRun(_)) => {}
+            Ok(_) | Err(LedgerError::NoRun(_)) => {}
             Err(error) => return Err(failure(error)),
         }
     }

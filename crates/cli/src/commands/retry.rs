@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::record::{Account, request_of};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::record::{RunSummary, restore_request};
 use callsheet_core::secrets::needs;
-use callsheet_core::{Facts, Request};
+use callsheet_core::{Request, RunFacts};
 use callsheet_store::Ledger;
 
-use crate::app::{App, named_directory};
+use crate::app::{AppContext, named_directory};
 use crate::args::ModeArg;
-use crate::commands::compose::{Finished, Form, Then, finish_order};
-use crate::commands::run::{Way, drive};
-use crate::drive::{How, Ready, WorkIn};
-use crate::failure::{Outcome, usage};
-use crate::inputs::Order;
+use crate::commands::compose::{ComposeOptions, Composition, Purpose, compose_input};
+use crate::commands::run::{RunArgs, drive};
+use crate::drive::{PreparedRun, RunLocation, RunOptions};
+use crate::failure::{CommandResult, usage};
+use crate::inputs::ComposeInput;
 use crate::ledger::failure;
 use crate::secrets;
-use crate::state::hold_task;
-use crate::tasks::{Task, task_of};
+use crate::state::lock_task;
+use crate::tasks::{TaskRuns, find_task};
 
 /// Run again, with the facts of an earlier run in the prompt
 ///
@@ -30,7 +30,7 @@ use crate::tasks::{Task, task_of};
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
-    again: Again,
+    again: RerunArgs,
     /// Even if the prompt and the facts are those of the attempt that failed
     #[arg(long)]
     force: bool,
@@ -43,7 +43,7 @@ pub(crate) struct RetryArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ContinueArgs {
     #[command(flatten)]
-    again: Again,
+    again: RerunArgs,
     /// What you have to say
     #[arg(value_name = "TEXT")]
     text: String,
@@ -53,7 +53,7 @@ pub(crate) struct ContinueArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct Again {
+struct RerunArgs {
     /// A run: its id, the beginning of it, `last`, or `last~N` for earlier ones
     #[arg(value_name = "RUN")]
     run: String,
@@ -61,7 +61,7 @@ struct Again {
     #[arg(short, long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
-    way: Way,
+    way: RunArgs,
     /// A value that was marked as secret, read from a file; it is not kept, so it has to be given again
     #[arg(long, value_name = "KEY=PATH")]
     set_secret: Vec<String>,
@@ -76,22 +76,28 @@ struct Again {
     dry_run: bool,
 }
 
-pub(crate) fn retry(app: &App<'_>, args: &RetryArgs) -> Outcome {
+pub(crate) fn retry(app: &AppContext<'_>, args: &RetryArgs) -> CommandResult {
     again(app, &args.again, &args.program, None, args.force)
 }
 
-pub(crate) fn go_on(app: &App<'_>, args: &ContinueArgs) -> Outcome {
+pub(crate) fn continue_run(app: &AppContext<'_>, args: &ContinueArgs) -> CommandResult {
     if args.text.trim().is_empty() {
         return Err(usage("there is nothing to add").hint("`callsheet retry` adds nothing").into());
     }
     again(app, &args.again, &args.program, Some(&args.text), true)
 }
 
-fn again(app: &App<'_>, args: &Again, program: &[String], text: Option<&str>, force: bool) -> Outcome {
+fn again(
+    app: &AppContext<'_>,
+    args: &RerunArgs,
+    program: &[String],
+    text: Option<&str>,
+    force: bool,
+) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let row = app.find_own(&mut ledger, &args.run)?;
-    let held = hold_task(&app.task_key(&row.run)?, &task_of(app, &mut ledger, &row)?.name)?;
-    let task = task_of(app, &mut ledger, &row)?;
+    let held = lock_task(&app.task_key(&row.run)?, &find_task(app, &mut ledger, &row)?.name)?;
+    let task = find_task(app, &mut ledger, &row)?;
     let parent = task.run(&row.run.id)?;
     if parent.launch.is_none() {
         let message = format!("run {} was composed and never started", row.run.id);
@@ -110,7 +116,9 @@ fn again(app: &App<'_>, args: &Again, program: &[String], text: Option<&str>, fo
     } else {
         request.human_input = None;
     }
-    if !force && is_same(&told, &facts) && composes_the_same(app, &mut ledger, args, parent, &request, told)?
+    if !force
+        && is_same(&told, &facts)
+        && is_prompt_unchanged(app, &mut ledger, args, parent, &request, told)?
     {
         let message =
             format!("nothing has changed since run {}: the same prompt, the same facts", row.run.id);
@@ -120,30 +128,30 @@ fn again(app: &App<'_>, args: &Again, program: &[String], text: Option<&str>, fo
     }
     let how = how(app, args, program, parent)?;
     let finished = compose(app, request, args)?;
-    let mut ready = Ready::new(app, finished, how)?;
+    let mut ready = PreparedRun::new(app, finished, how)?;
     ready.held = Some(held);
-    if args.dry_run { super::run::dry(app, &ready) } else { drive(app, ready) }
+    if args.dry_run { super::run::print_dry_run(app, &ready) } else { drive(app, ready) }
 }
 
-fn refused(message: impl Into<String>) -> Diag {
-    Diag::error(Code::RunRefused, message)
+fn refused(message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::RunRefused, message)
 }
 
 /// The parent's request as it was, and the facts that the next prompt tells.
 fn request(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
-    args: &Again,
-    parent: &Account,
-    task: &Task,
-) -> Result<(Request, Facts), Failure> {
+    args: &RerunArgs,
+    parent: &RunSummary,
+    task: &TaskRuns,
+) -> Result<(Request, RunFacts), Diagnostics> {
     let composed = ledger.composed(&parent.run.id).map_err(failure)?;
-    let mut request = ledger.with_blobs(|blob| request_of(&composed, blob)).map_err(failure)?;
+    let mut request = ledger.with_blobs(|blob| restore_request(&composed, blob)).map_err(failure)?;
     let given = secrets::given(app, &args.set_secret, &args.set_secret_env)?;
     let missing = needs(&request, &given);
     if !missing.is_empty() {
         let message = format!("the values of {} were delivered and are not kept", missing.join(", "));
-        return Err(Diag::error(Code::VerifySecret, message)
+        return Err(Diagnostic::error(Code::VerifySecret, message)
             .hint("give them with --set-secret or --set-secret-env")
             .into());
     }
@@ -160,28 +168,32 @@ fn request(
     Ok((request, if app.config.digest_output.value { facts } else { without_output(facts) }))
 }
 
-fn without_output(mut facts: Facts) -> Facts {
+fn without_output(mut facts: RunFacts) -> RunFacts {
     facts.checks.iter_mut().for_each(|check| check.output = None);
     facts
 }
 
 /// Whether the attempt was told what it then did again.
-fn is_same(told: &Option<Facts>, facts: &Facts) -> bool {
+fn is_same(told: &Option<RunFacts>, facts: &RunFacts) -> bool {
     // What a check prints can differ by its times alone.
-    let bare =
-        |facts: &Facts| Facts { run: None, attempts: None, reply: None, ..without_output(facts.clone()) };
+    let bare = |facts: &RunFacts| RunFacts {
+        run: None,
+        attempts: None,
+        reply: None,
+        ..without_output(facts.clone())
+    };
     told.as_ref().is_some_and(|told| bare(told) == bare(facts))
 }
 
 /// Whether the parent's request gives the parent's prompt still: its sources are what they were.
-fn composes_the_same(
-    app: &App<'_>,
+fn is_prompt_unchanged(
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
-    args: &Again,
-    parent: &Account,
+    args: &RerunArgs,
+    parent: &RunSummary,
     request: &Request,
-    told: Option<Facts>,
-) -> Result<bool, Failure> {
+    told: Option<RunFacts>,
+) -> Result<bool, Diagnostics> {
     let before = Request { previous: told, ..request.clone() };
     let finished = compose(app, before, args)?;
     let Some(made) = &finished.made else { return Ok(false) };
@@ -193,13 +205,13 @@ fn composes_the_same(
     Ok(finished.rendered.text == was)
 }
 
-fn compose(app: &App<'_>, request: Request, args: &Again) -> Result<Finished, Failure> {
+fn compose(app: &AppContext<'_>, request: Request, args: &RerunArgs) -> Result<Composition, Diagnostics> {
     let session = request
         .session
         .as_ref()
         .map(|dir| named_directory(&app.project.join(dir), dir.as_ref()))
         .transpose()?;
-    let order = Order {
+    let order = ComposeInput {
         request,
         session,
         texts: BTreeMap::new(),
@@ -207,18 +219,24 @@ fn compose(app: &App<'_>, request: Request, args: &Again) -> Result<Finished, Fa
         replay: None,
         talk: Vec::new(),
     };
-    let mode = secrets::mode(app, args.secrets.map(|mode| mode.0), Then::Record)?;
-    finish_order(app, order, Form { mode, budget: None, api: None }, Then::Record)
+    let mode = secrets::mode(app, args.secrets.map(|mode| mode.0), Purpose::Record)?;
+    compose_input(app, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
 }
 
 /// As the parent was started, but for what is said now.
-fn how(app: &App<'_>, args: &Again, program: &[String], parent: &Account) -> Result<How, Failure> {
+fn how(
+    app: &AppContext<'_>,
+    args: &RerunArgs,
+    program: &[String],
+    parent: &RunSummary,
+) -> Result<RunOptions, Diagnostics> {
     let launch = parent.launch.clone().unwrap_or_default();
     let mut how = args.way.how(app)?;
     let way = &args.way;
     how.parent = Some(parent.run.id.clone());
     how.dry = args.dry_run;
-    how.program = if program.is_empty() && args.agent.is_none() { launch.program } else { program.to_vec() };
+    how.program =
+        if program.is_empty() && args.agent.is_none() { launch.program } else { app.typed_program(program) };
     if way.model.is_none() && args.agent.is_none() {
         how.model = launch.model;
     }
@@ -239,12 +257,12 @@ fn how(app: &App<'_>, args: &Again, program: &[String], parent: &Account) -> Res
     if launch.own_worktree {
         let dir = PathBuf::from(&launch.worktree);
         how.place = match (&parent.run.task, dir.is_dir()) {
-            (_, true) => WorkIn::At(dir),
-            (Some(task), false) => WorkIn::Own(task.clone()),
-            (None, false) => WorkIn::Fresh,
+            (_, true) => RunLocation::At(dir),
+            (Some(task), false) => RunLocation::Own(task.clone()),
+            (None, false) => RunLocation::Fresh,
         };
     } else if way.worktree {
-        how.place = parent.run.task.clone().map_or(WorkIn::Fresh, WorkIn::Own);
+        how.place = parent.run.task.clone().map_or(RunLocation::Fresh, RunLocation::Own);
     }
     Ok(how)
 }

@@ -1,23 +1,27 @@
 //! `callsheet run`: compose, record, deliver, watch, and record what came of it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use callsheet_core::agent::By;
-use callsheet_core::deliver::Act;
-use callsheet_core::diag::{Failure, visible};
+use callsheet_core::agent::DeliveryMethod;
+use callsheet_core::deliver::DeliveryAction;
+use callsheet_core::diag::{Diagnostics, visible};
 use callsheet_core::fact::CheckSpec;
 use callsheet_core::{is_name, split_words};
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::app::App;
-use crate::args::{Ask, PermitArg};
-use crate::commands::compose::{Then, finish};
-use crate::drive::{How, Interrupt, Progress, Ready, Stopper, WorkIn, code_of, result_json, result_page};
-use crate::failure::{INTERRUPTED, Outcome, usage};
+use crate::app::AppContext;
+use crate::args::{ComposeArgs, PermitArg};
+use crate::commands::compose::{Purpose, finish};
+use crate::drive::{
+    InterruptFlag, PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, exit_code, result_json,
+    result_page,
+};
+use crate::failure::{CommandResult, INTERRUPTED, usage};
 use crate::inputs::RequestFile;
 use crate::print::diag_json;
-use crate::span::Span;
+use crate::span::HumanDuration;
 
 const EXAMPLES: &str = "Examples:
   callsheet run -a claude --write 'src/**' --check tests='cargo test' \"Fix the timeout\"
@@ -34,9 +38,9 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    ask: Ask,
+    ask: ComposeArgs,
     #[command(flatten)]
-    pub(crate) way: Way,
+    pub(crate) way: RunArgs,
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -47,13 +51,13 @@ pub(crate) struct Args {
 
 /// How an agent is started. Shared by all commands that start one.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Way {
+pub(crate) struct RunArgs {
     /// A command that is run in the worktree afterwards, without a shell: it passes if it exits with 0
     #[arg(long, value_name = "NAME=CMD")]
     pub(crate) check: Vec<String>,
     /// How long the agent and its checks may take together, such as 90s, 30m or 2h
     #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeout: Option<HumanDuration>,
     /// How much it may cost, in dollars, where the agent tells it
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<f64>,
@@ -87,16 +91,16 @@ pub(crate) struct Way {
     pub(crate) mcp: bool,
 }
 
-impl Way {
+impl RunArgs {
     /// What the flags say, else the configuration.
-    pub(crate) fn how(&self, app: &App<'_>) -> Result<How, Failure> {
+    pub(crate) fn how(&self, app: &AppContext<'_>) -> Result<RunOptions, Diagnostics> {
         let config = &app.config;
-        app.tell_unapplied();
+        app.warn_unapplied();
         if self.max_cost.or(config.max_cost.value).is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
             return Err(usage("--max-cost has to be above 0").into());
         }
-        Ok(How {
-            by: (self.terminal || self.pane.is_some()).then_some(By::Terminal),
+        Ok(RunOptions {
+            by: (self.terminal || self.pane.is_some()).then_some(DeliveryMethod::Terminal),
             model: self.model.clone(),
             permit: self.permit.map_or(config.permit.value, |permit| permit.0),
             checks: checks(app, &self.check)?,
@@ -107,39 +111,45 @@ impl Way {
             share: self.share,
             single_coder: self.single_coder,
             no_scope: self.no_scope,
-            ..How::default()
+            ..RunOptions::default()
         })
     }
 }
 
 /// The configured checks, and on top of them those that were given.
-pub(crate) fn checks(app: &App<'_>, given: &[String]) -> Result<Vec<CheckSpec>, Failure> {
+pub(crate) fn checks(app: &AppContext<'_>, given: &[String]) -> Result<Vec<CheckSpec>, Diagnostics> {
     let mut wrong = Vec::new();
     let mut all: Vec<CheckSpec> = Vec::new();
+    let configured = app.config.checks.value.iter();
     let configured =
-        app.config.checks.value.iter().map(|(name, check)| (name.as_str(), check.command(), check.timeout()));
-    let mut pairs: Vec<(&str, &str, Option<Span>)> = configured.collect();
+        configured.map(|(name, check)| (name.as_str(), check.command(), check.timeout(), &app.project));
+    let mut pairs: Vec<(&str, &str, Option<HumanDuration>, &PathBuf)> = configured.collect();
     for item in given {
         match item.split_once('=') {
-            Some((name, command)) => pairs.push((name, command, None)),
+            Some((name, command)) => pairs.push((name, command, None, &app.here)),
             None => wrong.push(usage(format!("--check takes NAME=CMD, not `{item}`"))),
         }
     }
-    for (name, command, timeout) in pairs {
+    for (name, command, timeout, here) in pairs {
         match split_words(command) {
             _ if !is_name(name) => wrong.push(usage(format!("`{name}` cannot be the name of a check"))),
             Ok(argv) if argv.is_empty() => wrong.push(usage(format!("the check `{name}` has no command"))),
             Ok(argv) => {
                 all.retain(|known| known.name != name);
-                all.push(CheckSpec { name: name.into(), argv, timeout_ms: timeout.map(Span::millis) });
+                let argv = app.typed_check(here, argv);
+                all.push(CheckSpec {
+                    name: name.into(),
+                    argv,
+                    timeout_ms: timeout.map(HumanDuration::millis),
+                });
             }
             Err(diag) => wrong.push(diag),
         }
     }
-    if wrong.is_empty() { Ok(all) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(all) } else { Err(Diagnostics(wrong)) }
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args, given: Option<&ArgMatches>) -> CommandResult {
     let file = RequestFile::read(app, &args.ask)?;
     let elsewhere = file.elsewhere(app)?;
     let app = elsewhere.as_ref().unwrap_or(app);
@@ -148,11 +158,11 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
         ask.agent = Some("command".into());
     }
     let mut how = args.way.how(app)?;
-    how.program.clone_from(&args.program);
+    how.program = app.typed_program(&args.program);
     how.dry = args.dry_run;
     how.session = ask.session.as_ref().map(|session| app.session_path(session));
     let file = if args.way.mcp { file.with_server() } else { file };
-    let finished = finish(app, &ask, given, file, Then::Record)?;
+    let finished = finish(app, &ask, given, file, Purpose::Record)?;
     if let Some(profile) = &finished.composed.profile {
         how.model = how.model.or_else(|| profile.model.clone());
         // Whoever wrote the profile may ask for less than was configured, not for more.
@@ -161,30 +171,30 @@ pub(crate) fn run(app: &App<'_>, args: &Args, given: Option<&ArgMatches>) -> Out
     }
     if args.way.worktree {
         let task = finished.made.as_ref().and_then(|made| made.request.task.as_ref()?.id.as_ref());
-        how.place = task.map_or(WorkIn::Fresh, |task| WorkIn::Own(task.to_string()));
+        how.place = task.map_or(RunLocation::Fresh, |task| RunLocation::Own(task.to_string()));
     }
-    let ready = Ready::new(app, finished, how)?;
-    if args.dry_run { dry(app, &ready) } else { drive(app, ready) }
+    let ready = PreparedRun::new(app, finished, how)?;
+    if args.dry_run { print_dry_run(app, &ready) } else { drive(app, ready) }
 }
 
 /// Starts what is ready, and says what came of it.
-pub(crate) fn drive(app: &App<'_>, ready: Ready) -> Outcome {
-    let stopper = Stopper::new(&Interrupt::listen()?);
+pub(crate) fn drive(app: &AppContext<'_>, ready: PreparedRun) -> CommandResult {
+    let stopper = RunStopper::new(&InterruptFlag::listen()?);
     let ledger = app.create_ledger()?;
     app.print.talk(ready.talk());
     app.print.say(&format!("run {}", ready.id()));
-    let progress = Arc::new(Progress::new(ready.who()));
-    let went = app.print.while_waiting(|| progress.line(), || ready.go(app, ledger, &stopper, &progress));
+    let progress = Arc::new(RunProgress::new(ready.who()));
+    let went = app.print.run_with_progress(|| progress.line(), || ready.go(app, ledger, &stopper, &progress));
     let (account, _) = went?;
     if app.print.json {
         app.print.value(&result_json(&account))?;
     } else {
         app.print.data(result_page(app.print, &account).as_bytes())?;
     }
-    Ok(if stopper.is_by_person() { INTERRUPTED } else { code_of(&account) })
+    Ok(if stopper.is_by_person() { INTERRUPTED } else { exit_code(&account) })
 }
 
-pub(crate) fn dry(app: &App<'_>, ready: &Ready) -> Outcome {
+pub(crate) fn print_dry_run(app: &AppContext<'_>, ready: &PreparedRun) -> CommandResult {
     app.print.talk(ready.talk());
     if app.print.json {
         let warnings: Vec<_> = ready.talk().map(diag_json).collect();
@@ -197,13 +207,13 @@ pub(crate) fn dry(app: &App<'_>, ready: &Ready) -> Outcome {
         let words =
             |argv: &[String]| argv.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" ");
         page += &match act {
-            Act::Write { path, .. } => format!("write {}\n", visible(path)),
-            Act::Spawn { argv, cwd, .. } => format!("start {} in {}\n", words(argv), visible(cwd)),
-            Act::Open { argv, cwd, .. } => {
+            DeliveryAction::Write { path, .. } => format!("write {}\n", visible(path)),
+            DeliveryAction::Spawn { argv, cwd, .. } => format!("start {} in {}\n", words(argv), visible(cwd)),
+            DeliveryAction::Open { argv, cwd, .. } => {
                 format!("start in a terminal {} in {}\n", words(argv), visible(cwd))
             }
-            Act::Await { .. } => "wait until it takes a line\n".into(),
-            Act::Type { line, .. } => format!("type {}\n", visible(line)),
+            DeliveryAction::Await { .. } => "wait until it takes a line\n".into(),
+            DeliveryAction::Type { line, .. } => format!("type {}\n", visible(line)),
         };
     }
     for check in &ready.launch.checks {

@@ -9,17 +9,17 @@ use callsheet_core::{Request, UnifiedPrompt};
 use schemars::schema_for;
 
 use crate::config::ConfigFile;
-use crate::failure::Outcome;
-use crate::print::Print;
+use crate::failure::CommandResult;
+use crate::print::OutputPrinter;
 
 /// Print a JSON Schema
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    name: Name,
+    name: SchemaName,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Name {
+enum SchemaName {
     /// What --request reads
     Request,
     /// recipes/NAME.toml
@@ -38,16 +38,16 @@ enum Name {
     Secrets,
 }
 
-pub(crate) fn run(print: &Print, args: &Args) -> Outcome {
+pub(crate) fn run(print: &OutputPrinter, args: &Args) -> CommandResult {
     let schema = match args.name {
-        Name::Request => schema_for!(Request),
-        Name::Recipe => schema_for!(Recipe),
-        Name::UnifiedPrompt => schema_for!(UnifiedPrompt),
-        Name::Config => schema_for!(ConfigFile),
-        Name::Agent => schema_for!(Agent),
-        Name::Contract => schema_for!(Contract),
-        Name::Flow => schema_for!(Flow),
-        Name::Secrets => schema_for!(RuleFile),
+        SchemaName::Request => schema_for!(Request),
+        SchemaName::Recipe => schema_for!(Recipe),
+        SchemaName::UnifiedPrompt => schema_for!(UnifiedPrompt),
+        SchemaName::Config => schema_for!(ConfigFile),
+        SchemaName::Agent => schema_for!(Agent),
+        SchemaName::Contract => schema_for!(Contract),
+        SchemaName::Flow => schema_for!(Flow),
+        SchemaName::Secrets => schema_for!(RuleFile),
     };
     print.value(&schema.into())
 }

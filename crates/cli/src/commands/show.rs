@@ -1,20 +1,20 @@
 //! `callsheet show`: one recorded run.
 
-use callsheet_core::diag::{Failure, visible};
+use callsheet_core::diag::{Diagnostics, visible};
 use callsheet_core::flow;
-use callsheet_core::record::{Account, Composed, Id, Stream, request_of, spans_of};
+use callsheet_core::record::{Composed, Id, LogStream, RunSummary, locate_parts, restore_request};
 use callsheet_store::{Ledger, RunRow};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::commands::explain::profile_line;
 use crate::commands::log::row_json;
 use crate::drive::{result_json, result_page};
-use crate::failure::Outcome;
-use crate::flow::Known;
+use crate::failure::CommandResult;
+use crate::flow::RecordedFlow;
 use crate::ledger::failure;
-use crate::print::{Paint, Print};
+use crate::print::{OutputPrinter, TextStyle};
 
 /// Show a recorded run
 #[derive(Debug, clap::Args)]
@@ -49,16 +49,16 @@ enum StreamArg {
 }
 
 impl StreamArg {
-    const fn stream(self) -> Stream {
+    const fn stream(self) -> LogStream {
         match self {
-            Self::Meta => Stream::Meta,
-            Self::Stdout => Stream::Stdout,
-            Self::Stderr => Stream::Stderr,
+            Self::Meta => LogStream::Meta,
+            Self::Stdout => LogStream::Stdout,
+            Self::Stderr => LogStream::Stderr,
         }
     }
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let row = app.find(&mut ledger, &args.run)?;
     if let Some(stream) = args.stream {
@@ -82,12 +82,12 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     summary(app, &mut ledger, &row, &composed)
 }
 
-fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed) -> Outcome {
+fn summary(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed) -> CommandResult {
     let sources = &composed.snapshot.texts;
     let records = ledger.records_of(&row.run.id).map_err(failure)?;
     let account = ledger.account(&row.run.id).map_err(failure)?;
     if app.print.json {
-        let request = ledger.with_blobs(|blob| request_of(composed, blob)).map_err(failure)?;
+        let request = ledger.with_blobs(|blob| restore_request(composed, blob)).map_err(failure)?;
         let mut object = row_json(row);
         object["host"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.host));
         object["user"] = json!(composed.made_by.as_ref().map(|made_by| &made_by.user));
@@ -153,7 +153,7 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
     if account.launch.is_some() {
         page.push_str(&format!("\n{}", result_page(print, &account)));
     }
-    page.push_str(&format!("\n{}\n", print.paint(Paint::Bold, "Made of")));
+    page.push_str(&format!("\n{}\n", print.paint(TextStyle::Bold, "Made of")));
     for origin in &composed.output.origins {
         page.push_str(&format!(
             "  {}  {} ({})\n",
@@ -163,7 +163,7 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
         ));
     }
     if !composed.warnings.is_empty() {
-        page.push_str(&format!("\n{}\n", print.paint(Paint::Bold, "Warnings")));
+        page.push_str(&format!("\n{}\n", print.paint(TextStyle::Bold, "Warnings")));
     }
     for warning in &composed.warnings {
         page.push_str(&format!("  [{}] {}\n", visible(&warning.code), visible(&warning.message)));
@@ -173,22 +173,22 @@ fn summary(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, composed: &Composed
 }
 
 /// Why what the run submitted last was refused, as its flow knows it.
-fn refused(ledger: &mut Ledger, account: &Account) -> Result<Vec<String>, Failure> {
+fn refused(ledger: &mut Ledger, account: &RunSummary) -> Result<Vec<String>, Diagnostics> {
     let of_run = account.submitted.last().map(|last| last.refused.clone()).unwrap_or_default();
     let flow = account.launch.as_ref().and_then(|launch| Id::parse(launch.flow.get("flow")?));
     let Some(flow) = flow else { return Ok(of_run) };
-    let known = Known::read(ledger, &flow)?;
+    let known = RecordedFlow::read(ledger, &flow)?;
     let of_flow = known.into_iter().flat_map(|known| known.events).find_map(|event| match event {
-        flow::Event::LaneEnded { run, refused, .. } if run == account.run.id.as_str() => Some(refused),
+        flow::FlowEvent::LaneEnded { run, refused, .. } if run == account.run.id.as_str() => Some(refused),
         _ => None,
     });
     Ok(of_flow.unwrap_or(of_run))
 }
 
-fn records(app: &App<'_>, ledger: &mut Ledger, row: &RunRow) -> Outcome {
+fn records(app: &AppContext<'_>, ledger: &mut Ledger, row: &RunRow) -> CommandResult {
     let records = ledger.records_of(&row.run.id).map_err(failure)?;
     if app.print.json {
-        let records: Result<Vec<Value>, Failure> = records.iter().map(record_json).collect();
+        let records: Result<Vec<Value>, Diagnostics> = records.iter().map(record_json).collect();
         return app.print.value(&json!({ "run": row.run.id, "records": records? }));
     }
     let mut page = String::new();
@@ -200,9 +200,9 @@ fn records(app: &App<'_>, ledger: &mut Ledger, row: &RunRow) -> Outcome {
 }
 
 /// A record as JSON, with what it says in `data`.
-pub(crate) fn record_json(record: &callsheet_store::Record) -> Result<Value, Failure> {
+pub(crate) fn record_json(record: &callsheet_store::StoredRecord) -> Result<Value, Diagnostics> {
     let wrong = |error: serde_json::Error| {
-        failure(callsheet_store::Error::Damaged(format!("record {}: {error}", record.seq)))
+        failure(callsheet_store::LedgerError::Damaged(format!("record {}: {error}", record.seq)))
     };
     let data: Option<Value> =
         record.payload.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?;
@@ -218,7 +218,13 @@ pub(crate) fn record_json(record: &callsheet_store::Record) -> Result<Value, Fai
     }))
 }
 
-fn log(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, stream: Stream, args: &Args) -> Outcome {
+fn log(
+    app: &AppContext<'_>,
+    ledger: &mut Ledger,
+    row: &RunRow,
+    stream: LogStream,
+    args: &Args,
+) -> CommandResult {
     let log = ledger.log(&row.run.id, stream, args.since, args.tail).map_err(failure)?;
     if app.print.json {
         let first = log.lines.first().map_or(args.since, |line| line.number);
@@ -244,8 +250,8 @@ fn log(app: &App<'_>, ledger: &mut Ledger, row: &RunRow, stream: Stream, args: &
     Ok(0)
 }
 
-fn origins(app: &App<'_>, ledger: &mut Ledger, composed: &Composed) -> Outcome {
-    let (text, placed) = ledger.with_blobs(|blob| spans_of(composed, blob)).map_err(failure)?;
+fn origins(app: &AppContext<'_>, ledger: &mut Ledger, composed: &Composed) -> CommandResult {
+    let (text, placed) = ledger.with_blobs(|blob| locate_parts(composed, blob)).map_err(failure)?;
     let of = |number: u32| composed.output.origins.get(number as usize);
     if app.print.json {
         let origins: Vec<Value> = placed
@@ -286,12 +292,12 @@ fn origins(app: &App<'_>, ledger: &mut Ledger, composed: &Composed) -> Outcome {
     Ok(0)
 }
 
-fn heading(print: &Print, from: &[u32], composed: &Composed) -> String {
+fn heading(print: &OutputPrinter, from: &[u32], composed: &Composed) -> String {
     let label = |number: &u32| {
         let origin = composed.output.origins.get(*number as usize)?;
         Some(format!("{} ({}, {})", visible(&origin.label()), origin.trust.name(), origin.version))
     };
     let labels: Vec<String> = from.iter().filter_map(label).collect();
     let labels = if labels.is_empty() { "engine (ours)".into() } else { labels.join(" + ") };
-    format!("── {}\n", print.paint(Paint::Cyan, &labels))
+    format!("── {}\n", print.paint(TextStyle::Cyan, &labels))
 }

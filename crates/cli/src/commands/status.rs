@@ -1,18 +1,18 @@
 //! `callsheet status`: where tasks stand by the facts of their runs.
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
-use callsheet_core::record::Account;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::record::RunSummary;
 use callsheet_core::task::{TaskReason, TaskStatus};
-use callsheet_store::{Filter, Ledger};
+use callsheet_store::{Ledger, RunFilter};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::drive::{host, is_driven, pane_lives};
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::drive::{host, is_driven, is_pane_alive};
+use crate::failure::CommandResult;
 use crate::ledger::failure;
-use crate::print::Paint;
-use crate::state::Desk;
-use crate::tasks::{Task, newest, task_of};
+use crate::print::TextStyle;
+use crate::state::RunDir;
+use crate::tasks::{TaskRuns, find_task, newest};
 
 /// Show where a task stands by the facts of its runs, and why
 ///
@@ -28,13 +28,13 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.read_ledger()?;
     let tasks = match &args.task {
         Some(name) => vec![named(app, &mut ledger, name)?],
         None => newest(app, &mut ledger, args.limit)?,
     };
-    let standings: Vec<_> = tasks.iter().map(|task| task.standing(app)).collect();
+    let standings: Vec<_> = tasks.iter().map(|task| task.task_status(app)).collect();
     if app.print.json {
         let all = tasks.iter().zip(&standings).map(|(task, standing)| task_json(task, standing));
         return app.print.value(&json!({ "tasks": all.collect::<Vec<_>>() }));
@@ -42,9 +42,9 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     let mut page = String::new();
     for (task, (status, reasons)) in tasks.iter().zip(&standings) {
         let paint = match status {
-            TaskStatus::Done => Paint::Green,
-            TaskStatus::Failed | TaskStatus::NeedsReview => Paint::Red,
-            _ => Paint::Yellow,
+            TaskStatus::Done => TextStyle::Green,
+            TaskStatus::Failed | TaskStatus::NeedsReview => TextStyle::Red,
+            _ => TextStyle::Yellow,
         };
         let why: Vec<&str> = reasons.iter().map(|reason| reason.name()).collect();
         let why = if why.is_empty() { String::new() } else { format!("  ({})", why.join(", ")) };
@@ -57,23 +57,23 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     Ok(0)
 }
 
-fn named(app: &App<'_>, ledger: &mut Ledger, name: &str) -> Result<Task, Failure> {
-    let project = app.runs_of(ledger)?;
-    let filter = Filter { project, own: true, task: Some(name.into()), limit: 1, ..Filter::default() };
+fn named(app: &AppContext<'_>, ledger: &mut Ledger, name: &str) -> Result<TaskRuns, Diagnostics> {
+    let project = app.project_filter(ledger)?;
+    let filter = RunFilter { project, own: true, task: Some(name.into()), limit: 1, ..RunFilter::default() };
     let of_task = ledger.runs(&filter).map_err(failure)?.into_iter().next();
     let row = match of_task {
         Some(row) => row,
         None => app.find(ledger, name).map_err(|_| {
             let message = format!("there is no task and no run `{name}`");
-            Diag::error(Code::TaskNotFound, message)
+            Diagnostic::error(Code::TaskNotFound, message)
                 .hint("`callsheet status` lists tasks, `callsheet log` runs")
         })?,
     };
-    task_of(app, ledger, &row)
+    find_task(app, ledger, &row)
 }
 
 /// A run in one line.
-fn line(run: &Account) -> String {
+fn line(run: &RunSummary) -> String {
     let started = run.run.started.get(..19).unwrap_or_default();
     let how = match &run.exit {
         _ if is_lost(run) => "its callsheet died: `callsheet recover`".into(),
@@ -85,13 +85,13 @@ fn line(run: &Account) -> String {
 }
 
 /// Whether nobody drives it any more, as far as this machine can tell.
-fn is_lost(run: &Account) -> bool {
+fn is_lost(run: &RunSummary) -> bool {
     let here = run.launch.as_ref().is_some_and(|launch| launch.host == host());
-    let in_terminal = || Desk::of(&run.run.id).ok().and_then(|desk| desk.pane());
-    !run.is_whole() && here && !is_driven(&run.run.id) && !in_terminal().as_ref().is_some_and(pane_lives)
+    let in_terminal = || RunDir::of(&run.run.id).ok().and_then(|desk| desk.pane());
+    !run.is_whole() && here && !is_driven(&run.run.id) && !in_terminal().as_ref().is_some_and(is_pane_alive)
 }
 
-fn task_json(task: &Task, (status, reasons): &(TaskStatus, Vec<TaskReason>)) -> Value {
+fn task_json(task: &TaskRuns, (status, reasons): &(TaskStatus, Vec<TaskReason>)) -> Value {
     let runs = task.runs.iter().map(|run| {
         json!({
             "run": run.run.id, "parent": run.run.parent, "status": run.status(), "started": run.run.started,

@@ -3,15 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diag};
-use callsheet_core::fact::Ended;
+use callsheet_core::diag::{Code, Diagnostic};
+use callsheet_core::fact::EndReason;
 use callsheet_run::{ProcessTrace, grace};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::drive::{close_pane, host, is_driven, recover, result_json, result_page};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
-use crate::state::Desk;
+use crate::state::RunDir;
 
 /// Stop a running agent and all its child processes (SIGTERM, then SIGKILL), also if its callsheet died
 #[derive(Debug, clap::Args)]
@@ -24,20 +24,20 @@ pub(crate) struct Args {
 /// Longer than an agent gets to end by itself, and what records take after it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let mut ledger = app.write_ledger()?;
     let id = app.find_own(&mut ledger, &args.run)?.run.id;
-    let refused = |message: String| Diag::error(Code::RunRefused, message);
+    let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     let account = ledger.account(&id).map_err(failure)?;
     let launch = account.launch.clone().filter(|_| !account.is_whole());
     let launch = launch.ok_or_else(|| refused(format!("run {id} is not running")))?;
     if launch.host != host() {
         return Err(refused(format!("run {id} runs on another machine: {}", launch.host)).into());
     }
-    let desk = Desk::of(&id)?;
+    let desk = RunDir::of(&id)?;
     if let Some(pane) = desk.pane() {
         close_pane(&pane)?;
-        recover(app, &mut ledger, &id, Ended::Stopped, "its terminal was closed by `callsheet stop`")?;
+        recover(app, &mut ledger, &id, EndReason::Stopped, "its terminal was closed by `callsheet stop`")?;
     } else if is_driven(&id) {
         desk.ask_to_stop()?;
         let begun = Instant::now();
@@ -46,7 +46,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
         }
     } else {
         ProcessTrace::open(id.as_str(), desk.dir()).end(grace());
-        recover(app, &mut ledger, &id, Ended::Lost, "its callsheet died")?;
+        recover(app, &mut ledger, &id, EndReason::Lost, "its callsheet died")?;
     }
     let account = ledger.account(&id).map_err(failure)?;
     if account.exit.is_none() {

@@ -1,14 +1,14 @@
 //! `callsheet templates`: what there is, what it says, where it is, and how to make it one's own.
 
-use callsheet_core::catalog::{TemplateInfo, templates};
-use callsheet_core::diag::{Code, Diag, Failure, visible};
-use callsheet_core::{Root, SourceId, Sources, Text, candidates};
+use callsheet_core::catalog::{TemplateSummary, templates};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
+use callsheet_core::{SharedText, SourceId, SourceRoot, Sources, candidates};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use crate::app::App;
-use crate::failure::{FINDING, Outcome};
-use crate::print::Paint;
+use crate::app::AppContext;
+use crate::failure::{CommandResult, FINDING};
+use crate::print::TextStyle;
 use crate::tokens::tokens;
 use crate::write::write_new;
 
@@ -16,40 +16,40 @@ use crate::write::write_new;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: TemplatesCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum TemplatesCommand {
     /// List every template with the tokens of its own text and its variables
     List,
     /// Print a template as it is
-    Show(Named),
+    Show(TemplateNameArg),
     /// Print every place that is searched, and the winner
-    Where(Named),
+    Where(TemplateNameArg),
     /// Copy a template into the project, to be changed there; nothing is overwritten
-    Eject(Named),
+    Eject(TemplateNameArg),
     /// Compare the template that wins with the built-in one; exits with 1 when they differ
-    Diff(Named),
+    Diff(TemplateNameArg),
 }
 
 #[derive(Debug, clap::Args)]
-struct Named {
+struct TemplateNameArg {
     /// For example system/BASE-plan, identity/supervisor, profiles/coder
     name: String,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     match &args.command {
-        Command::List => list(app),
-        Command::Show(Named { name }) => show(app, name),
-        Command::Where(Named { name }) => locate(app, name),
-        Command::Eject(Named { name }) => eject(app, name),
-        Command::Diff(Named { name }) => diff(app, name),
+        TemplatesCommand::List => list(app),
+        TemplatesCommand::Show(TemplateNameArg { name }) => show(app, name),
+        TemplatesCommand::Where(TemplateNameArg { name }) => locate(app, name),
+        TemplatesCommand::Eject(TemplateNameArg { name }) => eject(app, name),
+        TemplatesCommand::Diff(TemplateNameArg { name }) => diff(app, name),
     }
 }
 
-fn list(app: &App<'_>) -> Outcome {
+fn list(app: &AppContext<'_>) -> CommandResult {
     let all = templates(&app.disk(None), &app.config.layout());
     if app.print.json {
         return app.print.value(&all.iter().map(info).collect());
@@ -57,7 +57,8 @@ fn list(app: &App<'_>) -> Outcome {
     let width = all.iter().map(|template| template.path.chars().count()).max().unwrap_or(0);
     for template in &all {
         let root = template.source.root().name();
-        let colour = if template.source.root() == Root::Builtin { Paint::Dim } else { Paint::Green };
+        let colour =
+            if template.source.root() == SourceRoot::Builtin { TextStyle::Dim } else { TextStyle::Green };
         let root = app.print.paint(colour, root).into_owned() + &" ".repeat(8 - root.len());
         let about = match &template.problem {
             Some(problem) => format!("cannot be used: {}", problem.message),
@@ -71,7 +72,7 @@ fn list(app: &App<'_>) -> Outcome {
 }
 
 /// What is known of a template, and why it cannot be used where that is so.
-fn info(template: &TemplateInfo) -> Value {
+fn info(template: &TemplateSummary) -> Value {
     let mut object = json!(template);
     object["tokens"] = tokens(&template.words).into();
     if let Some(problem) = &template.problem {
@@ -81,7 +82,7 @@ fn info(template: &TemplateInfo) -> Value {
 }
 
 /// A template that exists: its data file, and the source that wins.
-fn find(app: &App<'_>, name: &str) -> Result<TemplateInfo, Failure> {
+fn find(app: &AppContext<'_>, name: &str) -> Result<TemplateSummary, Diagnostics> {
     let mut all = templates(&app.disk(None), &app.config.layout());
     let wanted = plain(name);
     let position = |path: &str| all.iter().position(|template| template.path == path);
@@ -98,11 +99,14 @@ fn find(app: &App<'_>, name: &str) -> Result<TemplateInfo, Failure> {
         }
         return Ok(found);
     }
-    Err(Diag::error(Code::TemplateNotFound, format!("TemplateNotFound: there is no template `{wanted}`"))
-        .looked(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
-        .suggest(wanted, all.iter().map(|template| template.path.as_str()))
-        .hint("`callsheet templates list` lists them")
-        .into())
+    Err(Diagnostic::error(
+        Code::TemplateNotFound,
+        format!("TemplateNotFound: there is no template `{wanted}`"),
+    )
+    .looked(candidates(&format!("templates/{wanted}.md"), &app.config.layout()))
+    .suggest(wanted, all.iter().map(|template| template.path.as_str()))
+    .hint("`callsheet templates list` lists them")
+    .into())
 }
 
 /// The name without what people may put around it.
@@ -111,13 +115,13 @@ pub(crate) fn plain(name: &str) -> &str {
     name.strip_suffix(".md").unwrap_or(name)
 }
 
-fn text(app: &App<'_>, id: &SourceId) -> Result<Option<Text>, Failure> {
+fn text(app: &AppContext<'_>, id: &SourceId) -> Result<Option<SharedText>, Diagnostics> {
     app.disk(None).text(id).map_err(|error| {
-        Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
+        Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}")).into()
     })
 }
 
-fn show(app: &App<'_>, name: &str) -> Outcome {
+fn show(app: &AppContext<'_>, name: &str) -> CommandResult {
     let template = find(app, name)?;
     let text = text(app, &template.source)?.unwrap_or_default();
     if app.print.json {
@@ -130,11 +134,11 @@ fn show(app: &App<'_>, name: &str) -> Outcome {
 }
 
 /// The search path is told for a name that does not exist too: that is where it could be put.
-fn locate(app: &App<'_>, name: &str) -> Outcome {
+fn locate(app: &AppContext<'_>, name: &str) -> CommandResult {
     let layout = app.config.layout();
     let known = find(app, name);
     // What falls back to another is told where its own place would be.
-    let is_own = |known: &&TemplateInfo| !plain(name).starts_with("system/") || known.path == plain(name);
+    let is_own = |known: &&TemplateSummary| !plain(name).starts_with("system/") || known.path == plain(name);
     let file = known.as_ref().ok().filter(is_own).map(|known| known.file.clone());
     let file = file.unwrap_or_else(|| format!("templates/{}.md", plain(name)));
     let places = candidates(&file, &layout);
@@ -166,18 +170,18 @@ fn locate(app: &App<'_>, name: &str) -> Outcome {
     Ok(if winner.is_some() { 0 } else { FINDING })
 }
 
-fn eject(app: &App<'_>, name: &str) -> Outcome {
+fn eject(app: &AppContext<'_>, name: &str) -> CommandResult {
     let template = find(app, name)?;
     let layout = app.config.layout();
-    let target = candidates(&template.file, &layout).into_iter().find(|id| id.root() == Root::Project);
+    let target = candidates(&template.file, &layout).into_iter().find(|id| id.root() == SourceRoot::Project);
     let Some(target) = target else {
         let message = format!("`{}` is controlled by the pipeline and cannot be overridden", template.path);
-        return Err(Diag::error(Code::OverrideRefused, message).into());
+        return Err(Diagnostic::error(Code::OverrideRefused, message).into());
     };
     let path = app.project.join(target.path());
     if path.symlink_metadata().is_ok() {
         let message = format!("`{target}` is there already; nothing is overwritten");
-        return Err(Diag::error(Code::OverrideRefused, message)
+        return Err(Diagnostic::error(Code::OverrideRefused, message)
             .hint("look at it with `callsheet templates diff`")
             .into());
     }
@@ -191,13 +195,13 @@ fn eject(app: &App<'_>, name: &str) -> Outcome {
     Ok(0)
 }
 
-fn diff(app: &App<'_>, name: &str) -> Outcome {
+fn diff(app: &AppContext<'_>, name: &str) -> CommandResult {
     let template = find(app, name)?;
     let own = text(app, &template.source)?.unwrap_or_default();
-    let builtin = SourceId::new(Root::Builtin, &template.file).ok();
+    let builtin = SourceId::new(SourceRoot::Builtin, &template.file).ok();
     let shipped = match &builtin {
         Some(id) => text(app, id)?.unwrap_or_default(),
-        None => Text::default(),
+        None => SharedText::default(),
     };
     let exit = if own == shipped { 0 } else { FINDING };
     let (from, to) = (format!("builtin:{}", template.file), template.source.to_string());
@@ -210,8 +214,8 @@ fn diff(app: &App<'_>, name: &str) -> Outcome {
     for line in page.lines() {
         let shown = visible(line);
         let line = match line.as_bytes().first() {
-            Some(b'+') => app.print.paint(Paint::Green, &shown),
-            Some(b'-') => app.print.paint(Paint::Red, &shown),
+            Some(b'+') => app.print.paint(TextStyle::Green, &shown),
+            Some(b'-') => app.print.paint(TextStyle::Red, &shown),
             _ => shown,
         };
         app.print.line(&line)?;

@@ -1,11 +1,11 @@
 //! `callsheet trust`: agree to what a project's files would execute or leak.
 
-use callsheet_core::diag::{Code, Failure, visible};
-use callsheet_core::record::By;
+use callsheet_core::diag::{Code, Diagnostics, visible};
+use callsheet_core::record::DecidedBy;
 use serde_json::json;
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::trust::{is_trusted, required};
 
 /// Agree to what this project's files ask for: programs to start, checks, variables, a ledger
@@ -26,18 +26,19 @@ pub(crate) struct Args {
     revoke: bool,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let wishes = app.wishes()?;
     let mut trusted = is_trusted(&app.project, &wishes);
     if args.revoke {
+        app.refuse_below_guard()?;
         let had = app.distrust()?;
         app.print.say(if had { "trust is taken back" } else { "there was no trust to take back" });
         trusted = false;
     } else if !args.show && !trusted && !wishes.is_empty() {
         let agreed = match app.person(args.yes) {
-            Ok(By::Terminal) if !args.yes => !app.print.json && app.asks(&wishes)?,
+            Ok(DecidedBy::Terminal) if !args.yes => !app.print.json && app.asks(&wishes)?,
             Ok(_) => true,
-            Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::PersonRequired) => false,
+            Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::PersonRequired) => false,
             Err(failure) => return Err(failure),
         };
         if !agreed {

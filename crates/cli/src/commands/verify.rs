@@ -2,16 +2,16 @@
 
 use std::io::{self, BufRead, BufReader};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::Digest;
 use callsheet_run::open_file;
-use callsheet_store::{Checked, Head, Ledger, Problem, Verified, read_export};
+use callsheet_store::{Head, Ledger, LedgerProblem, LedgerProblemKind, VerifyReport, read_export};
 use serde_json::json;
 
-use crate::app::App;
-use crate::failure::{Outcome, of, usage};
+use crate::app::AppContext;
+use crate::failure::{CommandResult, of, usage};
 use crate::inputs::{not_found, unreadable};
-use crate::ledger::failure;
+use crate::ledger::{HEAD_GONE, KeptHead, failure};
 use crate::print::diag_json;
 use crate::secrets;
 
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     set_secret_env: Vec<String>,
 }
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let wanted = args.head.as_deref().map(parse_head).transpose()?;
     let mut ledger = match &args.file {
         Some(file) => read_export(&mut *open(app, file)?).map_err(failure)?,
@@ -54,20 +54,29 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
     };
     ledger = ledger.with_secrets(secrets::given(app, &args.set_secret, &args.set_secret_env)?);
     // Read before the chain is, so that what is appended meanwhile is no damage.
-    let kept = if args.file.is_none() { app.kept_head()? } else { None };
+    let kept = if args.file.is_none() { app.kept_head()? } else { KeptHead::Unknown };
     let mut checked = check(app, &mut ledger, args)?;
+    let kept = match kept {
+        KeptHead::Head(head) => Some(head),
+        KeptHead::Unknown => None,
+        KeptHead::Gone => {
+            let (place, what) = ("head".into(), HEAD_GONE.into());
+            checked.problems.push(LedgerProblem { result: LedgerProblemKind::Damaged, place, what });
+            None
+        }
+    };
     for wanted in wanted.into_iter().chain(kept) {
         if ledger.has_link(&wanted).map_err(failure)? {
             continue;
         }
         let what = "it does not lead to this head any more".into();
         let place = format!("head {}:{}", wanted.seq, wanted.chain);
-        checked.problems.push(Problem { result: Verified::Damaged, place, what });
+        checked.problems.push(LedgerProblem { result: LedgerProblemKind::Damaged, place, what });
     }
     tell(app, &checked)
 }
 
-fn check(app: &App<'_>, ledger: &mut Ledger, args: &Args) -> Result<Checked, Failure> {
+fn check(app: &AppContext<'_>, ledger: &mut Ledger, args: &Args) -> Result<VerifyReport, Diagnostics> {
     if args.all || args.file.is_some() {
         return ledger.verify_all(args.read_data).map_err(failure);
     }
@@ -79,7 +88,7 @@ fn check(app: &App<'_>, ledger: &mut Ledger, args: &Args) -> Result<Checked, Fai
 }
 
 /// A file that was named, or standard input.
-pub(crate) fn open(app: &App<'_>, file: &str) -> Result<Box<dyn BufRead>, Failure> {
+pub(crate) fn open(app: &AppContext<'_>, file: &str) -> Result<Box<dyn BufRead>, Diagnostics> {
     if file == "-" {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
@@ -91,29 +100,29 @@ pub(crate) fn open(app: &App<'_>, file: &str) -> Result<Box<dyn BufRead>, Failur
     }
 }
 
-fn parse_head(text: &str) -> Result<Head, Failure> {
+fn parse_head(text: &str) -> Result<Head, Diagnostics> {
     let parsed = text
         .split_once(':')
         .and_then(|(seq, chain)| Some(Head { seq: seq.parse().ok()?, chain: Digest::parse(chain)? }));
     Ok(parsed.ok_or_else(|| usage(format!("`{text}` is not SEQ:CHAIN")))?)
 }
 
-fn diag(problem: &Problem) -> Diag {
+fn diag(problem: &LedgerProblem) -> Diagnostic {
     let code = match problem.result {
-        Verified::Damaged => Code::LedgerDamaged,
-        Verified::Differs => Code::VerifyMismatch,
-        Verified::OtherEngine => Code::VerifyEngine,
-        Verified::NeedsSecret => Code::VerifySecret,
+        LedgerProblemKind::Damaged => Code::LedgerDamaged,
+        LedgerProblemKind::Differs => Code::VerifyMismatch,
+        LedgerProblemKind::OtherEngine => Code::VerifyEngine,
+        LedgerProblemKind::NeedsSecret => Code::VerifySecret,
     };
-    Diag::error(code, problem.to_string())
+    Diagnostic::error(code, problem.to_string())
 }
 
-fn tell(app: &App<'_>, checked: &Checked) -> Outcome {
-    let problems: Vec<Diag> = checked.problems.iter().map(diag).collect();
+fn tell(app: &AppContext<'_>, checked: &VerifyReport) -> CommandResult {
+    let problems: Vec<Diagnostic> = checked.problems.iter().map(diag).collect();
     let worst =
         checked.worst().and_then(|worst| checked.problems.iter().find(|problem| problem.result == worst));
     let exit = worst.map_or(0, |problem| of(diag(problem).code));
-    let Checked { records, runs, same, blobs, sealed, other_engines, head, .. } = checked;
+    let VerifyReport { records, runs, same, blobs, sealed, other_engines, head, .. } = checked;
     if app.print.json {
         let sealed = sealed.iter().map(|(run, values)| json!({ "run": run, "values": values }));
         let engines = other_engines.iter().map(|(run, engine)| json!({ "run": run, "engine": engine }));
@@ -141,7 +150,7 @@ fn tell(app: &App<'_>, checked: &Checked) -> Outcome {
             app.print.line(&format!("prompts that {what}: {runs}"))?;
         }
     }
-    if checked.worst() != Some(Verified::Damaged) {
+    if checked.worst() != Some(LedgerProblemKind::Damaged) {
         app.print.line(&format!("records in order: {records}"))?;
         app.print.line(&format!("head {}:{}", head.seq, head.chain))?;
     }

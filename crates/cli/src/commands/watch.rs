@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Failure};
+use callsheet_core::diag::{Code, Diagnostics};
 use callsheet_core::record::told;
-use callsheet_store::{Ledger, Record};
+use callsheet_store::{Ledger, StoredRecord};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::ledger::failure;
 
 /// Print what happens as it happens, one JSON object per line, until interrupted
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// A person does not notice it, and it costs next to nothing.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
+pub(crate) fn run(app: &AppContext<'_>, args: &Args) -> CommandResult {
     let (mut ledger, was_there) = wait(app)?;
     let mut last = match args.since {
         Some(since) => since,
@@ -51,7 +51,7 @@ pub(crate) fn run(app: &App<'_>, args: &Args) -> Outcome {
 }
 
 /// What a record tells, each with its number.
-fn events(record: &Record) -> Result<Vec<Value>, Failure> {
+fn events(record: &StoredRecord) -> Result<Vec<Value>, Diagnostics> {
     let told = match record.event().map_err(failure)? {
         Some(event) => told(&event),
         None => vec![("record.emptied", json!({ "kind": record.kind }))],
@@ -65,11 +65,11 @@ fn events(record: &Record) -> Result<Vec<Value>, Failure> {
 }
 
 /// The ledger, as soon as there is one, and whether it was there from the start.
-fn wait(app: &App<'_>) -> Result<(Ledger, bool), Failure> {
+fn wait(app: &AppContext<'_>) -> Result<(Ledger, bool), Diagnostics> {
     let mut was_there = true;
     loop {
         match app.read_ledger() {
-            Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
+            Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::LedgerNotThere) => {
                 thread::sleep(PAUSE);
             }
             opened => return Ok((opened?, was_there)),

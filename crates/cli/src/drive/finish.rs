@@ -5,51 +5,53 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::{By, OutputFormat};
+use callsheet_core::agent::{DeliveryMethod, OutputFormat};
 use callsheet_core::contract::Contract;
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::{self, CheckResult, CheckRun, CheckSpec, Ended, Unseen};
-use callsheet_core::record::{Account, Event, Exit, Id, Launch, Observed, Replied, Stream};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::fact::{self, CheckResult, CheckRun, CheckSpec, EndReason, UnseenPath};
+use callsheet_core::record::{Event, Exit, Id, LaunchRecord, LogStream, Observed, Replied, RunSummary};
 use callsheet_core::reply::{
-    Asked, Problem, Reply, ReplyText, Status, StreamDoubts, StreamReader, StreamText, read_text,
+    Reply, ReplyContext, ReplyProblem, ReplyText, Status, StreamDoubts, StreamReader, StreamText, read_text,
 };
-use callsheet_core::secrets::{PLACEHOLDER, Redactor};
+use callsheet_core::secrets::{PLACEHOLDER, SecretRedactor};
 use callsheet_core::{Library, find_agent, find_contract};
-use callsheet_run::{Before, LivingProcess, ProcessTrace, own_program, recorded_contents, run_check};
+use callsheet_run::{
+    LivingProcess, ProcessTrace, WorktreeSnapshot, own_program, recorded_contents, run_check,
+};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
-use super::notes::{Clean, MOST_LINE};
+use super::notes::{MOST_LINE, RedactionRules};
 use super::terminal::close_server;
-use super::{Progress, Stopper, pane_lives, remove_files};
-use crate::app::App;
+use super::{RunProgress, RunStopper, is_pane_alive, remove_files};
+use crate::app::AppContext;
 use crate::claim::{SharedCheckout, release};
 use crate::ledger::failure;
 use crate::secrets;
 use crate::spool::TextSpool;
-use crate::state::Desk;
+use crate::state::RunDir;
 
 /// Records the end of a run, what the agent says of it, and what is found. Answers with the whole account: once the last of
 /// it is recorded, retention may take the run at any time.
 #[expect(clippy::too_many_arguments, reason = "all that is known at the end of a run")]
 pub(super) fn finish(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
     run: &Id,
     exit: Exit,
     stdout: StreamText<Vec<u8>>,
     prompt: &str,
-    before: &Before,
-    checking: &Checking<'_>,
-    redactor: &mut Redactor<'_>,
-) -> Result<Account, Failure> {
+    before: &WorktreeSnapshot,
+    checking: &CheckContext<'_>,
+    redactor: &mut SecretRedactor<'_>,
+) -> Result<RunSummary, Diagnostics> {
     let mut append = |event: &Event| ledger.append(Some(run), None, event).map_err(failure);
     append(&Event::Exit(exit.clone()))?;
     let account = ledger.account(run).map_err(failure)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     reply(app, ledger, &account, &launch, stdout, Some(prompt), Some(&mut *redactor))?;
     let mut found = observe(run, &launch, Some(before))?;
-    found.checks = if exit.ended == Ended::Unstarted {
+    found.checks = if exit.ended == EndReason::Unstarted {
         pending(&launch.checks, "nothing was started", None)
     } else {
         checks(&launch, checking)
@@ -61,24 +63,29 @@ pub(super) fn finish(
 }
 
 /// What changed, and what of it another run in the same checkout may have changed.
-fn observe(run: &Id, launch: &Launch, before: Option<&Before>) -> Result<Observed, Failure> {
+fn observe(
+    run: &Id,
+    launch: &LaunchRecord,
+    before: Option<&WorktreeSnapshot>,
+) -> Result<Observed, Diagnostics> {
     let mut found = Observed::default();
     let Some(before) = before else {
-        let unseen = Unseen::new(".", "it is not known what the worktree was like before the run");
-        found.worktree = Some(fact::Observed { unseen: vec![unseen], ..fact::Observed::default() });
+        let unseen = UnseenPath::new(".", "it is not known what the worktree was like before the run");
+        found.worktree =
+            Some(fact::WorktreeObservation { unseen: vec![unseen], ..fact::WorktreeObservation::default() });
         return Ok(found);
     };
-    let mut seen = before.observe(&launch.scope);
     let shared = SharedCheckout::find(run)?;
+    let mut seen = before.diff(&launch.scope, &shared.beside);
     found.shared_with = shared.runs();
-    found.uncertain = shared.uncertain(&mut seen);
+    found.uncertain = shared.take_uncertain(&mut seen);
     found.contents = recorded_contents(launch.worktree.as_ref(), &seen.changed);
     found.worktree = Some(seen);
     Ok(found)
 }
 
 /// Records what was found, which is the last of a run.
-fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<Account, Failure> {
+fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<RunSummary, Diagnostics> {
     let mut account = ledger.account(run).map_err(failure)?;
     ledger.append(Some(run), None, &Event::Observed(observed.clone())).map_err(failure)?;
     account.observed = Some(observed);
@@ -86,7 +93,7 @@ fn observed(ledger: &mut Ledger, run: &Id, observed: Observed) -> Result<Account
 }
 
 /// Checks that nobody ran are pending, whatever the reason.
-fn pending(checks: &[CheckSpec], why: &str, ended: Option<Ended>) -> Vec<CheckRun> {
+fn pending(checks: &[CheckSpec], why: &str, ended: Option<EndReason>) -> Vec<CheckRun> {
     let pending = |check: &CheckSpec| CheckRun {
         name: check.name.clone(),
         argv: check.argv.clone(),
@@ -100,9 +107,9 @@ fn pending(checks: &[CheckSpec], why: &str, ended: Option<Ended>) -> Vec<CheckRu
 }
 
 /// What checks are run with.
-pub(super) struct Checking<'c> {
-    pub(super) stopper: &'c Stopper,
-    pub(super) progress: &'c Progress,
+pub(super) struct CheckContext<'c> {
+    pub(super) stopper: &'c RunStopper,
+    pub(super) progress: &'c RunProgress,
     pub(super) trace: &'c ProcessTrace,
     /// When the run began: its time covers the checks too.
     pub(super) begun: Instant,
@@ -112,7 +119,7 @@ pub(super) struct Checking<'c> {
 const CHECK_TIME: Duration = Duration::from_secs(30 * 60);
 
 /// The checks get what the agent left of the run's time. A person who ended the run wants nothing more.
-fn checks(launch: &Launch, checking: &Checking<'_>) -> Vec<CheckRun> {
+fn checks(launch: &LaunchRecord, checking: &CheckContext<'_>) -> Vec<CheckRun> {
     let Ok(guard) = own_program() else {
         return pending(&launch.checks, "our own program is not found", None);
     };
@@ -129,7 +136,7 @@ fn checks(launch: &Launch, checking: &Checking<'_>) -> Vec<CheckRun> {
             .map(|most| Duration::from_millis(most).saturating_sub(checking.begun.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             let why = "the time of the run was over";
-            done.extend(pending(&launch.checks[index..], why, Some(Ended::Timeout)));
+            done.extend(pending(&launch.checks[index..], why, Some(EndReason::Timeout)));
             break;
         }
         checking.progress.does(format!("check {}", check.name));
@@ -143,12 +150,12 @@ fn checks(launch: &Launch, checking: &Checking<'_>) -> Vec<CheckRun> {
 
 /// Runs the checks of a run that nobody ran, because its callsheet died or was stopped, and records what they say.
 pub(crate) fn run_pending_checks(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
-    account: Account,
-    stopper: &Stopper,
-    progress: &Progress,
-) -> Result<Account, Failure> {
+    account: RunSummary,
+    stopper: &RunStopper,
+    progress: &RunProgress,
+) -> Result<RunSummary, Diagnostics> {
     let (Some(launch), Some(seen)) = (&account.launch, &account.observed) else { return Ok(account) };
     let ran = |check: &&CheckSpec| {
         let is_it = |run: &&CheckRun| run.name == check.name && run.result != CheckResult::Pending;
@@ -158,20 +165,20 @@ pub(crate) fn run_pending_checks(
     if open.is_empty() {
         return Ok(account);
     }
-    let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
+    let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
     let mut redactor = clean.redactor();
-    let rest = Launch { checks: open, ..launch.clone() };
-    let desk = Desk::of(&account.run.id)?;
+    let rest = LaunchRecord { checks: open, ..launch.clone() };
+    let desk = RunDir::of(&account.run.id)?;
     let seat = desk.sit()?;
     let trace = ProcessTrace::create(account.run.id.as_str(), desk.dir())
         .map_err(|error| crate::state::failed(desk.dir(), &error))?;
     // The run's time is over; its checks get theirs.
-    let checking = Checking { stopper, progress, trace: &trace, begun: Instant::now() };
+    let checking = CheckContext { stopper, progress, trace: &trace, begun: Instant::now() };
     let mut rest = checks(&rest, &checking).into_iter();
     trace.remove();
     drop(seat);
     desk.clear();
-    let redact = |check: CheckRun, redactor: &mut Redactor<'_>| {
+    let redact = |check: CheckRun, redactor: &mut SecretRedactor<'_>| {
         let output = redactor.text(&check.output).into_owned();
         CheckRun { output, ..check }
     };
@@ -191,27 +198,27 @@ const MOST_SECRET: usize = 64 << 10;
 
 /// Records what the agent says.
 fn reply(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
-    account: &Account,
-    launch: &Launch,
+    account: &RunSummary,
+    launch: &LaunchRecord,
     stdout: StreamText<Vec<u8>>,
     prompt: Option<&str>,
-    redactor: Option<&mut Redactor<'_>>,
-) -> Result<(), Failure> {
-    let replied = replied(app, account, launch, stdout, prompt, redactor)?;
+    redactor: Option<&mut SecretRedactor<'_>>,
+) -> Result<(), Diagnostics> {
+    let replied = read_reply(app, account, launch, stdout, prompt, redactor)?;
     ledger.append(Some(&account.run.id), None, &Event::Replied(replied)).map(drop).map_err(failure)
 }
 
 /// Claims, kept beside the facts. The text is judged as it is; what is kept of it has no secrets.
-fn replied(
-    app: &App<'_>,
-    account: &Account,
-    launch: &Launch,
+fn read_reply(
+    app: &AppContext<'_>,
+    account: &RunSummary,
+    launch: &LaunchRecord,
     stdout: StreamText<Vec<u8>>,
     prompt: Option<&str>,
-    redactor: Option<&mut Redactor<'_>>,
-) -> Result<Replied, Failure> {
+    redactor: Option<&mut SecretRedactor<'_>>,
+) -> Result<Replied, Diagnostics> {
     let (disk, layout) = (app.disk(None), app.config.layout());
     let library = Library::new(&disk);
     // A flow says which contract its phase has.
@@ -222,19 +229,19 @@ fn replied(
     let contract = match name {
         Some(name) => match find_contract(&library, name, &layout) {
             Ok((_, contract)) => contract,
-            Err(Failure(diags)) if diags.iter().all(|diag| diag.code == Code::ContractNotFound) => {
+            Err(Diagnostics(diags)) if diags.iter().all(|diag| diag.code == Code::ContractNotFound) => {
                 Contract::default()
             }
             Err(failure) => return Err(failure),
         },
         None => Contract::default(),
     };
-    let asked = Asked { contract: &contract, tasks: &launch.tasks, prompt };
+    let asked = ReplyContext { contract: &contract, tasks: &launch.tasks, prompt };
     let StreamText { text, doubts } = stdout;
     let reply = read_text(&asked, StreamText { text: Cow::Owned(text), doubts });
     let verdict = reply.verdict.map(|verdict| verdict.name().to_owned());
     let mut value = kept(reply, &launch.tasks, redactor)
-        .map_err(|error| Diag::error(Code::OutputFailed, error.to_string()))?;
+        .map_err(|error| Diagnostic::error(Code::OutputFailed, error.to_string()))?;
     if !account.submitted.is_empty() {
         value["submitted"] = json!(account.submitted);
     }
@@ -242,25 +249,25 @@ fn replied(
 }
 
 /// What is known of a run that goes on in a terminal, with what its pane shows as its reply.
-pub(crate) fn account_of_terminal(
-    app: &App<'_>,
+pub(crate) fn terminal_summary(
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
     run: &Id,
     shown: &str,
-) -> Result<Account, Failure> {
+) -> Result<RunSummary, Diagnostics> {
     let mut account = ledger.account(run).map_err(failure)?;
     let Some(launch) = account.launch.clone() else { return Ok(account) };
     let prompt = ledger.prompt(run).ok();
-    let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
+    let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
     let mut redactor = clean.redactor();
     let stdout = shown_text(run, shown)?;
-    let said = replied(app, &account, &launch, stdout, prompt.as_deref(), Some(&mut redactor))?;
+    let said = read_reply(app, &account, &launch, stdout, prompt.as_deref(), Some(&mut redactor))?;
     account.replied = Some(said);
     Ok(account)
 }
 
-fn shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Failure> {
-    let mut reader = StreamReader::new(OutputFormat::Text, &mut TextSpool::maker(Desk::of(run)?.dir()));
+fn shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+    let mut reader = StreamReader::new(OutputFormat::Text, &mut TextSpool::maker(RunDir::of(run)?.dir()));
     reader.take(shown.as_bytes());
     Ok(reader.finish())
 }
@@ -270,7 +277,7 @@ fn shown_text(run: &Id, shown: &str) -> Result<StreamText<Vec<u8>>, Failure> {
 fn kept(
     reply: Reply<'_>,
     asked: &[String],
-    mut redactor: Option<&mut Redactor<'_>>,
+    mut redactor: Option<&mut SecretRedactor<'_>>,
 ) -> Result<Value, serde_json::Error> {
     let Reply { verdict, outcome, tasks, questions, text, problems } = reply;
     let (text, is_cut) = kept_text(&text, redactor.as_deref_mut());
@@ -281,8 +288,8 @@ fn kept(
     let task = |(id, status): (String, Status)| (if asked.contains(&id) { id } else { clean(id) }, status);
     let tasks: BTreeMap<String, Status> = tasks.into_iter().map(task).collect();
     let questions: Vec<String> = questions.into_iter().map(&mut clean).collect();
-    let problem = |problem: Problem| Problem { message: clean(problem.message), ..problem };
-    let problems: Vec<Problem> = problems.into_iter().map(problem).collect();
+    let problem = |problem: ReplyProblem| ReplyProblem { message: clean(problem.message), ..problem };
+    let problems: Vec<ReplyProblem> = problems.into_iter().map(problem).collect();
     let mut value = json!({
         "verdict": serde_json::to_value(verdict)?,
         "outcome": serde_json::to_value(outcome)?,
@@ -300,9 +307,9 @@ fn kept(
 }
 
 /// The end of a reply's text without its secrets, and whether there is more of it.
-fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut Redactor<'_>>) -> (String, bool) {
+fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut SecretRedactor<'_>>) -> (String, bool) {
     let whole: usize = text.pieces().map(|piece| piece.len()).sum();
-    let Some(redactor) = redactor else { return end_of(text.to_string(), MOST_REPLY) };
+    let Some(redactor) = redactor else { return keep_end(text.to_string(), MOST_REPLY) };
     // What is found in the text before is hidden at its end too. The window is far longer than what is kept, so that no
     // secret that begins before it is kept in part.
     let mut head_left = whole.saturating_sub(MOST_LINE);
@@ -327,13 +334,13 @@ fn kept_text(text: &ReplyText<'_>, redactor: Option<&mut Redactor<'_>>) -> (Stri
     } else {
         clean
     };
-    let (kept, is_more_cut) = end_of(clean, MOST_REPLY);
+    let (kept, is_more_cut) = keep_end(clean, MOST_REPLY);
     is_cut |= is_more_cut;
     (kept, is_cut)
 }
 
 /// The last bytes of a text, and whether there are more.
-fn end_of(mut text: String, most: usize) -> (String, bool) {
+fn keep_end(mut text: String, most: usize) -> (String, bool) {
     let start = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.drain(..start);
     (text, start > 0)
@@ -341,11 +348,11 @@ fn end_of(mut text: String, most: usize) -> (String, bool) {
 
 /// What the ledger has of a run's output. Records that are cut or without their secrets are not what the agent said, so
 /// that nothing good in them is believed.
-fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Failure> {
-    let mut reader = StreamReader::new(format, &mut TextSpool::maker(Desk::of(run)?.dir()));
+fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<StreamText<Vec<u8>>, Diagnostics> {
+    let mut reader = StreamReader::new(format, &mut TextSpool::maker(RunDir::of(run)?.dir()));
     let mut missing = None;
     ledger
-        .each_output(run, Stream::Stdout, &mut |output| match output {
+        .each_output(run, LogStream::Stdout, &mut |output| match output {
             Some(output) => {
                 reader.take(output.text.as_bytes());
                 if output.cut {
@@ -366,11 +373,11 @@ fn recorded(ledger: &mut Ledger, run: &Id, format: OutputFormat) -> Result<Strea
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a run changed is not known while its processes live.
-fn still_living(run: &Id, left: &[LivingProcess]) -> Failure {
+fn living_processes_error(run: &Id, left: &[LivingProcess]) -> Diagnostics {
     let processes: Vec<String> = left.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
     let more = if left.len() > MAX_SHOWN { ", …" } else { "" };
     let message = format!("processes of run {run} live: {}{more}", processes.join(", "));
-    Diag::error(Code::RunRefused, message).hint(format!("`callsheet stop {run}` ends them")).into()
+    Diagnostic::error(Code::RunRefused, message).hint(format!("`callsheet stop {run}` ends them")).into()
 }
 
 /// So many processes are named.
@@ -379,25 +386,25 @@ const MAX_SHOWN: usize = 10;
 /// Completes the records of a run whose callsheet died: nobody saw how it ended, nobody ran its checks, and what changed
 /// can still be seen. `None` where there is nothing to complete, or somebody still drives it.
 pub(crate) fn recover(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
     run: &Id,
-    ended: Ended,
+    ended: EndReason,
     why: &str,
-) -> Result<Option<Account>, Failure> {
+) -> Result<Option<RunSummary>, Diagnostics> {
     let exit = Exit { why: Some(why.to_owned()), ..Exit::of(ended, None) };
     complete(app, ledger, run, exit, None)
 }
 
 /// The same where it is known how the run ended, and what its terminal has shown.
 pub(crate) fn complete(
-    app: &App<'_>,
+    app: &AppContext<'_>,
     ledger: &mut Ledger,
     run: &Id,
     exit: Exit,
     shown: Option<&str>,
-) -> Result<Option<Account>, Failure> {
-    let desk = Desk::of(run)?;
+) -> Result<Option<RunSummary>, Diagnostics> {
+    let desk = RunDir::of(run)?;
     let Some(seat) = desk.sit()? else { return Ok(None) };
     // Read behind the lock: somebody may have been faster.
     let known = ledger.account(run).map_err(failure)?;
@@ -408,7 +415,7 @@ pub(crate) fn complete(
         desk.clear();
         return Ok(None);
     };
-    if launch.by == Some(By::Terminal) && desk.pane().is_none() {
+    if launch.by == Some(DeliveryMethod::Terminal) && desk.pane().is_none() {
         // Nothing was typed yet, so that nobody knows of the terminal but its server's name.
         close_server(run);
     }
@@ -419,7 +426,7 @@ pub(crate) fn complete(
         trace.wait(PATIENCE)
     };
     if !left.is_empty() {
-        return Err(still_living(run, &left));
+        return Err(living_processes_error(run, &left));
     }
     let (disk, layout) = (app.disk(None), app.config.layout());
     let name =
@@ -431,7 +438,7 @@ pub(crate) fn complete(
     }
     if known.replied.is_none() {
         let prompt = ledger.prompt(run).ok();
-        let clean = Clean { rules: secrets::rules(app)?, values: Vec::new() };
+        let clean = RedactionRules { rules: secrets::rules(app)?, values: Vec::new() };
         let mut redactor = clean.redactor();
         // What the ledger has is clean already.
         let (stdout, redactor) = match shown {
@@ -445,7 +452,7 @@ pub(crate) fn complete(
     let whole = observed(ledger, run, found)?;
     release(run.as_str());
     trace.remove();
-    if !desk.pane().as_ref().is_some_and(pane_lives) {
+    if !desk.pane().as_ref().is_some_and(is_pane_alive) {
         remove_files(launch.worktree.as_ref(), run);
     }
     drop(seat);

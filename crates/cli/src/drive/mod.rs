@@ -1,7 +1,7 @@
 //! Driving a run: from a finished prompt to the last record of what came of it.
 //!
-//! Everything is known and in the ledger before something is started ([`Ready`]); what happens then is recorded while it
-//! happens ([`notes`]), and what is found afterwards is found by us ([`finish`]).
+//! Everything is known and in the ledger before something is started ([`PreparedRun`]); what happens then is recorded while it
+//! happens ([`notes`]), and what is found afterwards is found by us ([`mod@finish`]).
 
 mod finish;
 mod notes;
@@ -17,60 +17,63 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::{Agent, By, Permit};
-use callsheet_core::deliver::{Act, Delivery, Handover, Mcp, by_file_line, deliver};
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::{CheckSpec, Ended};
-use callsheet_core::receipt::{Receipt, Told, Watch};
-use callsheet_core::record::{Account, Exit, Id, Launch, Run, SubmissionRecord};
+use callsheet_core::agent::{Agent, DeliveryMethod, PermissionLevel};
+use callsheet_core::deliver::{
+    Delivery, DeliveryAction, DeliveryContext, McpServerCommand, by_file_line, plan_delivery,
+};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::fact::{CheckSpec, EndReason};
+use callsheet_core::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
+use callsheet_core::record::{Exit, Id, LaunchRecord, Run, RunSummary, SubmissionRecord};
 use callsheet_core::reply::StreamReader;
 use callsheet_core::scope::Scope;
 use callsheet_core::secrets::{mask_address_in, mask_addresses};
 use callsheet_core::{Library, find_agent};
 use callsheet_run::{
-    Before, Event, Folder, Git, JudgedSubmission, Limits, OwnFiles, Performed, Performing, Prints,
-    ProcessTrace, Server, Stream, SubmissionGate, found_at_paths, guard_run, own_program, perform, told_by,
-    transcript_has_prompt, worktree, worktree_place,
+    FingerprintCache, Git, JudgedSubmission, OutputStream, OwnFiles, PerformOptions, PerformOutcome,
+    ProcessEvent, ProcessLimits, ProcessTrace, SubmissionGate, TmuxServer, WorktreeSnapshot, WritableFolder,
+    delivered_text, found_at_paths, own_program, perform, set_guarded_run, transcript_has_prompt, worktree,
+    worktree_place,
 };
-use callsheet_store::{Ledger, Place};
+use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::claim::{Claim, ClaimRequest, claim};
-use crate::commands::compose::Finished;
+use crate::app::AppContext;
+use crate::claim::{CheckoutClaim, ClaimRequest, claim};
+use crate::commands::compose::Composition;
 use crate::config::{HardLimits, lower, stricter_permit};
 use crate::ledger::failure;
-use crate::print::Print;
+use crate::print::OutputPrinter;
 use crate::secrets;
 use crate::session::{failed as unwritten, open};
 use crate::spool::TextSpool;
-use crate::state::{Desk, failed, name_of, private_folder, state_dir};
+use crate::state::{RunDir, failed, name_of, private_folder, state_dir};
 
-pub(crate) use finish::{account_of_terminal, complete, recover, run_pending_checks};
+pub(crate) use finish::{complete, recover, run_pending_checks, terminal_summary};
 pub(crate) use preflight::{need_agent, need_checks};
-pub(crate) use progress::Progress;
-pub(crate) use result::{code_of, result_json, result_page};
-pub(crate) use stop::{Interrupt, Stopper};
-pub(crate) use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, pane_lives};
+pub(crate) use progress::RunProgress;
+pub(crate) use result::{exit_code, result_json, result_page};
+pub(crate) use stop::{InterruptFlag, RunStopper};
+pub(crate) use terminal::{TerminalState, TerminalWatch, close_pane, is_driven, is_pane_alive};
 
-use finish::{Checking, finish};
-use notes::{Clean, Note, Notes};
-use preflight::{need_programs, warn_of_paths};
+use finish::{CheckContext, finish};
+use notes::{NoteRecorder, RedactionRules, RunNote};
+use preflight::{check_programs, warn_of_paths};
 use terminal::pane_process;
 
 /// How a prompt is to be handed over: what a person, an earlier run or a flow asks for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct How {
-    pub(crate) by: Option<By>,
+pub(crate) struct RunOptions {
+    pub(crate) by: Option<DeliveryMethod>,
     /// A program in the place of the agent's own, with its arguments.
     pub(crate) program: Vec<String>,
     pub(crate) model: Option<String>,
-    pub(crate) permit: Permit,
+    pub(crate) permit: PermissionLevel,
     pub(crate) checks: Vec<CheckSpec>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_cost_usd: Option<f64>,
-    pub(crate) place: WorkIn,
+    pub(crate) place: RunLocation,
     /// Other runs may work in the same checkout.
     pub(crate) share: bool,
     /// It is only told what would be done.
@@ -80,6 +83,8 @@ pub(crate) struct How {
     pub(crate) single_coder: bool,
     /// The session in which the agent hands things in, where it is attached to the server.
     pub(crate) session: Option<PathBuf>,
+    /// A folder of documents at which the guard takes a last look.
+    pub(crate) watched: Option<PathBuf>,
     /// What may be written, instead of what the request says.
     pub(crate) scope: Option<Scope>,
     /// It may run where the scope cannot be checked.
@@ -89,16 +94,16 @@ pub(crate) struct How {
     /// What others of us write meanwhile.
     pub(crate) own: Vec<PathBuf>,
     /// What is known of files that runs before this one looked at.
-    pub(crate) prints: Arc<Prints>,
+    pub(crate) prints: Arc<FingerprintCache>,
     pub(crate) parent: Option<Id>,
     pub(crate) flow: BTreeMap<String, String>,
     /// Preferences that the agent hands in are only proposed.
     pub(crate) proposes: bool,
 }
 
-impl How {
+impl RunOptions {
     /// Nothing goes beyond the user's hard limits, whoever asks for it.
-    fn keep_within(&mut self, hard: &HardLimits) {
+    fn apply_limits(&mut self, hard: &HardLimits) {
         self.permit = hard.permit.map_or(self.permit, |permit| stricter_permit(self.permit, permit));
         self.timeout = lower(self.timeout, hard.timeout.map(|span| span.0));
         self.max_cost_usd = lower(self.max_cost_usd, hard.max_cost);
@@ -106,7 +111,7 @@ impl How {
 }
 
 /// The same scope without what is excluded whatever else is.
-fn within(mut scope: Scope, hard: &HardLimits) -> Scope {
+fn restrict_scope(mut scope: Scope, hard: &HardLimits) -> Scope {
     let new = hard.exclude.iter().filter(|glob| !scope.exclude.contains(glob)).cloned();
     let new: Vec<String> = new.collect();
     scope.exclude.extend(new);
@@ -115,7 +120,7 @@ fn within(mut scope: Scope, hard: &HardLimits) -> Scope {
 
 /// Where an agent works.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum WorkIn {
+pub(crate) enum RunLocation {
     #[default]
     Project,
     /// A worktree of this task's own.
@@ -127,12 +132,12 @@ pub(crate) enum WorkIn {
 }
 
 /// The name of the tmux server of a run whose pane we open.
-fn server_of(run: &Id) -> String {
+fn tmux_server_name(run: &Id) -> String {
     format!("callsheet-{run}")
 }
 
 /// Where files for the agent of a run are written.
-fn folder_of(worktree: &Path, run: &Id) -> PathBuf {
+fn run_folder(worktree: &Path, run: &Id) -> PathBuf {
     worktree.join(".callsheet/runs").join(run.as_str())
 }
 
@@ -140,35 +145,45 @@ fn folder_of(worktree: &Path, run: &Id) -> PathBuf {
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A run that is known in all its parts, and not started.
-pub(crate) struct Ready {
-    finished: Finished,
+pub(crate) struct PreparedRun {
+    finished: Composition,
     run: Run,
     agent: Agent,
     delivery: Delivery,
-    handover: Handover,
-    pub(crate) launch: Launch,
-    before: Before,
-    prints: (Arc<Prints>, PathBuf),
+    handover: DeliveryContext,
+    pub(crate) launch: LaunchRecord,
+    before: WorktreeSnapshot,
+    prints: (Arc<FingerprintCache>, PathBuf),
     /// Where the agent works. Files for it are written below.
     place: PathBuf,
-    limits: Limits,
+    limits: ProcessLimits,
     /// The session that the agent submits to.
     session: Option<PathBuf>,
+    /// The documents of the flow that it belongs to.
+    watched: Option<PathBuf>,
     /// What is held until the run is recorded.
     pub(crate) held: Option<File>,
     /// The checkout, unless nothing is to be started.
-    claim: Option<Claim>,
+    claim: Option<CheckoutClaim>,
 }
 
-impl Ready {
-    pub(crate) fn new(app: &App<'_>, finished: Finished, mut how: How) -> Result<Self, Failure> {
-        app.need_trust()?;
-        how.keep_within(&app.config.hard);
-        secrets::refuse_in(app, Some(finished.passed.mode), &secrets::words_of(&how.program, &how.checks))?;
+impl PreparedRun {
+    pub(crate) fn new(
+        app: &AppContext<'_>,
+        finished: Composition,
+        mut how: RunOptions,
+    ) -> Result<Self, Diagnostics> {
+        app.require_trust()?;
+        how.apply_limits(&app.config.hard);
+        secrets::refuse_secrets(
+            app,
+            Some(finished.passed.mode),
+            &secrets::program_words(&how.program, &how.checks),
+        )?;
         let made = finished
             .made
             .as_ref()
-            .ok_or_else(|| Diag::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
+            .ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "nothing was made to be recorded"))?;
         let request = &made.request;
         let mut run = made.run(app, &finished.composed)?;
         run.parent.clone_from(&how.parent);
@@ -180,14 +195,14 @@ impl Ready {
             (true, _) => return Err(no_agent().into()),
         };
         let (_, agent) = find_agent(&library, name, &layout)?;
-        if let WorkIn::Fresh = how.place {
-            how.place = WorkIn::Own(format!("run-{}", run.id));
+        if let RunLocation::Fresh = how.place {
+            how.place = RunLocation::Own(format!("run-{}", run.id));
         }
-        let (dir, own_worktree) = work_in(app, &how.place, how.dry)?;
-        let folder = folder_of(&dir, &run.id);
+        let (dir, own_worktree) = resolve_location(app, &how.place, how.dry)?;
+        let folder = run_folder(&dir, &run.id);
         let prompt = &finished.rendered.text;
         let (shown, folder_shown) = (utf8(&dir)?, utf8(&folder)?);
-        let handover = Handover {
+        let handover = DeliveryContext {
             by: how.by,
             by_file: by_file_line(&library, &layout, &format!("{folder_shown}/prompt.md"))?,
             folder: folder_shown,
@@ -196,7 +211,7 @@ impl Ready {
             model: how.model.clone(),
             session: Some(run.id.to_string()),
             mcp: if request.mcp { Some(server(app, &how, &run)?) } else { None },
-            scope: within(
+            scope: restrict_scope(
                 how.scope.clone().unwrap_or_else(|| finished.composed.scope.clone()),
                 &app.config.hard,
             ),
@@ -205,12 +220,12 @@ impl Ready {
             at_paths: found_at_paths(prompt, &dir),
             pane: how.pane.clone(),
             single_coder: how.single_coder,
-            ..Handover::default()
+            ..DeliveryContext::default()
         };
-        let mut delivery = deliver(&agent, prompt, &handover)?;
+        let mut delivery = plan_delivery(&agent, prompt, &handover)?;
         // A worktree that a dry run does not make has the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &app.project };
-        need_programs(&delivery.acts, &how.checks, looked_at)?;
+        check_programs(&delivery.acts, &how.checks, looked_at)?;
         if how.scope.is_none() {
             let warnings = warn_of_paths(&handover.scope, &request.read_first, looked_at).into_iter();
             delivery.talk.extend(warnings.filter(|warning| !finished.talk.contains(warning)));
@@ -224,18 +239,19 @@ impl Ready {
         };
         let mut own = own_files(app, &dir, &delivery.acts, prompt)?;
         own.paths.extend(how.own.iter().cloned());
-        let kept = kept_prints(&dir)?;
+        let kept = fingerprints_file(&dir)?;
         how.prints.load(&kept);
         // A dry run makes no worktree.
         let looked = if how.dry && !dir.exists() { &app.project } else { &dir };
-        let before = Before::look(looked, &own, &how.prints).map_err(|error| git_failed(&error))?;
-        let unchecked = before.too_large().filter(|_| handover.scope != Scope::default() && !how.no_scope);
+        let before = WorktreeSnapshot::look(looked, &own, &how.prints).map_err(|error| git_failed(&error))?;
+        let unchecked =
+            before.size_limit_reason().filter(|_| handover.scope != Scope::default() && !how.no_scope);
         if let Some(why) = unchecked {
-            return Err(cannot_check(&dir, why).into());
+            return Err(unobservable_error(&dir, why).into());
         }
         let named = || request.values.get("tasks").map(|tasks| split(tasks)).unwrap_or_default();
         let tasks = how.tasks.clone().unwrap_or_else(named);
-        let launch = Launch {
+        let launch = LaunchRecord {
             host: host(),
             worktree: handover.worktree.clone(),
             own_worktree,
@@ -258,7 +274,7 @@ impl Ready {
             tracking: None,
             flow: how.flow,
         };
-        let limits = Limits { deadline: how.timeout, ..Limits::default() };
+        let limits = ProcessLimits { deadline: how.timeout, ..ProcessLimits::default() };
         let session = how.session.map(|session| session.canonicalize().unwrap_or(session));
         let held = None;
         let place = dir;
@@ -275,6 +291,7 @@ impl Ready {
             place,
             limits,
             session,
+            watched: how.watched,
             held,
             claim,
         })
@@ -293,11 +310,11 @@ impl Ready {
     }
 
     /// Whoever may want to know what a delivery does otherwise than usual.
-    pub(crate) fn talk(&self) -> impl Iterator<Item = &Diag> {
+    pub(crate) fn talk(&self) -> impl Iterator<Item = &Diagnostic> {
         self.finished.talk.iter().chain(&self.delivery.talk)
     }
 
-    pub(crate) fn acts(&self) -> &[Act] {
+    pub(crate) fn acts(&self) -> &[DeliveryAction] {
         &self.delivery.acts
     }
 
@@ -308,16 +325,16 @@ impl Ready {
     /// Records, starts, watches, and records again. `progress` is told what there is to see.
     pub(crate) fn go(
         mut self,
-        app: &App<'_>,
+        app: &AppContext<'_>,
         mut ledger: Ledger,
-        stopper: &Stopper,
-        progress: &Arc<Progress>,
-    ) -> Result<(Account, Ledger), Failure> {
-        let desk = Desk::of(&self.run.id)?;
+        stopper: &RunStopper,
+        progress: &Arc<RunProgress>,
+    ) -> Result<(RunSummary, Ledger), Diagnostics> {
+        let desk = RunDir::of(&self.run.id)?;
         let seat = desk.sit()?;
         desk.keep_before(&self.before)?;
         let id = self.run.id.clone();
-        guard_run(id.as_str());
+        set_guarded_run(id.as_str());
         let trace =
             ProcessTrace::create(id.as_str(), desk.dir()).map_err(|error| failed(desk.dir(), &error))?;
         self.launch.tracking = Some(trace.method().to_owned());
@@ -332,20 +349,25 @@ impl Ready {
             made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
         });
         let stop = stopper.stop();
-        let clean = Clean { rules: secrets::rules(app)?, values: values.unwrap_or_default() };
-        let notes = Notes::start(ledger, &id, clean.clone(), stop.clone());
-        if self.acts().iter().any(|act| matches!(act, Act::Write { .. })) {
-            keep_out_of_git(&self.place)?;
+        let clean = RedactionRules { rules: secrets::rules(app)?, values: values.unwrap_or_default() };
+        let notes = NoteRecorder::start(ledger, &id, clean.clone(), stop.clone());
+        if self.acts().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
+            write_gitignore(&self.place)?;
         }
-        let told = told_by(self.acts(), self.prompt());
-        let mut watch = Watch::new(&self.agent, &told);
+        let told = delivered_text(self.acts(), self.prompt());
+        let mut watch = ReceiptWatcher::new(&self.agent, &told);
         let mut stdout = StreamReader::new(self.agent.output.format, &mut TextSpool::maker(desk.dir()));
-        let with = Performing {
+        let with = PerformOptions {
             place: self.place.clone(),
-            guard: own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?,
+            guard: own_program()
+                .map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?,
             limits: self.limits,
             stop,
-            server: if self.handover.pane.is_some() { Server::Usual } else { Server::Own(server_of(&id)) },
+            server: if self.handover.pane.is_some() {
+                TmuxServer::Usual
+            } else {
+                TmuxServer::Own(tmux_server_name(&id))
+            },
             ready_within: READY_WITHIN,
             submissions: Some(SubmissionGate {
                 run: id.to_string(),
@@ -353,56 +375,63 @@ impl Ready {
                 session: self.session.clone(),
                 role: self.run.role.clone(),
                 // Only the guard of a terminal records by itself.
-                recorder: if self.acts().iter().any(|act| matches!(act, Act::Open { .. })) {
+                recorder: if self.acts().iter().any(|act| matches!(act, DeliveryAction::Open { .. })) {
                     recorder(app)
                 } else {
                     Value::Null
                 },
+                watched: self.watched.clone(),
             }),
             trace: Some(trace.clone()),
         };
         let begun = Instant::now();
         let mut submitted = Vec::new();
         let most = self.launch.max_cost_usd;
-        let performed = stopper.during(&desk, || {
+        let performed = stopper.run_stoppable(&desk, || {
             perform(self.acts(), self.prompt(), &with, &mut |event| match event {
-                Event::Started { pid } => {
-                    notes.send(Note::Proven(Receipt::Spawned, format!("process {pid}")));
+                ProcessEvent::Started { pid } => {
+                    notes.send(RunNote::Proven(DeliveryReceipt::Spawned, format!("process {pid}")));
                 }
-                Event::Output { stream, text, goes_on, .. } => {
-                    let proven =
-                        if stream == Stream::Stdout { watch.output(&text, goes_on) } else { Vec::new() };
-                    progress.saw(&text, &watch.told);
+                ProcessEvent::Output { stream, text, goes_on, .. } => {
+                    let proven = if stream == OutputStream::Stdout {
+                        watch.output(&text, goes_on)
+                    } else {
+                        Vec::new()
+                    };
+                    progress.set_event(&text, &watch.told);
                     for receipt in proven {
-                        notes.send(Note::Proven(receipt, text.clone()));
+                        notes.send(RunNote::Proven(receipt, text.clone()));
                     }
-                    notes.send(Note::Text { stream, text, goes_on });
+                    notes.send(RunNote::Text { stream, text, goes_on });
                     if most.is_some_and(|most| watch.told.cost_usd.is_some_and(|cost| cost > most)) {
                         stopper.cost();
                     }
                 }
-                Event::Submitted(accepted) => submitted.push(accepted),
-                Event::Printed { stream: Stream::Stdout, bytes } => stdout.take(&bytes),
-                Event::Printed { stream: Stream::Stderr, .. } => {}
-                Event::LeftOut { stream, bytes } => notes.send(Note::LeftOut { stream, bytes }),
+                ProcessEvent::Submitted(accepted) => submitted.push(accepted),
+                ProcessEvent::Printed { stream: OutputStream::Stdout, bytes } => stdout.take(&bytes),
+                ProcessEvent::Printed { stream: OutputStream::Stderr, .. } => {}
+                ProcessEvent::LeftOut { stream, bytes } => notes.send(RunNote::LeftOut { stream, bytes }),
             })
         });
         if let (Some(transcript), Some(session)) = (&self.agent.transcript, watch.told.session.clone())
-            && !notes.is_proven(Receipt::Echoed)
+            && !notes.is_proven(DeliveryReceipt::Echoed)
             && transcript_has_prompt(transcript, &session, &self.handover.env, &mut watch)
         {
-            notes.send(Note::Proven(Receipt::Echoed, format!("the agent's transcript of session {session}")));
+            notes.send(RunNote::Proven(
+                DeliveryReceipt::Echoed,
+                format!("the agent's transcript of session {session}"),
+            ));
         }
         let typed = match &performed {
-            Ok(Performed::Typed { pane, enters }) => {
+            Ok(PerformOutcome::Typed { pane, enters }) => {
                 let pane = pane.to_string();
-                let server = if self.handover.pane.is_none() { server_of(&id) } else { String::new() };
+                let server = if self.handover.pane.is_none() { tmux_server_name(&id) } else { String::new() };
                 desk.keep_pane(&server, &pane)?;
                 if let (Some(claim), Some(pid)) = (self.claim.take(), pane_process(&server, &pane)) {
                     claim.hand_over(pid)?;
                 }
-                notes.send(Note::Proven(
-                    Receipt::Spawned,
+                notes.send(RunNote::Proven(
+                    DeliveryReceipt::Spawned,
                     format!("pane {pane}; the line was sent with {enters} enter"),
                 ));
                 true
@@ -417,7 +446,7 @@ impl Ready {
         if !typed {
             let exit = exit(performed, stopper, told);
             remove_written(&self.place, self.acts(), self.prompt(), &id);
-            let account = stopper.during(&desk, || {
+            let account = stopper.run_stoppable(&desk, || {
                 finish(
                     app,
                     &mut ledger,
@@ -426,10 +455,13 @@ impl Ready {
                     stdout.finish(),
                     self.prompt(),
                     &self.before,
-                    &Checking { stopper, progress, trace: &trace, begun },
+                    &CheckContext { stopper, progress, trace: &trace, begun },
                     &mut clean.redactor(),
                 )
             })?;
+            if app.is_ledger_within(&[&self.place, &app.project]) {
+                ledger.check_whole().map_err(failure)?;
+            }
             // Without it, the next run reads the files again.
             let _ = self.prints.0.keep(&self.prints.1);
             drop(seat);
@@ -441,9 +473,9 @@ impl Ready {
         Ok((account, ledger))
     }
 
-    fn record(&self, ledger: &mut Ledger) -> Result<(), Failure> {
+    fn record(&self, ledger: &mut Ledger) -> Result<(), Diagnostics> {
         let Some(made) = &self.finished.made else { return Ok(()) };
-        let talk: Vec<Diag> = self.talk().cloned().collect();
+        let talk: Vec<Diagnostic> = self.talk().cloned().collect();
         let mut kept =
             made.kept(self.run.clone(), (&self.finished.composed, &self.finished.rendered), &talk)?;
         kept.composed.launch = Some(self.launch.clone());
@@ -457,7 +489,7 @@ fn submission_event(accepted: JudgedSubmission) -> callsheet_core::record::Event
 }
 
 /// What the guard of a terminal needs to record a submission. The guard gets it over a socket: it can hold a password.
-fn recorder(app: &App<'_>) -> Value {
+fn recorder(app: &AppContext<'_>) -> Value {
     let named = app.ledger.clone();
     let configured = app.config.ledger.value.clone().filter(|_| app.config.ledger.from == "environment");
     let (here, project) = (app.here.display().to_string(), app.project.display().to_string());
@@ -467,32 +499,36 @@ fn recorder(app: &App<'_>) -> Value {
 /// Records a submission that the guard of a terminal accepted.
 pub(crate) fn record_submission(gate: &SubmissionGate, accepted: &JudgedSubmission) -> Result<(), String> {
     let text = |name: &str| gate.recorder[name].as_str().map(str::to_owned);
-    let print = Print::plain();
+    let print = OutputPrinter::plain();
     let record = || {
-        let app = App::at(&print, text("here"), text("project"), text("ledger"))?;
+        let app = AppContext::at(&print, text("here"), text("project"), text("ledger"))?;
         let id = Id::parse(&gate.run)
-            .ok_or_else(|| Diag::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
+            .ok_or_else(|| Diagnostic::error(Code::RunNotFound, format!("`{}` is not a run", gate.run)))?;
         let event = submission_event(accepted.clone());
         app.write_ledger()?.append(Some(&id), None, &event).map(drop).map_err(failure)
     };
     // The agent reads the error.
-    record().map_err(|failure: Failure| {
+    record().map_err(|failure: Diagnostics| {
         mask_address_in(&mask_addresses(&failure.to_string()), &text("ledger").unwrap_or_default())
     })
 }
 
-fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Stopper, told: Told) -> Exit {
-    let none = Exit { told, ..Exit::of(Ended::Unstarted, None) };
+fn exit(
+    performed: Result<PerformOutcome, callsheet_run::PerformError>,
+    stopper: &RunStopper,
+    told: AgentReport,
+) -> Exit {
+    let none = Exit { told, ..Exit::of(EndReason::Unstarted, None) };
     match performed {
-        Ok(Performed::Ran(exit)) => {
+        Ok(PerformOutcome::Ran(exit)) => {
             let (ended, why) = match exit.ended {
-                Ended::Stopped => stopper.why(),
+                EndReason::Stopped => stopper.why(),
                 ended => (ended, None),
             };
             let duration_ms = u64::try_from(exit.duration.as_millis()).ok();
             Exit { ended, code: exit.code, signal: exit.signal, why, duration_ms, ..none }
         }
-        Ok(Performed::Typed { .. }) => none,
+        Ok(PerformOutcome::Typed { .. }) => none,
         Err(_) if stopper.is_by_person() => {
             let (ended, why) = stopper.why();
             Exit { ended, why, ..none }
@@ -501,18 +537,18 @@ fn exit(performed: Result<Performed, callsheet_run::PerformError>, stopper: &Sto
     }
 }
 
-fn no_agent() -> Diag {
-    Diag::error(Code::UsageBad, "it is not said which agent is to be started")
+fn no_agent() -> Diagnostic {
+    Diagnostic::error(Code::UsageBad, "it is not said which agent is to be started")
         .hint("name one with --agent, or give a program after `--`; `callsheet agents` lists them")
 }
 
-pub(crate) fn git_failed(error: &callsheet_run::GitError) -> Failure {
-    Diag::error(Code::GitFailed, error.to_string()).into()
+pub(crate) fn git_failed(error: &callsheet_run::GitError) -> Diagnostics {
+    Diagnostic::error(Code::GitFailed, error.to_string()).into()
 }
 
-fn utf8(path: &Path) -> Result<String, Failure> {
+fn utf8(path: &Path) -> Result<String, Diagnostics> {
     let shown = path.to_str().map(str::to_owned);
-    let odd = || Diag::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
+    let odd = || Diagnostic::error(Code::DeliverRefused, format!("`{}` is not UTF-8", path.display()));
     shown.ok_or_else(|| odd().into())
 }
 
@@ -527,15 +563,19 @@ pub(crate) fn host() -> String {
 }
 
 /// The folder in which the agent works, and whether it is a worktree of its own.
-fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), Failure> {
+fn resolve_location(
+    app: &AppContext<'_>,
+    place: &RunLocation,
+    dry: bool,
+) -> Result<(PathBuf, bool), Diagnostics> {
     match place {
-        WorkIn::Project | WorkIn::Fresh => Ok((app.project.clone(), false)),
-        WorkIn::At(dir) => Ok((dir.clone(), true)),
-        WorkIn::Own(task) => {
+        RunLocation::Project | RunLocation::Fresh => Ok((app.project.clone(), false)),
+        RunLocation::At(dir) => Ok((dir.clone(), true)),
+        RunLocation::Own(task) => {
             let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(|| {
                 let message =
                     format!("`{}` is in no git repository, so there are no worktrees", app.project.display());
-                Diag::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
+                Diagnostic::error(Code::GitFailed, message).hint("run `git init`, or leave out --worktree")
             })?;
             let project =
                 app.project.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -554,14 +594,19 @@ fn work_in(app: &App<'_>, place: &WorkIn, dry: bool) -> Result<(PathBuf, bool), 
 }
 
 /// The project in a worktree of its repository: it may be a folder there.
-pub(crate) fn project_in(app: &App<'_>, git: &Git, worktree: &Path) -> PathBuf {
+pub(crate) fn project_in(app: &AppContext<'_>, git: &Git, worktree: &Path) -> PathBuf {
     let top = git.top().canonicalize().unwrap_or_else(|_| git.top().to_owned());
     let below = app.project.canonicalize().ok().and_then(|dir| Some(dir.strip_prefix(top).ok()?.to_owned()));
     worktree.join(below.unwrap_or_default())
 }
 
 /// What we write ourselves while an agent works: nothing of it is the agent's doing. Whatever else is there is.
-fn own_files(app: &App<'_>, dir: &Path, acts: &[Act], prompt: &str) -> Result<OwnFiles, Failure> {
+fn own_files(
+    app: &AppContext<'_>,
+    dir: &Path,
+    acts: &[DeliveryAction],
+    prompt: &str,
+) -> Result<OwnFiles, Diagnostics> {
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut own = OwnFiles::default();
     let below = canonical(dir);
@@ -571,7 +616,7 @@ fn own_files(app: &App<'_>, dir: &Path, acts: &[Act], prompt: &str) -> Result<Ow
         own.written.push((below.join(path.strip_prefix(dir).unwrap_or(path)), text.into_bytes()));
     }
     own.paths.push(canonical(&state_dir()?).join(""));
-    if let Some(Place::Sqlite(path)) = app.place()? {
+    if let Some(LedgerUrl::Sqlite(path)) = app.place()? {
         let folder = path.parent().map(canonical).unwrap_or_default();
         path.file_name().into_iter().for_each(|name| own.add_database(&folder.join(name)));
     }
@@ -579,38 +624,39 @@ fn own_files(app: &App<'_>, dir: &Path, acts: &[Act], prompt: &str) -> Result<Ow
 }
 
 /// The files that are written for an agent.
-fn written<'a>(acts: &'a [Act], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+fn written<'a>(acts: &'a [DeliveryAction], prompt: &'a str) -> impl Iterator<Item = (&'a str, String)> {
     acts.iter().filter_map(move |act| match act {
-        Act::Write { path, text } => Some((path.as_str(), text.of(prompt))),
+        DeliveryAction::Write { path, text } => Some((path.as_str(), text.of(prompt))),
         _ => None,
     })
 }
 
 /// Where it is kept what is known of the files of a worktree.
-fn kept_prints(dir: &Path) -> Result<PathBuf, Failure> {
+fn fingerprints_file(dir: &Path) -> Result<PathBuf, Diagnostics> {
     Ok(state_dir()?.join("prints").join(name_of(dir)))
 }
 
-fn cannot_check(dir: &Path, why: &str) -> Diag {
+fn unobservable_error(dir: &Path, why: &str) -> Diagnostic {
     let message = format!(
         "`{}` is in no git repository, and {why}: what a run changes there cannot be compared with its scope",
         dir.display()
     );
-    Diag::error(Code::RunRefused, message).hint("run `git init`, or add --no-scope to run without that check")
+    Diagnostic::error(Code::RunRefused, message)
+        .hint("run `git init`, or add --no-scope to run without that check")
 }
 
 const RULES: &str = ".callsheet/runs/.gitignore";
 const RULES_TEXT: &[u8] = b"*\n";
 
 /// An agent that adds everything to a commit does not add what we wrote for it.
-fn keep_out_of_git(place: &Path) -> Result<(), Failure> {
+fn write_gitignore(place: &Path) -> Result<(), Diagnostics> {
     let written = open(place)?.write(RULES, RULES_TEXT, 0o600);
     written.map_err(|error| unwritten(&error))
 }
 
 /// What was written for the agent is in the ledger too. What the agent has changed or added stays, to be seen.
-fn remove_written(place: &Path, acts: &[Act], prompt: &str, run: &Id) {
-    let Ok(folder) = Folder::open(place) else { return };
+fn remove_written(place: &Path, acts: &[DeliveryAction], prompt: &str, run: &Id) {
+    let Ok(folder) = WritableFolder::open(place) else { return };
     for (path, text) in written(acts, prompt) {
         let Some(path) = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str) else { continue };
         if folder.read(path, text.len() as u64).is_ok_and(|found| found.as_ref() == Some(&text)) {
@@ -623,10 +669,10 @@ fn remove_written(place: &Path, acts: &[Act], prompt: &str, run: &Id) {
 
 /// What was written for the agent of a run is in the ledger too. What cannot be removed does no harm.
 fn remove_files(place: &Path, run: &Id) {
-    let _ = Folder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
+    let _ = WritableFolder::open(place).map(|folder| folder.remove_tree(&format!(".callsheet/runs/{run}")));
 }
 
-fn environment(how: &How, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
+fn environment(how: &RunOptions, run: &Run, session: Option<PathBuf>) -> BTreeMap<String, String> {
     let mut env = how.env.clone();
     let session = how.session.clone().or(session).and_then(|session| session.to_str().map(str::to_owned));
     let of_flow = |key: &str| how.flow.get(key).cloned();
@@ -647,8 +693,8 @@ fn environment(how: &How, run: &Run, session: Option<PathBuf>) -> BTreeMap<Strin
 }
 
 /// Our server, for this run alone.
-fn server(app: &App<'_>, how: &How, run: &Run) -> Result<Mcp, Failure> {
-    let program = own_program().map_err(|error| Diag::error(Code::RunNotStarted, error.to_string()))?;
+fn server(app: &AppContext<'_>, how: &RunOptions, run: &Run) -> Result<McpServerCommand, Diagnostics> {
+    let program = own_program().map_err(|error| Diagnostic::error(Code::RunNotStarted, error.to_string()))?;
     let mut args: Vec<String> =
         vec!["-C".into(), utf8(&app.project)?, "mcp".into(), "--run".into(), run.id.to_string()];
     args.extend(["--state".into(), utf8(&state_dir()?)?]);
@@ -661,5 +707,5 @@ fn server(app: &App<'_>, how: &How, run: &Run) -> Result<Mcp, Failure> {
     if how.proposes {
         args.push("--proposes".into());
     }
-    Ok(Mcp { command: utf8(&program)?, args })
+    Ok(McpServerCommand { command: utf8(&program)?, args })
 }

@@ -6,35 +6,35 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::receipt::Receipt;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::receipt::DeliveryReceipt;
 use callsheet_core::record::{self, Delivered, Event, Id, OUTPUT_BYTES, Output};
-use callsheet_core::secrets::{Redactor, Rules};
-use callsheet_run::{Stop, Stream};
-use callsheet_store::{Error, Ledger};
+use callsheet_core::secrets::{SecretRedactor, SecretRules};
+use callsheet_run::{OutputStream, StopFlag};
+use callsheet_store::{Ledger, LedgerError};
 
 use crate::ledger::failure;
 
-pub(super) enum Note {
+pub(super) enum RunNote {
     /// A receipt, with what shows it.
-    Proven(Receipt, String),
+    Proven(DeliveryReceipt, String),
     /// A line without its end, or a part of one.
-    Text { stream: Stream, text: String, goes_on: bool },
+    Text { stream: OutputStream, text: String, goes_on: bool },
     /// So many bytes are not kept.
-    LeftOut { stream: Stream, bytes: u64 },
+    LeftOut { stream: OutputStream, bytes: u64 },
 }
 
 /// What nothing that is recorded may show.
 #[derive(Clone)]
-pub(super) struct Clean {
-    pub(super) rules: Rules,
+pub(super) struct RedactionRules {
+    pub(super) rules: SecretRules,
     /// Values that were marked as secret, by key.
     pub(super) values: Vec<(String, String)>,
 }
 
-impl Clean {
-    pub(super) fn redactor(&self) -> Redactor<'_> {
-        let mut redactor = Redactor::new(&self.rules);
+impl RedactionRules {
+    pub(super) fn redactor(&self) -> SecretRedactor<'_> {
+        let mut redactor = SecretRedactor::new(&self.rules);
         for (key, value) in &self.values {
             redactor.add_value(key, value);
             // As an agent that prints JSON writes it.
@@ -46,14 +46,17 @@ impl Clean {
 }
 
 /// Writes notes into the ledger, on a thread of its own: the agent does not wait for a disk.
-pub(super) struct Notes {
-    send: Option<SyncSender<Note>>,
-    writer: Option<JoinHandle<(Ledger, Writer)>>,
-    proven: Mutex<BTreeSet<Receipt>>,
+pub(super) struct NoteRecorder {
+    send: Option<SyncSender<RunNote>>,
+    writer: Option<JoinHandle<(Ledger, NoteWriter)>>,
+    proven: Mutex<BTreeSet<DeliveryReceipt>>,
 }
 
 /// Who watches sees a line so soon.
 const SOON: Duration = Duration::from_millis(100);
+
+/// So often it is looked whether the ledger is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// So much of a line is kept as evidence.
 const MOST_EVIDENCE: usize = 2000;
@@ -61,36 +64,36 @@ const MOST_EVIDENCE: usize = 2000;
 /// A line is looked at for secrets as a whole, up to here.
 pub(super) const MOST_LINE: usize = 4 << 20;
 
-impl Notes {
-    pub(super) fn start(mut ledger: Ledger, run: &Id, clean: Clean, stop: Stop) -> Self {
+impl NoteRecorder {
+    pub(super) fn start(mut ledger: Ledger, run: &Id, clean: RedactionRules, stop: StopFlag) -> Self {
         let (send, receive) = mpsc::sync_channel(256);
         let run = run.clone();
         let writer = thread::spawn(move || {
-            let mut writer = Writer::new(run, stop);
+            let mut writer = NoteWriter::new(run, stop);
             writer.listen(&receive, &mut ledger, &mut clean.redactor());
             (ledger, writer)
         });
         Self { send: Some(send), writer: Some(writer), proven: Mutex::default() }
     }
 
-    pub(super) fn send(&self, note: Note) {
-        if let (Note::Proven(receipt, _), Ok(mut proven)) = (&note, self.proven.lock()) {
+    pub(super) fn send(&self, note: RunNote) {
+        if let (RunNote::Proven(receipt, _), Ok(mut proven)) = (&note, self.proven.lock()) {
             proven.insert(*receipt);
         }
         // A writer that is gone has said why to whoever joins it.
         let _ = self.send.as_ref().map(|send| send.send(note));
     }
 
-    pub(super) fn is_proven(&self, receipt: Receipt) -> bool {
+    pub(super) fn is_proven(&self, receipt: DeliveryReceipt) -> bool {
         self.proven.lock().is_ok_and(|proven| proven.contains(&receipt))
     }
 
     /// Everything is written.
-    pub(super) fn finish(mut self) -> Result<Ledger, Failure> {
+    pub(super) fn finish(mut self) -> Result<Ledger, Diagnostics> {
         drop(self.send.take());
         let joined = self.writer.take().and_then(|writer| writer.join().ok());
         let (ledger, writer) =
-            joined.ok_or_else(|| Diag::error(Code::LedgerFailed, "records could not be written"))?;
+            joined.ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "records could not be written"))?;
         match writer.failed {
             Some(error) => Err(failure(error)),
             None => Ok(ledger),
@@ -98,9 +101,9 @@ impl Notes {
     }
 }
 
-struct Writer {
+struct NoteWriter {
     run: Id,
-    stop: Stop,
+    stop: StopFlag,
     /// The line of each stream that is not complete.
     lines: [String; 2],
     /// The rest of a line that is too long is not kept.
@@ -108,14 +111,14 @@ struct Writer {
     /// How many lines each stream has.
     counts: [u64; 2],
     /// What is about to be written, in order.
-    pending: Vec<(Stream, String)>,
+    pending: Vec<(OutputStream, String)>,
     pending_bytes: usize,
     since: Option<Instant>,
-    failed: Option<Error>,
+    failed: Option<LedgerError>,
 }
 
-impl Writer {
-    fn new(run: Id, stop: Stop) -> Self {
+impl NoteWriter {
+    fn new(run: Id, stop: StopFlag) -> Self {
         Self {
             run,
             stop,
@@ -129,19 +132,19 @@ impl Writer {
         }
     }
 
-    fn listen(&mut self, notes: &Receiver<Note>, ledger: &mut Ledger, redactor: &mut Redactor<'_>) {
+    fn listen(&mut self, notes: &Receiver<RunNote>, ledger: &mut Ledger, redactor: &mut SecretRedactor<'_>) {
+        let mut looked = Instant::now();
         loop {
-            let wait =
-                self.since.map_or(Duration::from_secs(3600), |since| SOON.saturating_sub(since.elapsed()));
+            let wait = self.since.map_or(LOOK, |since| SOON.saturating_sub(since.elapsed()));
             match notes.recv_timeout(wait) {
-                Ok(Note::Proven(receipt, evidence)) => {
+                Ok(RunNote::Proven(receipt, evidence)) => {
                     self.flush(ledger);
                     let clean = redactor.text(&evidence);
                     let evidence = clean[..clean.floor_char_boundary(MOST_EVIDENCE)].into();
                     self.append(ledger, &Event::Delivered(Delivered { receipt, evidence }));
                 }
-                Ok(Note::Text { stream, text, goes_on }) => self.text(stream, &text, goes_on, redactor),
-                Ok(Note::LeftOut { stream, bytes }) => {
+                Ok(RunNote::Text { stream, text, goes_on }) => self.text(stream, &text, goes_on, redactor),
+                Ok(RunNote::LeftOut { stream, bytes }) => {
                     if !self.lines[stream as usize].is_empty() {
                         self.line(stream, redactor);
                     }
@@ -155,8 +158,12 @@ impl Writer {
             if late || self.pending_bytes >= OUTPUT_BYTES {
                 self.flush(ledger);
             }
+            if looked.elapsed() >= LOOK {
+                self.done(ledger.check_files());
+                looked = Instant::now();
+            }
         }
-        for stream in [Stream::Stdout, Stream::Stderr] {
+        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             if !self.lines[stream as usize].is_empty() {
                 self.line(stream, redactor);
             }
@@ -165,7 +172,7 @@ impl Writer {
     }
 
     /// A line that is too long for the redactor is kept up to there. [`Output::records`] marks it as cut.
-    fn text(&mut self, stream: Stream, text: &str, goes_on: bool, redactor: &mut Redactor<'_>) {
+    fn text(&mut self, stream: OutputStream, text: &str, goes_on: bool, redactor: &mut SecretRedactor<'_>) {
         let at = stream as usize;
         if !self.skipping[at] {
             self.lines[at].push_str(text);
@@ -177,7 +184,7 @@ impl Writer {
         self.skipping[at] &= goes_on;
     }
 
-    fn line(&mut self, stream: Stream, redactor: &mut Redactor<'_>) {
+    fn line(&mut self, stream: OutputStream, redactor: &mut SecretRedactor<'_>) {
         let line = std::mem::take(&mut self.lines[stream as usize]);
         let clean = redactor.line(&line);
         self.pending_bytes += clean.len() + 1;
@@ -203,7 +210,7 @@ impl Writer {
         (self.pending_bytes, self.since) = (0, None);
     }
 
-    fn left_out(&mut self, ledger: &mut Ledger, stream: Stream, bytes: u64) {
+    fn left_out(&mut self, ledger: &mut Ledger, stream: OutputStream, bytes: u64) {
         let count = &mut self.counts[stream as usize];
         *count += 1;
         let text = format!("[{bytes} bytes left out]\n").into();
@@ -212,20 +219,24 @@ impl Writer {
     }
 
     fn append(&mut self, ledger: &mut Ledger, event: &Event) {
-        if self.failed.is_none()
-            && let Err(error) = ledger.append(Some(&self.run), None, event)
-        {
-            // An agent whose doings cannot be recorded does no more of them.
+        if self.failed.is_none() {
+            self.done(ledger.append(Some(&self.run), None, event).map(drop));
+        }
+    }
+
+    /// An agent whose doings cannot be recorded does no more of them.
+    fn done(&mut self, done: Result<(), LedgerError>) {
+        if let Err(error) = done {
             self.stop.stop();
-            self.failed = Some(error);
+            self.failed.get_or_insert(error);
         }
     }
 }
 
-const fn kept(stream: Stream) -> record::Stream {
+const fn kept(stream: OutputStream) -> record::LogStream {
     match stream {
-        Stream::Stdout => record::Stream::Stdout,
-        Stream::Stderr => record::Stream::Stderr,
+        OutputStream::Stdout => record::LogStream::Stdout,
+        OutputStream::Stderr => record::LogStream::Stderr,
     }
 }
 
@@ -237,8 +248,8 @@ mod tests {
     #[test]
     fn a_value_is_not_kept_as_json_writes_it() {
         let value = "a \"quoted\" \\ word,\nand \"another\"";
-        let rules = Rules::shipped().unwrap();
-        let clean = Clean { rules, values: vec![("deploy".into(), value.into())] };
+        let rules = SecretRules::shipped().unwrap();
+        let clean = RedactionRules { rules, values: vec![("deploy".into(), value.into())] };
         let line = serde_json::json!({ "said": value }).to_string();
         assert_eq!(clean.redactor().line(&line), "{\"said\":\"[secret:value:deploy]\"}");
     }

@@ -4,35 +4,41 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use callsheet_core::deliver::Act;
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::deliver::DeliveryAction;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::fact::CheckSpec;
 use callsheet_core::scope::Scope;
-use callsheet_run::{MissingProgram, find_program};
+use callsheet_run::{MissingProgram, find_program, started_by_env};
 
 use crate::inputs::{GLOB_MARKS, missing_files};
 
 /// Checks that every program can be started which these acts and checks name; all that are missing are reported.
-pub(super) fn need_programs(acts: &[Act], checks: &[CheckSpec], place: &Path) -> Result<(), Failure> {
+pub(super) fn check_programs(
+    acts: &[DeliveryAction],
+    checks: &[CheckSpec],
+    place: &Path,
+) -> Result<(), Diagnostics> {
     let mut missing = Vec::new();
     for act in acts {
-        if let Act::Spawn { argv, env, cwd, .. } | Act::Open { argv, env, cwd } = act {
+        if let DeliveryAction::Spawn { argv, env, cwd, .. } | DeliveryAction::Open { argv, env, cwd } = act {
             let cwd = Path::new(cwd);
             missing.extend(agent(argv, env, if cwd.is_dir() { cwd } else { place }));
         }
     }
-    if acts.iter().any(|act| matches!(act, Act::Open { .. } | Act::Type { .. })) {
+    if acts.iter().any(|act| matches!(act, DeliveryAction::Open { .. } | DeliveryAction::Type { .. })) {
         missing.extend(program("tmux", &BTreeMap::new(), place).map(tmux));
     }
     missing.extend(need_checks(checks, place));
-    if missing.is_empty() { Ok(()) } else { Err(Failure(missing)) }
+    if missing.is_empty() { Ok(()) } else { Err(Diagnostics(missing)) }
 }
 
 /// The checks whose programs cannot be started in `place`.
-pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diag> {
+pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diagnostic> {
     let check = |check: &CheckSpec| {
-        let name = check.argv.first().map_or("", String::as_str);
-        let missing = program(name, &BTreeMap::new(), place)?;
+        let first = check.argv.first().map_or("", String::as_str);
+        let behind = started_by_env(check.argv.iter().map(String::as_str));
+        let find = |name| Some((name, program(name, &BTreeMap::new(), place)?));
+        let (name, missing) = find(first).or_else(|| find(behind?))?;
         let what = format!("the check `{}` cannot be run", check.name);
         let hint = "if the agent is to write the program, start it through another one: `sh -c './PROGRAM'`";
         Some(not_found(&what, name, missing).hint(hint))
@@ -41,18 +47,18 @@ pub(crate) fn need_checks(checks: &[CheckSpec], place: &Path) -> Vec<Diag> {
 }
 
 /// An agent whose program cannot be started in `place`.
-pub(crate) fn need_agent(name: &str, place: &Path) -> Option<Diag> {
+pub(crate) fn need_agent(name: &str, place: &Path) -> Option<Diagnostic> {
     agent(&[name.to_owned()], &BTreeMap::new(), place)
 }
 
-fn agent(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diag> {
+fn agent(argv: &[String], env: &BTreeMap<String, String>, cwd: &Path) -> Option<Diagnostic> {
     let name = argv.first().map_or("", String::as_str);
     let missing = program(name, env, cwd)?;
     let hint = "`callsheet doctor` says what is installed";
     Some(not_found("the agent cannot be started", name, missing).hint(hint))
 }
 
-fn tmux(missing: MissingProgram) -> Diag {
+fn tmux(missing: MissingProgram) -> Diagnostic {
     not_found("there is no terminal for the agent", "tmux", missing)
         .hint("install tmux, or leave out --terminal")
 }
@@ -62,27 +68,28 @@ fn program(name: &str, env: &BTreeMap<String, String>, cwd: &Path) -> Option<Mis
     find_program(name, path.as_deref().map(OsStr::new), cwd).err()
 }
 
-fn not_found(what: &str, name: &str, missing: MissingProgram) -> Diag {
+fn not_found(what: &str, name: &str, missing: MissingProgram) -> Diagnostic {
     let why = missing.why.unwrap_or_else(|| format!("there is no program `{name}`"));
     let looked = missing.looked.iter().map(|path| path.display());
-    Diag::error(Code::ProgramNotFound, format!("{what}: {why}")).looked(looked)
+    Diagnostic::error(Code::ProgramNotFound, format!("{what}: {why}")).looked(looked)
 }
 
 /// Warns about globs of the scope that can match nothing, and about files to read first that are not there.
-pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) -> Vec<Diag> {
+pub(super) fn warn_of_paths(scope: &Scope, read_first: &[String], place: &Path) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for glob in &scope.write {
-        if let Some(why) = leads_nowhere(glob, place) {
+        if let Some(why) = unmatched_reason(glob, place) {
             let message = format!("the write glob `{glob}` {why}");
-            warnings
-                .push(Diag::warning(Code::ScopeNowhere, message).hint("globs are relative to the project"));
+            warnings.push(
+                Diagnostic::warning(Code::ScopeNowhere, message).hint("globs are relative to the project"),
+            );
         }
     }
     warnings.extend(missing_files(read_first, place));
     warnings
 }
 
-fn leads_nowhere(glob: &str, place: &Path) -> Option<String> {
+fn unmatched_reason(glob: &str, place: &Path) -> Option<String> {
     if glob.starts_with('/') {
         return Some("is absolute, so it matches nothing in the project".into());
     }
@@ -114,15 +121,15 @@ mod tests {
             "src/",
             "{a,b}/c",
         ] {
-            assert_eq!(leads_nowhere(good, dir.path()), None, "{good}");
+            assert_eq!(unmatched_reason(good, dir.path()), None, "{good}");
         }
         for (bad, named) in
             [("srx/**", "srx"), ("src/dep/a.rs", "src/dep"), ("a/b/*.rs", "a/b"), ("file/x", "file")]
         {
             let why = format!("begins with the directory `{named}`, which does not exist");
-            assert_eq!(leads_nowhere(bad, dir.path()), Some(why), "{bad}");
+            assert_eq!(unmatched_reason(bad, dir.path()), Some(why), "{bad}");
         }
         let why = "is absolute, so it matches nothing in the project";
-        assert_eq!(leads_nowhere("/src/**", dir.path()).as_deref(), Some(why));
+        assert_eq!(unmatched_reason("/src/**", dir.path()).as_deref(), Some(why));
     }
 }

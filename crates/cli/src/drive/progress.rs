@@ -4,25 +4,25 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use callsheet_core::diag::visible;
-use callsheet_core::receipt::Told;
+use callsheet_core::receipt::AgentReport;
 use serde_json::Value;
 
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct RunProgress {
     name: String,
     begun: Instant,
-    seen: Mutex<(String, Told)>,
+    seen: Mutex<(String, AgentReport)>,
 }
 
 /// The last event takes no more room than this.
 const MOST_CHARS: usize = 60;
 
-impl Progress {
+impl RunProgress {
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), begun: Instant::now(), seen: Mutex::default() }
     }
 
-    pub(crate) fn saw(&self, line: &str, told: &Told) {
+    pub(crate) fn set_event(&self, line: &str, told: &AgentReport) {
         let Some(event) = event(line) else { return };
         if let Ok(mut seen) = self.seen.lock() {
             *seen = (event, told.clone());

@@ -1,15 +1,15 @@
 //! What a run came to, for people and for programs.
 
 use callsheet_core::diag::visible;
-use callsheet_core::fact::{CheckRun, Ended};
-use callsheet_core::record::{Account, Checked, RunStatus};
+use callsheet_core::fact::{CheckRun, EndReason};
+use callsheet_core::record::{ChecksOutcome, RunStatus, RunSummary};
 use serde_json::{Value, json};
 
 use crate::failure::{AGENT, FINDING, INTERRUPTED, LIMIT, SCOPE};
-use crate::print::{Paint, Print};
+use crate::print::{OutputPrinter, TextStyle};
 
 /// The first that applies.
-pub(crate) fn code_of(account: &Account) -> u8 {
+pub(crate) fn exit_code(account: &RunSummary) -> u8 {
     let ended = account.exit.as_ref().map(|exit| exit.ended);
     let pending = account.violations().iter().any(|violation| !violation.decision.is_accepted());
     let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
@@ -19,13 +19,15 @@ pub(crate) fn code_of(account: &Account) -> u8 {
     match (ended, account.status()) {
         // In a terminal it works on.
         (None, _) => 0,
-        (Some(Ended::Stopped), _) => INTERRUPTED,
-        (Some(Ended::Timeout | Ended::Cost), _) => LIMIT,
+        (Some(EndReason::Stopped), _) => INTERRUPTED,
+        (Some(EndReason::Timeout | EndReason::Cost), _) => LIMIT,
         _ if account.observed.iter().flat_map(|observed| &observed.checks).any(is_late) => LIMIT,
         (_, RunStatus::Failed) => AGENT,
-        _ if account.says_it_failed() => AGENT,
+        _ if account.has_reported_failure() => AGENT,
         _ if pending || unseen => SCOPE,
-        _ if matches!(account.checked(), Checked::Failed | Checked::Pending) || !good.contains(&outcome) => {
+        _ if matches!(account.checked(), ChecksOutcome::Failed | ChecksOutcome::Pending)
+            || !good.contains(&outcome) =>
+        {
             FINDING
         }
         _ => 0,
@@ -34,12 +36,12 @@ pub(crate) fn code_of(account: &Account) -> u8 {
 
 /// A check that the time of the run, or its own, did not let finish.
 fn is_late(check: &CheckRun) -> bool {
-    check.ended == Some(Ended::Timeout)
+    check.ended == Some(EndReason::Timeout)
 }
 
 /// Whose changes a run can be asked about: those of its own worktree are the agent's; in a checkout that people use, or that
 /// other runs share, a change can be somebody else's.
-fn attribution(account: &Account) -> &'static str {
+fn attribution(account: &RunSummary) -> &'static str {
     let shared = account.observed.as_ref().is_some_and(|observed| !observed.shared_with.is_empty());
     let own = account.launch.as_ref().is_some_and(|launch| launch.own_worktree);
     match (shared, own) {
@@ -50,7 +52,7 @@ fn attribution(account: &Account) -> &'static str {
 }
 
 /// One object, the same for every command that ends with a run.
-pub(crate) fn result_json(account: &Account) -> Value {
+pub(crate) fn result_json(account: &RunSummary) -> Value {
     let exit = account.exit.as_ref();
     let seen = account.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
     let checks = account.observed.as_ref().map(|observed| &observed.checks);
@@ -88,14 +90,14 @@ pub(crate) fn result_json(account: &Account) -> Value {
     })
 }
 
-pub(crate) fn result_page(print: &Print, account: &Account) -> String {
+pub(crate) fn result_page(print: &OutputPrinter, account: &RunSummary) -> String {
     let mut page = String::new();
     let status = account.status();
-    let paint = if code_of(account) == 0 { Paint::Green } else { Paint::Red };
+    let paint = if exit_code(account) == 0 { TextStyle::Green } else { TextStyle::Red };
     let mut head = status.name().to_owned();
     if let Some(exit) = &account.exit {
         head += &match (exit.ended, exit.code, exit.signal) {
-            (Ended::Exited, Some(code), _) => format!(": exit code {code}"),
+            (EndReason::Exited, Some(code), _) => format!(": exit code {code}"),
             (_, _, Some(signal)) => format!(": {}, signal {signal}", exit.ended.name()),
             _ => format!(": {}", exit.ended.name()),
         };
@@ -144,7 +146,7 @@ pub(crate) fn result_page(print: &Print, account: &Account) -> String {
         row("note", "an edit of yours looks the same: `callsheet decide RUN PATH --mine`".into());
     }
     match account.checked() {
-        Checked::None => row("checks", "none".into()),
+        ChecksOutcome::None => row("checks", "none".into()),
         _ => {
             for check in &observed.checks {
                 row("check", format!("{} {}", visible(&check.name), check.result.name()));

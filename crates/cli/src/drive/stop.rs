@@ -5,27 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::Ended;
-use callsheet_run::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::fact::EndReason;
+use callsheet_run::{StopFlag, take_interrupts};
 
-use crate::state::Desk;
+use crate::state::RunDir;
 
-/// Set when a person ends this process. The second time it ends at once, and the guard ends the agent.
+/// Set when a person ends this process. The second time it ends at once, with every git, and the guard ends the agent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct InterruptFlag(Arc<AtomicBool>);
 
-impl Interrupt {
-    pub(crate) fn listen() -> Result<Self, Failure> {
-        let set = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let known = flag::register_conditional_shutdown(signal, 130, Arc::clone(&set));
-            let known = known.and_then(|_| flag::register(signal, Arc::clone(&set)));
-            known.map_err(|error| Diag::error(Code::OutputFailed, format!("signals: {error}")))?;
-        }
-        Ok(Self(set))
+impl InterruptFlag {
+    pub(crate) fn listen() -> Result<Self, Diagnostics> {
+        let set = take_interrupts();
+        Ok(Self(set.map_err(|error| Diagnostic::error(Code::OutputFailed, format!("signals: {error}")))?))
     }
 
     pub(crate) fn is_set(&self) -> bool {
@@ -39,27 +32,27 @@ const COST: u8 = 3;
 
 /// Ends one run, and remembers why.
 #[derive(Debug, Default)]
-pub(crate) struct Stopper {
-    interrupt: Interrupt,
-    stop: Stop,
+pub(crate) struct RunStopper {
+    interrupt: InterruptFlag,
+    stop: StopFlag,
     /// What a person ends: the checks too, which no limit of the agent ends.
-    person: Stop,
+    person: StopFlag,
     why: AtomicU8,
 }
 
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Stopper {
-    pub(crate) fn new(interrupt: &Interrupt) -> Self {
+impl RunStopper {
+    pub(crate) fn new(interrupt: &InterruptFlag) -> Self {
         Self { interrupt: interrupt.clone(), ..Self::default() }
     }
 
-    pub(crate) fn stop(&self) -> Stop {
+    pub(crate) fn stop(&self) -> StopFlag {
         self.stop.clone()
     }
 
     /// Ends what is run after the agent.
-    pub(crate) fn stop_by_person(&self) -> Stop {
+    pub(crate) fn stop_by_person(&self) -> StopFlag {
         self.person.clone()
     }
 
@@ -69,7 +62,7 @@ impl Stopper {
         self.stop.stop();
     }
 
-    fn by_person(&self, why: u8) {
+    fn stop_for_person(&self, why: u8) {
         self.person.stop();
         self.because(why);
     }
@@ -80,32 +73,32 @@ impl Stopper {
 
     /// Whoever drives more than this run ends it.
     pub(crate) fn end(&self) {
-        self.by_person(HERE);
+        self.stop_for_person(HERE);
     }
 
     pub(crate) fn is_by_person(&self) -> bool {
         self.person.is_stopped()
     }
 
-    pub(crate) fn why(&self) -> (Ended, Option<String>) {
+    pub(crate) fn why(&self) -> (EndReason, Option<String>) {
         match self.why.load(Ordering::SeqCst) {
-            HERE => (Ended::Stopped, Some("interrupted".into())),
-            ELSEWHERE => (Ended::Stopped, Some("asked for by `callsheet stop`".into())),
-            COST => (Ended::Cost, Some("it had cost more than it may".into())),
-            _ => (Ended::Stopped, Some("the ledger could not be written".into())),
+            HERE => (EndReason::Stopped, Some("interrupted".into())),
+            ELSEWHERE => (EndReason::Stopped, Some("asked for by `callsheet stop`".into())),
+            COST => (EndReason::Cost, Some("it had cost more than it may".into())),
+            _ => (EndReason::Stopped, Some("the ledger could not be written".into())),
         }
     }
 
     /// Does `work`, and looks meanwhile whether somebody wants it to end.
-    pub(crate) fn during<T>(&self, desk: &Desk, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_stoppable<T>(&self, desk: &RunDir, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let looking = scope.spawn(|| {
                 while !done.load(Ordering::SeqCst) {
                     if self.interrupt.is_set() {
-                        self.by_person(HERE);
+                        self.stop_for_person(HERE);
                     } else if desk.is_asked_to_stop() {
-                        self.by_person(ELSEWHERE);
+                        self.stop_for_person(ELSEWHERE);
                     }
                     thread::park_timeout(LOOK);
                 }

@@ -3,21 +3,21 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::Id;
-use callsheet_run::{Pane, Server, Tmux, grace, terminal_exit_code};
+use callsheet_run::{Tmux, TmuxPane, TmuxServer, grace, terminal_exit_code};
 
-use super::server_of;
-use crate::state::Desk;
+use super::tmux_server_name;
+use crate::state::RunDir;
 
 fn tmux(server: &str) -> Tmux {
-    Tmux::new(if server.is_empty() { Server::Usual } else { Server::Own(server.into()) })
+    Tmux::new(if server.is_empty() { TmuxServer::Usual } else { TmuxServer::Own(server.into()) })
 }
 
 /// Whether the agent is still there.
-pub(crate) fn pane_lives((server, pane): &(String, String)) -> bool {
+pub(crate) fn is_pane_alive((server, pane): &(String, String)) -> bool {
     let tmux = tmux(server);
-    tmux.find(pane).is_ok_and(|pane| tmux.lives(&pane))
+    tmux.find(pane).is_ok_and(|pane| tmux.is_pane_alive(&pane))
 }
 
 /// The first process of a pane: the agent's guard, or the shell of a person.
@@ -27,8 +27,8 @@ pub(super) fn pane_process(server: &str, pane: &str) -> Option<i32> {
 }
 
 /// Ends the agent in a pane that we opened.
-pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Failure> {
-    let refused = |message: String| Diag::error(Code::RunRefused, message);
+pub(crate) fn close_pane((server, pane): &(String, String)) -> Result<(), Diagnostics> {
+    let refused = |message: String| Diagnostic::error(Code::RunRefused, message);
     if server.is_empty() {
         let message = format!("it works in a pane of yours, {pane}");
         return Err(refused(message).hint("end it there, then say `callsheet recover RUN`").into());
@@ -57,7 +57,7 @@ pub(crate) enum TerminalState {
 pub(crate) struct TerminalWatch {
     server: String,
     tmux: Tmux,
-    pane: Pane,
+    pane: TmuxPane,
     /// Where its guard writes down how it ended.
     dir: PathBuf,
     /// What it showed last, and since when.
@@ -66,8 +66,8 @@ pub(crate) struct TerminalWatch {
 
 impl TerminalWatch {
     /// The pane of a run, if it has one.
-    pub(crate) fn of(run: &Id) -> Result<Option<Self>, Failure> {
-        let desk = Desk::of(run)?;
+    pub(crate) fn of(run: &Id) -> Result<Option<Self>, Diagnostics> {
+        let desk = RunDir::of(run)?;
         let Some((server, pane)) = desk.pane() else { return Ok(None) };
         let tmux = tmux(&server);
         let Ok(pane) = tmux.find(&pane) else { return Ok(None) };
@@ -81,7 +81,7 @@ impl TerminalWatch {
     }
 
     pub(crate) fn look(&mut self) -> TerminalState {
-        if !self.tmux.lives(&self.pane) {
+        if !self.tmux.is_pane_alive(&self.pane) {
             return TerminalState::Gone(terminal_exit_code(&self.dir));
         }
         let text = self.text();
@@ -91,13 +91,23 @@ impl TerminalWatch {
         if self.shown.1.elapsed() >= IDLE { TerminalState::Idle } else { TerminalState::Busy }
     }
 
+    /// Whether a person is attached to it.
+    pub(crate) fn is_attended(&self) -> bool {
+        self.tmux.is_attended()
+    }
+
+    /// What it showed when it was looked at last.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown.0
+    }
+
     /// All that it has shown.
     pub(crate) fn text(&self) -> String {
         self.tmux.text(&self.pane).unwrap_or_default()
     }
 
     /// Ends the agent.
-    pub(crate) fn close(self) -> Result<(), Failure> {
+    pub(crate) fn close(self) -> Result<(), Diagnostics> {
         close_pane(&(self.server, self.pane.to_string()))
     }
 }
@@ -105,10 +115,10 @@ impl TerminalWatch {
 /// Ends whatever a run has in a terminal of its own.
 pub(super) fn close_server(run: &Id) {
     // There is none, or it has not come so far.
-    let _ = Tmux::new(Server::Own(server_of(run))).close_all(grace());
+    let _ = Tmux::new(TmuxServer::Own(tmux_server_name(run))).close_all(grace());
 }
 
 /// Whether a process of callsheet drives the run.
 pub(crate) fn is_driven(run: &Id) -> bool {
-    Desk::of(run).is_ok_and(|desk| desk.is_taken())
+    RunDir::of(run).is_ok_and(|desk| desk.is_locked())
 }

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{
-    CONTEXT, Flow, Folder as Kind, Session, State, add_changes, session_context, session_state,
+    CONTEXT, Flow, FlowState, FolderKind as Kind, SessionLabels, add_changes, session_context, session_state,
 };
-use callsheet_core::submission::Changes;
-use callsheet_run::Folder;
+use callsheet_core::submission::SessionChanges;
+use callsheet_run::WritableFolder;
 use callsheet_store::now;
 use globset::GlobBuilder;
 
-use super::Plan;
-use crate::app::App;
+use super::FlowOptions;
+use crate::app::AppContext;
 use crate::session::{failed, open};
 
 /// What a session shows of itself.
@@ -31,7 +31,7 @@ pub(crate) struct FlowFolder {
 }
 
 impl FlowFolder {
-    pub(crate) fn new(app: &App<'_>, plan: &Plan) -> Self {
+    pub(crate) fn new(app: &AppContext<'_>, plan: &FlowOptions) -> Self {
         let relative = plan.folder();
         let path = app.project.join(&relative);
         let archived = archived(&path);
@@ -40,33 +40,33 @@ impl FlowFolder {
     }
 
     /// Makes it where it is not there, through no link.
-    pub(crate) fn make(&self, app: &App<'_>) -> Result<(), Failure> {
+    pub(crate) fn make(&self, app: &AppContext<'_>) -> Result<(), Diagnostics> {
         open(&app.project)?.make(&self.relative, 0o700).map_err(|error| failed(&error))
     }
 
-    fn folder(&self) -> Result<Folder, Failure> {
+    fn folder(&self) -> Result<WritableFolder, Diagnostics> {
         open(&self.path)
     }
 
-    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, files: &BTreeMap<String, String>) -> Result<(), Diagnostics> {
         if files.is_empty() {
             return Ok(());
         }
-        let changes = Changes { write: files.clone(), remove: Vec::new() };
+        let changes = SessionChanges { write: files.clone(), remove: Vec::new() };
         self.folder()?.apply(&changes).map_err(|error| failed(&error))
     }
 
     /// Adds what a person wants changed by a phase; the same again is not added twice.
-    pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Failure> {
+    pub(crate) fn note_changes(&self, flow: &Flow, phase: &str, changes: &str) -> Result<(), Diagnostics> {
         let add = |text: &str| (add_changes(flow, text, phase, changes), ());
         self.folder()?.update(&flow.changes, u64::MAX, add).map_err(|error| failed(&error))
     }
 
     /// The text of a file; nothing where there is none.
-    pub(crate) fn read(&self, file: &str) -> Result<String, Failure> {
+    pub(crate) fn read(&self, file: &str) -> Result<String, Diagnostics> {
         let text = self.folder()?.read(file, u64::MAX);
         text.map(Option::unwrap_or_default).map_err(|error| {
-            Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
+            Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}")).into()
         })
     }
 
@@ -112,7 +112,7 @@ impl FlowFolder {
     }
 
     /// Moves what `patterns` name to the folder `aside`; answers with what is there.
-    pub(crate) fn set_aside(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Failure> {
+    pub(crate) fn archive_files(&self, patterns: &[String], aside: &str) -> Result<Vec<String>, Diagnostics> {
         let to = self.path.join(aside);
         for file in self.matching(patterns) {
             let moved = self.folder()?.rename(&file, &format!("{aside}/{file}"));
@@ -122,7 +122,7 @@ impl FlowFolder {
     }
 
     /// Copies the documents to where a lane works, and says where they are there.
-    pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Failure> {
+    pub(crate) fn copy_to(&self, worktree: &Path) -> Result<PathBuf, Diagnostics> {
         let (from, to) = (self.folder()?, open(worktree)?);
         // A process that was killed while it copied leaves the file behind that was to take a document's place.
         let is_left = |file: &&String| {
@@ -145,7 +145,7 @@ impl FlowFolder {
     }
 
     /// Takes over what a lane wrote of the documents that are its own.
-    pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Failure> {
+    pub(crate) fn take_from(&self, worktree: &Path, patterns: &[String]) -> Result<(), Diagnostics> {
         let there = Self { path: worktree.join(&self.relative), ..self.clone() };
         let mut write = BTreeMap::new();
         for file in there.matching(patterns) {
@@ -153,28 +153,33 @@ impl FlowFolder {
             let is_file = there.path.join(&file).symlink_metadata().is_ok_and(|meta| meta.is_file());
             let text = if is_file { there.folder()?.read(&file, u64::MAX) } else { Ok(None) };
             let text = text.map_err(|error| {
-                Diag::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}"))
+                Diagnostic::error(Code::InputUnreadable, format!("`{file}` cannot be used: {error}"))
             })?;
             write.extend(text.map(|text| (file, text)));
         }
         self.write(&write)
     }
 
-    pub(crate) fn shows_state(&self) -> bool {
+    pub(crate) fn can_show_state(&self) -> bool {
         self.kind == Kind::Sessions && self.path.exists()
     }
 
     /// What a session says of itself to everybody who works in it.
-    pub(crate) fn context(&self) -> Result<Option<(String, String)>, Failure> {
+    pub(crate) fn context(&self) -> Result<Option<(String, String)>, Diagnostics> {
         if self.kind != Kind::Sessions {
             return Ok(None);
         }
         Ok(Some((CONTEXT.to_owned(), session_context(&self.relative)?)))
     }
 
-    pub(crate) fn show(&self, plan: &Plan, state: &State, last_event: &str) -> Result<(), Failure> {
+    pub(crate) fn show(
+        &self,
+        plan: &FlowOptions,
+        state: &FlowState,
+        last_event: &str,
+    ) -> Result<(), Diagnostics> {
         let updated_at = now();
-        let session = Session {
+        let session = SessionLabels {
             feature_dir: &self.relative,
             session_name: &plan.name,
             last_event,
@@ -190,7 +195,7 @@ impl FlowFolder {
     }
 
     /// The flow is done: its folder goes to the others that are.
-    pub(crate) fn archive(&mut self) -> Result<(), Failure> {
+    pub(crate) fn archive(&mut self) -> Result<(), Diagnostics> {
         let to = archived(&self.path);
         let name = self.path.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(above)) = (name, self.path.parent()) else { return Ok(()) };

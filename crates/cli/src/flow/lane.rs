@@ -8,37 +8,40 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::agent::By;
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::fact::Ended;
+use callsheet_core::agent::DeliveryMethod;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::fact::EndReason;
 use callsheet_core::flow::{
-    DocumentFilter, Documents, Each, Event, Findings, Lane, Numbering, Phase, Seen, State, document_changes,
-    evidence, fixes_of, has_severe, has_submitted, may_write, present, refused_plan, request,
+    DocumentDigests, DocumentFilter, FindingFiles, FindingNumbering, FlowEvent, FlowState, Lane,
+    LaneObservation, LaneSource, Phase, document_changes, evidence, existing_outputs, format_fixes,
+    has_severe, has_submitted, plan_errors, request, writable_globs,
 };
 use callsheet_core::prefs::Preference;
-use callsheet_core::record::{Account, Digest, Exit, Id, SubmissionRecord, request_of, snapshot_of};
+use callsheet_core::record::{
+    Digest, Exit, Id, RunSummary, SubmissionRecord, restore_request, restore_snapshot,
+};
 use callsheet_core::reply::Outcome as Reply;
 use callsheet_core::scope::Scope;
 use callsheet_core::submission;
-use callsheet_core::{Library, Request, Snapshot, Text, find_agent, find_contract};
-use callsheet_run::{DocumentReader, Prints};
-use callsheet_store::{Error, Ledger};
+use callsheet_core::{Library, Request, SharedText, Snapshot, find_agent, find_contract};
+use callsheet_run::{DocumentReader, FingerprintCache};
+use callsheet_store::{Ledger, LedgerError};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::worktrees::make_worktree;
-use super::{FlowFolder, Plan, Told};
-use crate::app::App;
-use crate::commands::compose::{Form, Then, finish_order};
+use super::{FlowFolder, FlowOptions, LaneMessage};
+use crate::app::AppContext;
+use crate::commands::compose::{ComposeOptions, Purpose, compose_input};
 use crate::drive::{
-    How, Progress, Ready, Stopper, TerminalState, TerminalWatch, WorkIn, account_of_terminal, complete,
-    pane_lives, recover, run_pending_checks,
+    PreparedRun, RunLocation, RunOptions, RunProgress, RunStopper, TerminalState, TerminalWatch, complete,
+    is_pane_alive, recover, run_pending_checks, terminal_summary,
 };
-use crate::inputs::Order;
+use crate::inputs::ComposeInput;
 use crate::ledger::failure;
 use crate::secrets;
-use crate::session::{Done, HandedIn, Session, reasons};
-use crate::state::Desk;
+use crate::session::{FileSubmissions, SessionDir, SubmissionResult, reasons};
+use crate::state::RunDir;
 
 /// How often it is looked at a terminal.
 const TERMINAL_LOOK: Duration = Duration::from_millis(500);
@@ -46,30 +49,32 @@ const TERMINAL_LOOK: Duration = Duration::from_millis(500);
 /// All that a lane needs, so that it can go on by itself.
 pub(super) struct LaneJob {
     pub(super) flow: Id,
-    pub(super) plan: Plan,
+    pub(super) plan: FlowOptions,
     /// What its request is made from.
-    pub(super) state: State,
+    pub(super) state: FlowState,
     pub(super) phase: Phase,
     pub(super) lane: Lane,
     pub(super) worktree: bool,
     pub(super) folder: FlowFolder,
     /// The documents as the phase found them.
-    pub(super) approved: Documents,
+    pub(super) approved: DocumentDigests,
     /// Its runs before a crash or a stop, the last one at the end.
     pub(super) before: Vec<Id>,
+    /// Every run of the flow so far, if it matters what they changed.
+    pub(super) flow_runs: Vec<Id>,
     pub(super) max_cost_usd: Option<f64>,
     pub(super) single_coder: bool,
     /// A run that was cut is asked the very same.
     pub(super) same_prompt: bool,
     /// The phase has no other lane.
     pub(super) alone: bool,
-    pub(super) progress: Arc<Progress>,
-    pub(super) prints: Arc<Prints>,
+    pub(super) progress: Arc<RunProgress>,
+    pub(super) prints: Arc<FingerprintCache>,
 }
 
 /// What a run submitted.
 #[derive(Default)]
-struct Submissions {
+struct RunSubmissions {
     /// The contracts that were accepted, each with its verdict.
     accepted: Vec<(String, Option<String>)>,
     /// Why the last one was not.
@@ -78,8 +83,8 @@ struct Submissions {
     proposed: Vec<Preference>,
 }
 
-impl Submissions {
-    fn add(&mut self, tool: &str, verdict: Option<String>, done: Done) {
+impl RunSubmissions {
+    fn add(&mut self, tool: &str, verdict: Option<String>, done: SubmissionResult) {
         self.accepted.push((tool.to_owned(), verdict));
         self.questions.extend(done.questions);
         self.proposed.extend(done.proposed);
@@ -87,79 +92,120 @@ impl Submissions {
 }
 
 /// What came of a lane.
-struct Outcome {
+struct LaneOutcome {
     run: Id,
     evidence: BTreeSet<String>,
     cost: u64,
-    submissions: Submissions,
-    talk: Vec<Diag>,
+    submissions: RunSubmissions,
+    talk: Vec<Diagnostic>,
+}
+
+/// The questions that an agent has asked in its terminal.
+#[derive(Default)]
+struct TerminalQuestions {
+    /// Each with the words that were behind it.
+    open: BTreeMap<String, String>,
+    /// The agent went on after them while a person was attached.
+    answered: BTreeSet<String>,
+}
+
+impl TerminalQuestions {
+    /// Hears an answer: a person is attached to the terminal, and it shows more behind a question than it did.
+    fn note_answers(&mut self, shown: &str, is_attended: bool) {
+        let behind = text_after_questions(shown);
+        let is_answered = |before: &String| is_attended && *before != behind;
+        let answered =
+            self.open.iter().filter(|(_, before)| is_answered(before)).map(|(asked, _)| asked.clone());
+        self.answered.extend(answered);
+    }
+
+    /// Leaves those `questions` that are open, and returns the new ones.
+    fn ask(&mut self, questions: &mut Vec<String>, shown: &str) -> Vec<String> {
+        questions.retain(|question| !self.answered.contains(question));
+        let new: Vec<String> =
+            questions.iter().filter(|question| !self.open.contains_key(*question)).cloned().collect();
+        let behind = text_after_questions(shown);
+        self.open.extend(new.iter().map(|question| (question.clone(), behind.clone())));
+        new
+    }
+}
+
+/// The words behind the last question. Blanks and signs are left out: a terminal of another width has others.
+fn text_after_questions(shown: &str) -> String {
+    let plain: String = shown.chars().filter(|c| c.is_alphanumeric() || "</>".contains(*c)).collect();
+    plain.rsplit("</question>").next().unwrap_or_default().to_owned()
 }
 
 impl LaneJob {
-    pub(super) fn run(self, app: &App<'_>, told: &Sender<Told>, stopper: &Stopper) {
+    pub(super) fn run(self, app: &AppContext<'_>, told: &Sender<LaneMessage>, stopper: &RunStopper) {
         let lane = self.lane.id.clone();
         let entry = self.state.entry;
         let lane_done = panic::catch_unwind(AssertUnwindSafe(|| self.lane(app, told, stopper)));
         let told_last = match lane_done.unwrap_or_else(|_| Err(broken())) {
-            Ok(Outcome { run, evidence, cost, submissions, talk }) => {
-                let Submissions { refused, questions, proposed, .. } = submissions;
+            Ok(LaneOutcome { run, evidence, cost, submissions, talk }) => {
+                let RunSubmissions { refused, questions, proposed, .. } = submissions;
                 let run = run.to_string();
                 let event =
-                    Event::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
-                Told::Ended { event, talk }
+                    FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed };
+                LaneMessage::Ended { event, talk }
             }
-            Err(failure) => Told::Failed { lane, failure },
+            Err(failure) => LaneMessage::Failed { lane, failure },
         };
         // Nobody is left to decide anything when the other side is gone.
         let _ = told.send(told_last);
     }
 
-    fn lane(&self, app: &App<'_>, told: &Sender<Told>, stopper: &Stopper) -> Result<Outcome, Failure> {
+    fn lane(
+        &self,
+        app: &AppContext<'_>,
+        told: &Sender<LaneMessage>,
+        stopper: &RunStopper,
+    ) -> Result<LaneOutcome, Diagnostics> {
         let mut ledger = app.write_ledger()?;
         let place = if self.worktree { Some(self.worktree(app)?) } else { None };
         if let Some(run) = self.recorded(&mut ledger)?.cloned()
-            && Desk::of(&run)?.pane().as_ref().is_some_and(pane_lives)
+            && RunDir::of(&run)?.pane().as_ref().is_some_and(is_pane_alive)
         {
             // It works on in its terminal, whatever became of us.
             self.announce(told, &run)?;
-            let account = self.follow(app, &mut ledger, &run, place.as_ref(), stopper)?;
-            return self.done(app, &account, place.as_ref());
+            return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
         }
-        if let Some(account) = self.ended_before(app, &mut ledger)? {
+        if let Some(account) = self.ended_run(app, &mut ledger)? {
             self.announce(told, &account.run.id)?;
             let account = run_pending_checks(app, &mut ledger, account, stopper, &self.progress)?;
             return self.done(app, &account, place.as_ref());
         }
-        self.folder.set_aside(&self.phase.stale_of(&self.lane), &self.aside())?;
+        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.aside())?;
         let ready = self.ready(app, &mut ledger, place.as_ref())?;
         self.announce(told, ready.id())?;
-        let (mut account, mut ledger) = ready.go(app, ledger, stopper, &self.progress)?;
-        if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == Ended::Unstarted) {
+        let (account, mut ledger) = ready.go(app, ledger, stopper, &self.progress)?;
+        if let Some(exit) = account.exit.as_ref().filter(|exit| exit.ended == EndReason::Unstarted) {
             let why = exit.why.clone().unwrap_or_default();
             let message = format!("`{}` could not be started: {why}", self.lane.id);
-            return Err(Diag::error(Code::RunNotStarted, message).into());
+            return Err(Diagnostic::error(Code::RunNotStarted, message).into());
         }
         if account.exit.is_none() {
             let run = account.run.id.clone();
-            account = self.follow(app, &mut ledger, &run, place.as_ref(), stopper)?;
+            return self.wait_for_terminal(app, &mut ledger, &run, place.as_ref(), stopper);
         }
         self.done(app, &account, place.as_ref())
     }
 
     /// Waits for an agent in a terminal. It has ended well when all that it has to provide is there and its pane is idle, or
-    /// when its process has ended.
-    fn follow(
+    /// when its process has ended. While a person is attached, its questions are theirs to answer there.
+    fn wait_for_terminal(
         &self,
-        app: &App<'_>,
+        app: &AppContext<'_>,
         ledger: &mut Ledger,
         run: &Id,
         place: Option<&PathBuf>,
-        stopper: &Stopper,
-    ) -> Result<Account, Failure> {
+        stopper: &RunStopper,
+    ) -> Result<LaneOutcome, Diagnostics> {
         let Some(mut watch) = TerminalWatch::of(run)? else {
-            recover(app, ledger, run, Ended::Lost, "its terminal is gone")?;
-            return ledger.account(run).map_err(failure);
+            recover(app, ledger, run, EndReason::Lost, "its terminal is gone")?;
+            return self.done(app, &ledger.account(run).map_err(failure)?, place);
         };
+        let mut dialog = TerminalQuestions::default();
         app.print.say(&format!("{} {}: `{}`", self.phase.name, self.lane.id, watch.attach()));
         let (begun, stop) = (Instant::now(), stopper.stop());
         let deadline = self.plan.timeout_ms.map(Duration::from_millis);
@@ -167,26 +213,36 @@ impl LaneJob {
             let known = ledger.account(run).map_err(failure)?;
             if known.is_whole() {
                 // A person has stopped it.
-                return Ok(known);
+                return self.done(app, &known, place);
             }
             let state = watch.look();
+            if !dialog.open.is_empty() {
+                dialog.note_answers(watch.shown(), watch.is_attended());
+            }
             if let TerminalState::Gone(code) = state {
-                break Exit::of(Ended::Exited, code);
+                break Exit::of(EndReason::Exited, code);
             }
             if stop.is_stopped() {
                 let (ended, why) = stopper.why();
                 break Exit { why, ..Exit::of(ended, None) };
             }
             if deadline.is_some_and(|deadline| begun.elapsed() > deadline) {
-                break Exit::of(Ended::Timeout, None);
+                break Exit::of(EndReason::Timeout, None);
             }
             if state == TerminalState::Idle {
-                let seen = account_of_terminal(app, ledger, run, &watch.text())?;
-                let Outcome { evidence, submissions, .. } = self.done(app, &seen, place)?;
+                let seen = terminal_summary(app, ledger, run, watch.shown())?;
+                let LaneOutcome { evidence, mut submissions, .. } = self.done(app, &seen, place)?;
+                let new = dialog.ask(&mut submissions.questions, watch.shown());
+                if !new.is_empty() {
+                    let asks = new.join("; ");
+                    app.print.say(&format!("`{}` asks: {asks}: `{}`", self.lane.id, watch.attach()));
+                }
+                let is_open = !submissions.questions.is_empty();
                 let is_done = has_submitted(&self.phase, &self.lane, &evidence);
-                if is_done || !submissions.refused.is_empty() || !submissions.questions.is_empty() {
+                if is_open && !watch.is_attended() || !is_open && (is_done || !submissions.refused.is_empty())
+                {
                     let why = Some("its work is there, and its terminal is idle".to_owned());
-                    break Exit { why, ..Exit::of(Ended::Exited, Some(0)) };
+                    break Exit { why, ..Exit::of(EndReason::Exited, Some(0)) };
                 }
             }
             thread::sleep(TERMINAL_LOOK);
@@ -195,21 +251,24 @@ impl LaneJob {
         watch.close()?;
         complete(app, ledger, run, exit, Some(&shown))?;
         let account = ledger.account(run).map_err(failure)?;
-        run_pending_checks(app, ledger, account, stopper, &self.progress)
+        let account = run_pending_checks(app, ledger, account, stopper, &self.progress)?;
+        let mut outcome = self.done(app, &account, place)?;
+        outcome.submissions.questions.retain(|question| !dialog.answered.contains(question));
+        Ok(outcome)
     }
 
     /// Says which run it is, and waits until that is recorded.
-    fn announce(&self, told: &Sender<Told>, run: &Id) -> Result<(), Failure> {
+    fn announce(&self, told: &Sender<LaneMessage>, run: &Id) -> Result<(), Diagnostics> {
         let (go, wait) = mpsc::sync_channel(1);
         let (entry, lane) = (self.state.entry, self.lane.id.clone());
-        let is_told = told.send(Told::Ready { entry, lane, run: run.to_string(), go }).is_ok();
+        let is_told = told.send(LaneMessage::Ready { entry, lane, run: run.to_string(), go }).is_ok();
         // Without an answer nobody decides any more.
         if is_told && wait.recv() == Ok(true) {
             return Ok(());
         }
         let message = format!("`{}` was not started: documents are not as they were approved", self.lane.id);
-        let hint = "`callsheet flow status` names them";
-        Err(Diag::error(Code::FlowRefused, message).hint(hint).into())
+        let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";
+        Err(Diagnostic::error(Code::FlowRefused, message).hint(hint).into())
     }
 
     /// A folder of its own, so that what the phase set aside stays what it was.
@@ -221,37 +280,47 @@ impl LaneJob {
     }
 
     /// The run of this lane from before, if the ledger has recorded it itself.
-    fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Failure> {
+    fn recorded(&self, ledger: &mut Ledger) -> Result<Option<&Id>, Diagnostics> {
         let Some(run) = self.before.last() else { return Ok(None) };
         Ok(is_recorded(ledger, run)?.then_some(run))
     }
 
     /// The run of this lane that had ended before we were: it is not run again.
-    fn ended_before(&self, app: &App<'_>, ledger: &mut Ledger) -> Result<Option<Account>, Failure> {
+    fn ended_run(
+        &self,
+        app: &AppContext<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<RunSummary>, Diagnostics> {
         let Some(run) = self.recorded(ledger)? else { return Ok(None) };
-        recover(app, ledger, run, Ended::Lost, "its callsheet died")?;
+        recover(app, ledger, run, EndReason::Lost, "its callsheet died")?;
         let account = ledger.account(run).map_err(failure)?;
-        let by_itself =
-            |ended| matches!(ended, Ended::Exited | Ended::Signaled | Ended::Timeout | Ended::Cost);
+        let by_itself = |ended| {
+            matches!(ended, EndReason::Exited | EndReason::Signaled | EndReason::Timeout | EndReason::Cost)
+        };
         let counts = account.is_whole() && account.exit.as_ref().is_some_and(|exit| by_itself(exit.ended));
         Ok(counts.then_some(account))
     }
 
     /// What a run was asked that did not come to its end, if the next one is to be asked the same.
-    fn asked_before(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Failure> {
+    fn previous_request(&self, ledger: &mut Ledger) -> Result<Option<(Request, Snapshot)>, Diagnostics> {
         let Some(run) = self.recorded(ledger)?.filter(|_| self.same_prompt) else { return Ok(None) };
         let composed = ledger.composed(run).map_err(failure)?;
-        let both = |blob: &mut dyn FnMut(Digest) -> Option<Text>| {
-            Ok((request_of(&composed, blob)?, snapshot_of(&composed, blob)?))
+        let both = |blob: &mut dyn FnMut(Digest) -> Option<SharedText>| {
+            Ok((restore_request(&composed, blob)?, restore_snapshot(&composed, blob)?))
         };
         ledger.with_blobs(both).map(Some).map_err(failure)
     }
 
-    fn ready(&self, app: &App<'_>, ledger: &mut Ledger, place: Option<&PathBuf>) -> Result<Ready, Failure> {
+    fn ready(
+        &self,
+        app: &AppContext<'_>,
+        ledger: &mut Ledger,
+        place: Option<&PathBuf>,
+    ) -> Result<PreparedRun, Diagnostics> {
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let agent = self.plan.agent(&self.phase)?;
-        let (mut request, replay) = match self.asked_before(ledger)? {
+        let (mut request, replay) = match self.previous_request(ledger)? {
             Some((request, snapshot)) => (request, Some(snapshot)),
             None => {
                 let flow = &self.plan.definition;
@@ -260,11 +329,11 @@ impl LaneJob {
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
         let by_tool = attached.tools.mcp.is_some() && self.plan.program.is_empty() && !self.plan.by_file;
-        request.mcp = by_tool && self.hands_in(&library, &layout)?;
+        request.mcp = by_tool && self.has_submissions(&library, &layout)?;
         request.agent = Some(agent);
         request.session = Some(self.folder.relative.clone());
         request.layout = layout;
-        let order = Order {
+        let order = ComposeInput {
             request,
             session: Some(self.folder.path.clone()),
             texts: BTreeMap::new(),
@@ -272,8 +341,9 @@ impl LaneJob {
             replay,
             talk: Vec::new(),
         };
-        let mode = secrets::mode(app, None, Then::Record)?;
-        let finished = finish_order(app, order, Form { mode, budget: None, api: None }, Then::Record)?;
+        let mode = secrets::mode(app, None, Purpose::Record)?;
+        let finished =
+            compose_input(app, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;
         let session = match place {
             Some(worktree) => self.folder.copy_to(worktree)?,
             None => self.folder.path.clone(),
@@ -290,7 +360,7 @@ impl LaneJob {
             ("role", self.phase.role.clone()),
             ("task", Some(task)),
         ];
-        let how = How {
+        let how = RunOptions {
             program: self.plan.program.clone(),
             model: self.plan.model(&self.phase),
             permit: self.plan.permit,
@@ -298,13 +368,14 @@ impl LaneJob {
             env: app.config.env.value.clone(),
             timeout: self.plan.timeout_ms.map(Duration::from_millis),
             max_cost_usd: self.max_cost_usd.filter(|left| *left > 0.0),
-            place: place.map_or(WorkIn::Project, |path| WorkIn::At(path.clone())),
-            by: self.plan.terminal.then_some(By::Terminal),
-            single_coder: self.single_coder && self.phase.ask.each == Some(Each::Plans),
+            place: place.map_or(RunLocation::Project, |path| RunLocation::At(path.clone())),
+            by: self.plan.terminal.then_some(DeliveryMethod::Terminal),
+            single_coder: self.single_coder && self.phase.ask.each == Some(LaneSource::Plans),
             // The server takes things for the flow, wherever the lane works.
             session: Some(if by_tool { self.folder.path.clone() } else { session }),
+            watched: Some(self.folder.path.clone()),
             scope: Some(Scope {
-                write: may_write(&self.phase, &self.lane, &self.folder.relative),
+                write: writable_globs(&self.phase, &self.lane, &self.folder.relative),
                 exclude: app.config.exclude.value.clone(),
             }),
             tasks: self.tasks(),
@@ -314,41 +385,46 @@ impl LaneJob {
             // In a terminal a person is there to approve.
             proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
-            ..How::default()
+            ..RunOptions::default()
         };
-        Ready::new(app, finished, how)
+        PreparedRun::new(app, finished, how)
     }
 
     /// The tasks whose status the reply has to tell.
     fn tasks(&self) -> Option<Vec<String>> {
         match self.phase.ask.each {
-            Some(Each::Tasks) => Some(self.lane.covers().to_vec()),
+            Some(LaneSource::Tasks) => Some(self.lane.covers().to_vec()),
             None if !self.lane.of.is_empty() => Some(self.lane.of.clone()),
             _ => None,
         }
     }
 
     /// Whether something is handed in here.
-    fn hands_in(
+    fn has_submissions(
         &self,
         library: &Library<'_>,
         layout: &callsheet_core::request::Layout,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, Diagnostics> {
         let Some(contract) = &self.phase.contract else { return Ok(false) };
         Ok(find_contract(library, contract, layout)?.1.submission.is_some())
     }
 
     /// What the run leaves, and what that is evidence for.
-    fn done(&self, app: &App<'_>, account: &Account, place: Option<&PathBuf>) -> Result<Outcome, Failure> {
+    fn done(
+        &self,
+        app: &AppContext<'_>,
+        account: &RunSummary,
+        place: Option<&PathBuf>,
+    ) -> Result<LaneOutcome, Diagnostics> {
         if let Some(worktree) = place {
-            self.folder.take_from(worktree, &self.phase.stale_of(&self.lane))?;
+            self.folder.take_from(worktree, &self.phase.stale_lane_files(&self.lane))?;
         }
         let said = account.reply().and_then(|reply| reply["outcome"].as_str());
         let outcome = Reply::ALL.iter().copied().find(|outcome| Some(outcome.name()) == said);
         let outcome = outcome.unwrap_or(Reply::None);
         let is_severe = self.report(account, outcome)?;
-        self.tell_fixes(app, account)?;
-        let mut submissions = self.hand_in(app, account)?;
+        self.write_fixes(app, account)?;
+        let mut submissions = self.collect_submissions(app, account)?;
         let asked = account.reply().and_then(|reply| reply["questions"].as_array());
         let asked = asked.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         submissions.questions.extend(asked);
@@ -356,31 +432,38 @@ impl LaneJob {
         let (disk, layout) = (app.disk(Some(self.folder.path.clone())), app.config.layout());
         let library = Library::new(&disk);
         let mut facts = account.facts(0);
-        if account.says_it_failed() {
+        if account.has_reported_failure() {
             facts.ended = None;
         }
-        let files = present(&self.phase, &self.lane, &library)?;
-        let seen =
-            Seen { outcome, facts: &facts, submissions: &submissions.accepted, files: &files, is_severe };
+        let files = existing_outputs(&self.phase, &self.lane, &library)?;
+        let flow_changed = self.changed_by(app, account, &self.flow_runs)?;
+        let seen = LaneObservation {
+            outcome,
+            facts: &facts,
+            submissions: &submissions.accepted,
+            files: &files,
+            flow_changed: &flow_changed,
+            is_severe,
+        };
         let mut evidence = evidence(&self.phase, &seen, &library, &layout);
-        let refused_plan = Failure(refused_plan(&self.phase, &library, &layout));
+        let refused_plan = Diagnostics(plan_errors(&self.phase, &library, &layout));
         submissions.refused.extend(reasons(&refused_plan, None));
         let mut seen = BTreeSet::new();
         submissions.refused.retain(|reason| seen.insert(reason.clone()));
-        let strayed = place.map(|worktree| self.strayed(worktree)).unwrap_or_default();
+        let strayed = place.map(|worktree| self.strayed_documents(worktree)).unwrap_or_default();
         if !strayed.is_empty() {
             evidence.remove("clean");
             let message =
                 format!("`{}` changed documents that are not its own: {}", self.lane.id, strayed.join(", "));
-            talk.push(Diag::warning(Code::FlowRefused, message));
+            talk.push(Diagnostic::warning(Code::FlowRefused, message));
         }
         let cost = account.exit.as_ref().and_then(|exit| exit.told.cost_usd).unwrap_or(0.0);
         let cost = (cost.max(0.0) * 1e6).round() as u64;
-        Ok(Outcome { run: account.run.id.clone(), evidence, cost, submissions, talk })
+        Ok(LaneOutcome { run: account.run.id.clone(), evidence, cost, submissions, talk })
     }
 
     /// Writes the file that the answer becomes; tells whether it has a finding with which nothing passes.
-    fn report(&self, account: &Account, outcome: Reply) -> Result<bool, Failure> {
+    fn report(&self, account: &RunSummary, outcome: Reply) -> Result<bool, Diagnostics> {
         let Some(report) = &self.phase.report else { return Ok(false) };
         let text = account.reply().and_then(|reply| reply["text"].as_str()).unwrap_or_default();
         if text.trim().is_empty() {
@@ -394,15 +477,15 @@ impl LaneJob {
                 Reply::Pass => is_severe,
                 outcome => matches!(outcome, Reply::NeedsChanges | Reply::MajorIssues),
             };
-            text = Numbering::new(self.state.round()).number(&text, asks_for_changes);
+            text = FindingNumbering::new(self.state.round()).number(&text, asks_for_changes);
         }
         self.folder.write(&BTreeMap::from([(report.clone(), text)]))?;
         Ok(is_severe)
     }
 
     /// Writes what was reported on each finding, and what changed since the lane began: a run that was cut may have done it.
-    fn tell_fixes(&self, app: &App<'_>, account: &Account) -> Result<(), Failure> {
-        let Some(Findings { file, fixes }) = &self.phase.findings else { return Ok(()) };
+    fn write_fixes(&self, app: &AppContext<'_>, account: &RunSummary) -> Result<(), Diagnostics> {
+        let Some(FindingFiles { file, fixes }) = &self.phase.findings else { return Ok(()) };
         if self.phase.asked(self.state.again).each.is_some() || self.lane.of.is_empty() {
             return Ok(());
         }
@@ -411,32 +494,47 @@ impl LaneJob {
             let reply = account.reply()?;
             reply["tasks"][id].as_str()
         };
+        let changed = self.changed_by(app, account, &self.before)?;
+        let own = format!("{}/", self.folder.relative);
+        let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
+        let told = format_fixes(&text, &self.lane.of, &reported, changed);
+        self.folder.write(&BTreeMap::from([(fixes.clone(), told)]))
+    }
+
+    /// What this run and those before it changed.
+    fn changed_by(
+        &self,
+        app: &AppContext<'_>,
+        account: &RunSummary,
+        before: &[Id],
+    ) -> Result<BTreeSet<String>, Diagnostics> {
         let mut changed: BTreeSet<String> = account.facts(0).changed.into_iter().collect();
-        for run in self.before.iter().filter(|run| **run != account.run.id) {
-            let mut ledger = app.read_ledger()?;
+        let before: Vec<&Id> = before.iter().filter(|run| **run != account.run.id).collect();
+        if before.is_empty() {
+            return Ok(changed);
+        }
+        let mut ledger = app.read_ledger()?;
+        for run in before {
             if is_recorded(&mut ledger, run)? {
                 changed.extend(ledger.account(run).map_err(failure)?.facts(0).changed);
             }
         }
-        let own = format!("{}/", self.folder.relative);
-        let changed = changed.into_iter().filter(|path| !path.starts_with(&own)).collect();
-        let told = fixes_of(&text, &self.lane.of, &reported, changed);
-        self.folder.write(&BTreeMap::from([(fixes.clone(), told)]))
+        Ok(changed)
     }
 
     /// Whether nothing that the run did is still for a person to approve.
-    pub(super) fn is_clean(&self, app: &App<'_>, account: &Account) -> Result<bool, Failure> {
+    pub(super) fn is_clean(&self, app: &AppContext<'_>, account: &RunSummary) -> Result<bool, Diagnostics> {
         let facts = account.facts(0);
         let accepted = facts.violations.iter().all(|violation| violation.decision.is_accepted());
         if !accepted || !facts.unseen.is_empty() {
             return Ok(false);
         }
         let place = if self.worktree { Some(self.worktree(app)?) } else { None };
-        Ok(place.is_none_or(|worktree| self.strayed(&worktree).is_empty()))
+        Ok(place.is_none_or(|worktree| self.strayed_documents(&worktree).is_empty()))
     }
 
     /// The documents that the lane changed where it works, and that are not for its phase to change.
-    fn strayed(&self, worktree: &Path) -> Vec<String> {
+    fn strayed_documents(&self, worktree: &Path) -> Vec<String> {
         let filter = DocumentFilter::new(&self.plan.definition, self.state.entry);
         // What was set aside does not travel.
         let travels = |path: &str| filter.is_document(path) && !path.starts_with("earlier/");
@@ -444,24 +542,28 @@ impl LaneJob {
         let mut approved = self.approved.clone();
         approved.retain(|path, _| travels(path));
         let changed = document_changes(&approved, &now).into_keys();
-        changed.filter(|path| !self.phase.may_change(path)).collect()
+        changed.filter(|path| !self.phase.can_change(path)).collect()
     }
 
     /// What was handed in by tools, and what lies there as files; each with its verdict.
-    fn hand_in(&self, app: &App<'_>, account: &Account) -> Result<Submissions, Failure> {
-        let mut submissions = Submissions::default();
+    fn collect_submissions(
+        &self,
+        app: &AppContext<'_>,
+        account: &RunSummary,
+    ) -> Result<RunSubmissions, Diagnostics> {
+        let mut submissions = RunSubmissions::default();
         let by_tool = account.reply().and_then(|reply| reply["submitted"].as_array());
         for noted in by_tool.into_iter().flatten() {
             let record = SubmissionRecord::deserialize(noted)
-                .map_err(|error| Diag::error(Code::LedgerDamaged, error.to_string()))?;
+                .map_err(|error| Diagnostic::error(Code::LedgerDamaged, error.to_string()))?;
             submissions.refused.clone_from(&record.refused);
             if record.refused.is_empty() {
                 let verdict = record.verdict.as_str().map(str::to_owned);
                 let list = |name: &str| record.done[name].clone();
-                let done = Done {
+                let done = SubmissionResult {
                     proposed: serde_json::from_value(list("proposed")).unwrap_or_default(),
                     questions: serde_json::from_value(list("questions")).unwrap_or_default(),
-                    ..Done::default()
+                    ..SubmissionResult::default()
                 };
                 submissions.add(&record.tool, verdict, done);
             }
@@ -469,9 +571,9 @@ impl LaneJob {
         if !submissions.accepted.is_empty() || !submissions.refused.is_empty() {
             return Ok(submissions);
         }
-        let mut session = Session::open(app, Some(&self.folder.path))?;
+        let mut session = SessionDir::open(app, Some(&self.folder.path))?;
         session.proposes = !self.plan.terminal;
-        let own = (!self.alone).then(|| self.phase.stale_of(&self.lane));
+        let own = (!self.alone).then(|| self.phase.stale_lane_files(&self.lane));
         let is_own = |path: &str| own.as_ref().is_none_or(|own| own.iter().any(|own| own == path));
         let role = account.run.role.as_deref();
         let all = if role.is_some() {
@@ -484,15 +586,15 @@ impl LaneJob {
             .phase
             .contract
             .as_deref()
-            .filter(|_| self.hands_in(&library, &session.layout).unwrap_or(false));
+            .filter(|_| self.has_submissions(&library, &session.layout).unwrap_or(false));
         let mut tools: Vec<&str> = contract.into_iter().collect();
         // Sub-plans come before the order that names them.
         let mut others: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         others.sort_by_key(|name| std::cmp::Reverse(*name));
         tools.extend(others.into_iter().filter(|name| Some(*name) != self.phase.contract.as_deref()));
         for tool in tools {
-            match session.hand_in_waiting(tool, &is_own) {
-                Ok(HandedIn { accepted, refused }) => {
+            match session.submit_waiting_files(tool, &is_own) {
+                Ok(FileSubmissions { accepted, refused }) => {
                     accepted.into_iter().for_each(|(verdict, done)| submissions.add(tool, verdict, done));
                     submissions.refused.extend(refused);
                 }
@@ -506,19 +608,19 @@ impl LaneJob {
         Ok(submissions)
     }
 
-    fn worktree(&self, app: &App<'_>) -> Result<PathBuf, Failure> {
+    fn worktree(&self, app: &AppContext<'_>) -> Result<PathBuf, Diagnostics> {
         make_worktree(app, &self.flow, self.state.entry, &self.lane.id)
     }
 }
 
-fn broken() -> Failure {
-    Diag::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
+fn broken() -> Diagnostics {
+    Diagnostic::error(Code::OutputFailed, "callsheet itself failed; what it printed says where").into()
 }
 
 /// Whether the ledger has recorded a run itself. One that was announced and not recorded started nothing.
-fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Failure> {
+fn is_recorded(ledger: &mut Ledger, run: &Id) -> Result<bool, Diagnostics> {
     match ledger.find(run.as_str()) {
-        Err(Error::NoRun(_)) => Ok(false),
+        Err(LedgerError::NoRun(_)) => Ok(false),
         found => Ok(!found.map_err(failure)?.imported),
     }
 }

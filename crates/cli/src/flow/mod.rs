@@ -13,49 +13,50 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use callsheet_core::Library;
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::flow::{
-    Action, At, Decision, DocumentFilter, Event, Lane, State, Why, collect, document_changes, prepare, step,
+    DocumentChanges, DocumentFilter, DriverPresence, FlowAction, FlowDecision, FlowEvent, FlowState,
+    FlowStatus, Lane, WaitReason, collect, document_changes, needs_changelog, prepare, step,
 };
-use callsheet_core::record::{self, By, Decided, Id};
+use callsheet_core::record::{self, Decided, DecidedBy, Id};
 use callsheet_core::secrets::mask_addresses;
-use callsheet_run::{DocumentReader, Git, Prints, shared_names};
+use callsheet_run::{DocumentReader, FingerprintCache, Git, shared_names};
 use callsheet_store::Ledger;
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::drive::{Interrupt, Progress, Stopper};
+use crate::app::AppContext;
+use crate::drive::{InterruptFlag, RunProgress, RunStopper, is_pane_alive};
 use crate::ledger::failure;
 use crate::print::masked;
-use crate::state::Desk;
+use crate::state::RunDir;
 
 pub(crate) use folder::{FlowFolder, name_for};
-pub(crate) use plan::Plan;
+pub(crate) use plan::FlowOptions;
 use view::decision_word;
 pub(crate) use view::{status_json, status_page, word};
 
 use lane::LaneJob;
-pub(crate) use worktrees::tell_leftovers;
+pub(crate) use worktrees::report_leftovers;
 
 /// A flow as the ledger has it.
-pub(crate) struct Known {
+pub(crate) struct RecordedFlow {
     pub(crate) id: Id,
-    pub(crate) plan: Plan,
-    pub(crate) events: Vec<Event>,
-    pub(crate) state: State,
+    pub(crate) plan: FlowOptions,
+    pub(crate) events: Vec<FlowEvent>,
+    pub(crate) state: FlowState,
     /// When it was started, and when something happened last.
     pub(crate) times: (String, String),
     /// It came from an export of another ledger.
     pub(crate) imported: bool,
     /// What persons decided, by whom and when.
-    pub(crate) decisions: Vec<(&'static str, By, String)>,
+    pub(crate) decisions: Vec<(&'static str, DecidedBy, String)>,
     /// What a person wants changed, by phase, where no phase was entered with it yet.
     changes: Vec<(String, String)>,
 }
 
-impl Known {
+impl RecordedFlow {
     /// Reads a flow from its records alone.
-    pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Failure> {
+    pub(crate) fn read(ledger: &mut Ledger, id: &Id) -> Result<Option<Self>, Diagnostics> {
         let (mut events, mut times) = (Vec::new(), (String::new(), String::new()));
         let mut imported = false;
         let mut deciders = Vec::new();
@@ -63,8 +64,8 @@ impl Known {
             let event = record.event().map_err(failure)?;
             imported |= matches!(event, Some(record::Event::Imported(_)));
             let Some(record::Event::Decided(decided)) = event else { continue };
-            if let Ok(event) = serde_json::from_value::<Event>(decided.detail) {
-                if let Event::Decided { .. } = &event {
+            if let Ok(event) = serde_json::from_value::<FlowEvent>(decided.detail) {
+                if let FlowEvent::Decided { .. } = &event {
                     deciders.push((decided.by, record.at.clone()));
                 }
                 events.push(event);
@@ -74,26 +75,26 @@ impl Known {
                 times.1 = record.at;
             }
         }
-        let Some(Event::Started { more, .. }) = events.first() else { return Ok(None) };
+        let Some(FlowEvent::Started { more, .. }) = events.first() else { return Ok(None) };
         let damaged = |error: serde_json::Error| {
-            Diag::error(Code::LedgerDamaged, format!("flow {id} cannot be read: {error}"))
+            Diagnostic::error(Code::LedgerDamaged, format!("flow {id} cannot be read: {error}"))
         };
-        let plan: Plan = serde_json::from_value(more.clone()).map_err(damaged)?;
-        let (mut state, mut changes, mut decisions) = (State::default(), Vec::new(), Vec::new());
+        let plan: FlowOptions = serde_json::from_value(more.clone()).map_err(damaged)?;
+        let (mut state, mut changes, mut decisions) = (FlowState::default(), Vec::new(), Vec::new());
         let mut deciders = deciders.into_iter();
         for event in &events {
-            if let Event::Decided { decision } = event
+            if let FlowEvent::Decided { decision } = event
                 && let Some((by, at)) = deciders.next()
             {
                 decisions.push((decision_word(decision, &state), by, at));
             }
             let (next, actions) = step(&plan.definition, state, event);
             state = next;
-            if let Event::Entered { .. } = event {
+            if let FlowEvent::Entered { .. } = event {
                 changes.clear();
             }
             changes.extend(actions.into_iter().filter_map(|action| match action {
-                Action::Write { phase, changes } => Some((phase, changes)),
+                FlowAction::Write { phase, changes } => Some((phase, changes)),
                 _ => None,
             }));
         }
@@ -101,15 +102,15 @@ impl Known {
     }
 
     /// A flow that is about to start.
-    pub(crate) fn new(id: Id, plan: Plan) -> Self {
-        let (state, times) = (State::default(), Default::default());
+    pub(crate) fn new(id: Id, plan: FlowOptions) -> Self {
+        let (state, times) = (FlowState::default(), Default::default());
         let (events, decisions, changes) = (Vec::new(), Vec::new(), Vec::new());
         Self { id, plan, events, state, times, imported: false, decisions, changes }
     }
 
     /// Where its documents are, relative to the project.
     pub(crate) fn folder(&self) -> String {
-        let is_archived = self.plan.definition.archive && self.state.at == At::Done;
+        let is_archived = self.plan.definition.archive && self.state.at == FlowStatus::Done;
         if is_archived { self.plan.archive() } else { self.plan.folder() }
     }
 
@@ -117,7 +118,7 @@ impl Known {
     pub(crate) fn runs(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         let started = self.events.iter().filter_map(|event| match event {
-            Event::LaneStarted { run, .. } => Some(run.as_str()),
+            FlowEvent::LaneStarted { run, .. } => Some(run.as_str()),
             _ => None,
         });
         started.filter(|run| seen.insert(*run)).collect()
@@ -125,29 +126,31 @@ impl Known {
 }
 
 /// What a lane's thread tells the one that decides.
-enum Told {
+enum LaneMessage {
     /// A run is ready; it starts if the answer says so.
     Ready { entry: u32, lane: String, run: String, go: SyncSender<bool> },
     /// What is recorded of its end.
-    Ended { event: Event, talk: Vec<Diag> },
+    Ended { event: FlowEvent, talk: Vec<Diagnostic> },
     /// It could not be started, or what it left could not be looked at.
-    Failed { lane: String, failure: Failure },
+    Failed { lane: String, failure: Diagnostics },
 }
 
 /// How often it is looked whether somebody wants the flow to stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a file may take to its place. What stays is judged as any other.
+const SETTLES: Duration = Duration::from_secs(1);
 /// What shows a session's state is not written more often than this.
 const SHOW: Duration = Duration::from_millis(200);
 
-pub(crate) struct Driver<'a> {
-    app: &'a App<'a>,
+pub(crate) struct FlowDriver<'a> {
+    app: &'a AppContext<'a>,
     id: Id,
-    plan: Plan,
-    state: State,
+    plan: FlowOptions,
+    state: FlowState,
     ledger: Ledger,
     folder: FlowFolder,
-    desk: Desk,
-    interrupt: Interrupt,
+    desk: RunDir,
+    interrupt: InterruptFlag,
     /// The runs of each lane of an entry.
     lane_runs: BTreeMap<(u32, String), Vec<Id>>,
     /// What was evidence at its end.
@@ -156,8 +159,8 @@ pub(crate) struct Driver<'a> {
     same_prompt: bool,
     last_event: String,
     shown: Option<Instant>,
-    lanes: Arc<Mutex<BTreeMap<String, Arc<Progress>>>>,
-    prints: Arc<Prints>,
+    lanes: Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>>,
+    prints: Arc<FingerprintCache>,
     documents: DocumentReader,
     /// What a person wants changed, by phase, where no phase was entered with it yet.
     changes: Vec<(String, String)>,
@@ -167,21 +170,21 @@ pub(crate) struct Driver<'a> {
     silent: bool,
 }
 
-impl<'a> Driver<'a> {
+impl<'a> FlowDriver<'a> {
     pub(crate) fn new(
-        app: &'a App<'a>,
+        app: &'a AppContext<'a>,
         ledger: Ledger,
-        known: Known,
-        interrupt: Interrupt,
-    ) -> Result<Self, Failure> {
+        known: RecordedFlow,
+        interrupt: InterruptFlag,
+    ) -> Result<Self, Diagnostics> {
         let folder = FlowFolder::new(app, &known.plan);
         let (mut lane_runs, mut evidence) = (BTreeMap::new(), BTreeMap::new());
         for event in &known.events {
             match event {
-                Event::LaneStarted { entry, lane, run } => {
+                FlowEvent::LaneStarted { entry, lane, run } => {
                     add_run(&mut lane_runs, *entry, lane, run);
                 }
-                Event::LaneEnded { entry, lane, evidence: found, .. } => {
+                FlowEvent::LaneEnded { entry, lane, evidence: found, .. } => {
                     evidence.insert((*entry, lane.clone()), found.clone());
                 }
                 _ => {}
@@ -189,7 +192,7 @@ impl<'a> Driver<'a> {
         }
         Ok(Self {
             app,
-            desk: Desk::of(&known.id)?,
+            desk: RunDir::of(&known.id)?,
             id: known.id,
             plan: known.plan,
             state: known.state,
@@ -211,22 +214,26 @@ impl<'a> Driver<'a> {
     }
 
     /// The lanes that run now, for a person who watches.
-    pub(crate) fn lanes(&self) -> Arc<Mutex<BTreeMap<String, Arc<Progress>>>> {
+    pub(crate) fn lanes(&self) -> Arc<Mutex<BTreeMap<String, Arc<RunProgress>>>> {
         Arc::clone(&self.lanes)
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &FlowState {
         &self.state
     }
 
     /// Records what happened, and says what is to be done about it.
-    pub(crate) fn happen(&mut self, event: Event, by: By) -> Result<Vec<Action>, Failure> {
+    pub(crate) fn apply_event(
+        &mut self,
+        event: FlowEvent,
+        by: DecidedBy,
+    ) -> Result<Vec<FlowAction>, Diagnostics> {
         let happened = self.record(event, by);
         self.lost |= happened.is_err();
         happened
     }
 
-    fn record(&mut self, event: Event, by: By) -> Result<Vec<Action>, Failure> {
+    fn record(&mut self, event: FlowEvent, by: DecidedBy) -> Result<Vec<FlowAction>, Diagnostics> {
         let detail = json!(event);
         let name = detail["event"].as_str().unwrap_or_default().to_owned();
         let what = if self.state.phase.is_empty() { "flow".into() } else { self.state.phase.clone() };
@@ -235,7 +242,7 @@ impl<'a> Driver<'a> {
             self.ledger.append(None, Some(&self.id), &record::Event::Decided(decided)).map_err(failure)?;
         let (state, actions) = step(&self.plan.definition, std::mem::take(&mut self.state), &event);
         self.state = state;
-        if let Event::LaneStarted { entry, lane, run } = event {
+        if let FlowEvent::LaneStarted { entry, lane, run } = event {
             add_run(&mut self.lane_runs, entry, &lane, &run);
         }
         self.last_event = name;
@@ -244,7 +251,7 @@ impl<'a> Driver<'a> {
     }
 
     /// One line per event, for programs.
-    fn tell(&self, seq: u64, mut event: Value) -> Result<(), Failure> {
+    fn tell(&self, seq: u64, mut event: Value) -> Result<(), Diagnostics> {
         if self.app.print.json && !self.silent {
             // What it was started with is in the ledger; here it would hide the rest.
             if let Some(event) = event.as_object_mut() {
@@ -257,10 +264,10 @@ impl<'a> Driver<'a> {
     }
 
     /// Carries out `actions`, and what follows from them, until nothing is left to do without a person.
-    pub(crate) fn drive(&mut self, actions: Vec<Action>) -> Result<(), Failure> {
+    pub(crate) fn drive(&mut self, actions: Vec<FlowAction>) -> Result<(), Diagnostics> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
-            let mut running: BTreeMap<String, Arc<Stopper>> = BTreeMap::new();
+            let mut running: BTreeMap<String, Arc<RunStopper>> = BTreeMap::new();
             let result = self.work(scope, actions, &send, &receive, &mut running);
             if result.is_err() {
                 // Nothing works on while nobody decides.
@@ -273,22 +280,22 @@ impl<'a> Driver<'a> {
     fn work<'scope>(
         &mut self,
         scope: &'scope Scope<'scope, '_>,
-        actions: Vec<Action>,
-        send: &Sender<Told>,
-        receive: &Receiver<Told>,
-        running: &mut BTreeMap<String, Arc<Stopper>>,
-    ) -> Result<(), Failure>
+        actions: Vec<FlowAction>,
+        send: &Sender<LaneMessage>,
+        receive: &Receiver<LaneMessage>,
+        running: &mut BTreeMap<String, Arc<RunStopper>>,
+    ) -> Result<(), Diagnostics>
     where
         'a: 'scope,
     {
-        let mut queue: VecDeque<Action> = actions.into();
+        let mut queue: VecDeque<FlowAction> = actions.into();
         let mut failures: Vec<String> = Vec::new();
         let mut stopping = false;
         loop {
             while let Some(action) = queue.pop_front() {
                 let done = match action {
-                    Action::Run { entry, phase, lane, worktree } => {
-                        let stopper = Arc::new(Stopper::new(&Interrupt::default()));
+                    FlowAction::Run { entry, phase, lane, worktree } => {
+                        let stopper = Arc::new(RunStopper::new(&InterruptFlag::default()));
                         running.insert(lane.id.clone(), Arc::clone(&stopper));
                         let job = self.job(entry, &phase, lane, worktree)?;
                         let (app, send) = (self.app, send.clone());
@@ -303,34 +310,36 @@ impl<'a> Driver<'a> {
                     Err(failure) => failures.extend(says(&failure)),
                 }
             }
-            self.show_if_possible(running.is_empty());
+            self.try_write_state(running.is_empty());
             if running.is_empty() {
                 return self.rest(failures, stopping);
             }
             match receive.recv_timeout(LOOK) {
-                Ok(Told::Ready { entry, lane, run, go }) => {
+                Ok(LaneMessage::Ready { entry, lane, run, go }) => {
                     // The prompt is composed: it holds the documents as they are now.
-                    self.look(By::Flow)?;
+                    self.look(DecidedBy::Flow)?;
                     let starts = !stopping && self.state.strayed.is_empty();
                     if starts {
-                        queue.extend(self.happen(Event::LaneStarted { entry, lane, run }, By::Flow)?);
+                        queue.extend(
+                            self.apply_event(FlowEvent::LaneStarted { entry, lane, run }, DecidedBy::Flow)?,
+                        );
                     }
                     // A thread that is gone says so itself.
                     let _ = go.send(starts);
                 }
-                Ok(Told::Ended { event, talk }) => {
-                    if let Event::LaneEnded { lane, .. } = &event {
+                Ok(LaneMessage::Ended { event, talk }) => {
+                    if let FlowEvent::LaneEnded { lane, .. } = &event {
                         running.remove(lane);
                         self.forget(lane);
                     }
                     self.app.print.talk(&talk);
                     // What was ended because the flow is stopped is run again when it is resumed.
                     if !stopping {
-                        self.look(By::Flow)?;
-                        queue.extend(self.happen(event, By::Flow)?);
+                        self.look(DecidedBy::Flow)?;
+                        queue.extend(self.apply_event(event, DecidedBy::Flow)?);
                     }
                 }
-                Ok(Told::Failed { lane, failure }) => {
+                Ok(LaneMessage::Failed { lane, failure }) => {
                     running.remove(&lane);
                     self.forget(&lane);
                     failures.extend(says(&failure));
@@ -345,46 +354,93 @@ impl<'a> Driver<'a> {
     }
 
     /// Nothing runs any more: records that the flow is stopped, or that something could not be done.
-    fn rest(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Failure> {
+    fn rest(&mut self, failures: Vec<String>, stopping: bool) -> Result<(), Diagnostics> {
         if self.state.has_ended() || (failures.is_empty() && !stopping) {
             failures.iter().for_each(|why| self.app.print.say(why));
             return Ok(());
         }
         // What agents left is theirs; from now on changes are a person's.
-        self.look(By::Flow)?;
+        self.look(DecidedBy::Flow)?;
         let entry = self.state.entry;
         let (event, by) = match stopping {
-            true => (Event::Stopped, self.app.caller()),
-            false => (Event::Failed { entry, why: failures }, By::Flow),
+            true => (FlowEvent::Stopped, self.app.caller()),
+            false => (FlowEvent::Failed { entry, why: failures }, DecidedBy::Flow),
         };
-        self.happen(event, by)?;
-        self.show_if_possible(true);
+        self.apply_event(event, by)?;
+        self.try_write_state(true);
         Ok(())
     }
 
-    fn act(&mut self, action: Action) -> Result<Vec<Action>, Failure> {
+    fn act(&mut self, action: FlowAction) -> Result<Vec<FlowAction>, Diagnostics> {
         match action {
-            Action::Enter { entry, keep, .. } => return self.enter(entry, keep),
-            Action::Merge { entry, lane } => return self.merge(entry, lane),
+            FlowAction::Enter { entry, keep, .. } => return self.enter(entry, keep),
+            FlowAction::Merge { entry, lane } => return self.merge(entry, lane),
             // They are written when the phase is entered.
-            Action::Write { phase, changes } => self.changes.push((phase, changes)),
-            Action::Finish { done } => self.finish(done)?,
-            Action::Ignore { why } => self.app.print.note(&why),
-            Action::Run { .. } | Action::Ask { .. } | Action::Stop => {}
+            FlowAction::Write { phase, changes } => self.changes.push((phase, changes)),
+            FlowAction::Finish { done } => self.finish(done)?,
+            FlowAction::Ignore { why } => self.app.print.note(&why),
+            FlowAction::Run { .. } | FlowAction::Ask { .. } | FlowAction::Stop => {}
         }
         Ok(Vec::new())
     }
 
     /// Records what differs from the last look at the documents.
-    fn look(&mut self, by: By) -> Result<(), Failure> {
+    fn look(&mut self, by: DecidedBy) -> Result<(), Diagnostics> {
+        let changed = self.changed_documents();
+        self.record_document_changes(changed, DriverPresence::Driven, by)
+    }
+
+    fn changed_documents(&mut self) -> DocumentChanges {
         let filter = DocumentFilter::new(&self.plan.definition, self.state.entry);
-        let now = self.documents.read(&self.folder.path, &|path| filter.is_document(path));
-        let known = self.state.documents.as_ref();
-        let changed = document_changes(known.unwrap_or(&BTreeMap::new()), &now);
-        if known.is_none() || !changed.is_empty() {
-            self.happen(Event::Documents { changed }, by)?;
+        let begun = Instant::now();
+        loop {
+            let now = self.documents.read(&self.folder.path, &|path| filter.is_document(path));
+            let changed = document_changes(self.state.documents.as_ref().unwrap_or(&BTreeMap::new()), &now);
+            // A lane that ends writes what it leaves: such a file is about to take a document's place.
+            let is_coming = |path: &String| {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                name.starts_with('.') && name.ends_with(".new")
+            };
+            if !changed.keys().any(is_coming) || begun.elapsed() > SETTLES {
+                return changed;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn record_document_changes(
+        &mut self,
+        changed: DocumentChanges,
+        meanwhile: DriverPresence,
+        by: DecidedBy,
+    ) -> Result<(), Diagnostics> {
+        if self.state.documents.is_none() || !changed.is_empty() {
+            self.apply_event(FlowEvent::Documents { changed, meanwhile }, by)?;
         }
         Ok(())
+    }
+
+    /// The same where nobody drove the flow since. What the guards of its agents have seen when nothing of them lived any more
+    /// is the agents' doing; what changed later is a person's. Where a guard has seen nothing it is not known whose it is.
+    fn record_unattended_changes(&mut self) -> Result<(), Diagnostics> {
+        let mut looks = Vec::new();
+        for run in self.state.running().filter_map(|(_, run)| Id::parse(run?)) {
+            let desk = RunDir::of(&run)?;
+            if desk.pane().as_ref().is_some_and(is_pane_alive) {
+                // It works on in its terminal: the flow was not left alone.
+                return Ok(());
+            }
+            looks.push(desk.last_documents(&run));
+        }
+        let changed = self.changed_documents();
+        let Some(looks) = looks.into_iter().collect::<Option<Vec<_>>>() else {
+            return self.record_document_changes(changed, DriverPresence::Cut, DecidedBy::Flow);
+        };
+        let was_seen =
+            |path: &String, what: &Option<String>| looks.iter().any(|seen| seen.get(path) == what.as_ref());
+        let (agents, persons) = changed.into_iter().partition(|(path, what)| was_seen(path, what));
+        self.record_document_changes(agents, DriverPresence::Driven, DecidedBy::Flow)?;
+        self.record_document_changes(persons, DriverPresence::LeftAlone, self.app.caller())
     }
 
     fn forget(&self, lane: &str) {
@@ -394,7 +450,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Reads what the phase consists of now, and sets aside what an earlier round left.
-    fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<Action>, Failure> {
+    fn enter(&mut self, entry: u32, keep: bool) -> Result<Vec<FlowAction>, Diagnostics> {
         self.folder.make(self.app)?;
         for (phase, words) in &self.changes {
             self.folder.note_changes(&self.plan.definition, phase, words)?;
@@ -410,9 +466,9 @@ impl<'a> Driver<'a> {
         }
         files.extend(self.folder.context()?);
         self.folder.write(&files)?;
-        self.look(By::Flow)?;
+        self.look(DecidedBy::Flow)?;
         if !self.state.strayed.is_empty() {
-            return Err(strayed(&self.state));
+            return Err(strayed_error(&self.state));
         }
         // What was written is not what was listed before.
         let disk = self.app.disk(Some(self.folder.path.clone()));
@@ -420,36 +476,40 @@ impl<'a> Driver<'a> {
         let shared = || shared_names(&self.app.project);
         let prepared = prepare(&self.plan.definition, &self.state, &library, &layout, &shared)?;
         if prepared.groups.iter().all(|group| group.lanes.is_empty()) {
-            return Err(Diag::error(Code::FlowRefused, "there is nothing to do").into());
+            return Err(Diagnostic::error(Code::FlowRefused, "there is nothing to do").into());
         }
         let phase = self.plan.definition.phase(&self.state.phase);
         let mut stale: Vec<String> = match phase {
-            Some(phase) if !keep => phase.stale().map(str::to_owned).collect(),
+            Some(phase) if !keep => phase.stale_files().map(str::to_owned).collect(),
             _ => Vec::new(),
         };
         // What was refused travels with the reasons.
         let lanes = prepared.groups.iter().flat_map(|group| &group.lanes);
         let refused = lanes.filter(|lane| self.state.refused.contains_key(&lane.id));
-        stale.extend(phase.iter().flat_map(|phase| refused.clone().flat_map(|lane| phase.stale_of(lane))));
-        let aside = self.folder.set_aside(&stale, &callsheet_core::flow::aside(entry))?;
+        stale.extend(
+            phase.iter().flat_map(|phase| refused.clone().flat_map(|lane| phase.stale_lane_files(lane))),
+        );
+        let aside = self.folder.archive_files(&stale, &callsheet_core::flow::aside(entry))?;
         let mut groups = prepared.groups;
         if !Git::at(&self.app.project).is_ok_and(|git| git.is_some_and(|git| git.head().is_ok())) {
             // Without git there are no worktrees; lanes that own different files can share one.
             groups.iter_mut().for_each(|group| group.worktrees = false);
         }
-        self.look(By::Flow)?;
-        let actions =
-            self.happen(Event::Entered { entry, groups, again: prepared.again, aside }, By::Flow)?;
+        self.look(DecidedBy::Flow)?;
+        let actions = self.apply_event(
+            FlowEvent::Entered { entry, groups, again: prepared.again, aside },
+            DecidedBy::Flow,
+        )?;
         self.changes.clear();
         // Prompts tell the round that it shows.
         self.show(true)?;
         Ok(actions)
     }
 
-    fn job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob, Failure> {
+    fn job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob, Diagnostics> {
         let phase = self.plan.definition.phase(phase).cloned();
-        let phase = phase.ok_or_else(|| Diag::error(Code::FlowBad, "the flow has no such phase"))?;
-        let progress = Arc::new(Progress::new(format!("{} {}", phase.name, lane.id)));
+        let phase = phase.ok_or_else(|| Diagnostic::error(Code::FlowBad, "the flow has no such phase"))?;
+        let progress = Arc::new(RunProgress::new(format!("{} {}", phase.name, lane.id)));
         if let Ok(mut lanes) = self.lanes.lock() {
             lanes.insert(lane.id.clone(), Arc::clone(&progress));
         }
@@ -458,15 +518,20 @@ impl<'a> Driver<'a> {
         Ok(LaneJob {
             flow: self.id.clone(),
             before: self.lane_runs.get(&(entry, lane.id.clone())).cloned().unwrap_or_default(),
+            flow_runs: if needs_changelog(&phase) {
+                self.lane_runs.values().flatten().cloned().collect()
+            } else {
+                Vec::new()
+            },
             // All that a request is made from; the lanes of a large phase are not copied for each of them.
-            state: State {
+            state: FlowState {
                 request: self.state.request.clone(),
                 phase: self.state.phase.clone(),
                 times: self.state.times.clone(),
                 refused: self.state.refused.clone(),
                 again: self.state.again,
                 entry,
-                ..State::default()
+                ..FlowState::default()
             },
             same_prompt: self.same_prompt,
             plan: self.plan.clone(),
@@ -483,13 +548,13 @@ impl<'a> Driver<'a> {
         })
     }
 
-    fn merge(&mut self, entry: u32, lane: String) -> Result<Vec<Action>, Failure> {
+    fn merge(&mut self, entry: u32, lane: String) -> Result<Vec<FlowAction>, Diagnostics> {
         let conflicts = worktrees::merge(self.app, &self.id, entry, &lane)?;
-        self.happen(Event::Merged { entry, lane, conflicts }, By::Flow)
+        self.apply_event(FlowEvent::Merged { entry, lane, conflicts }, DecidedBy::Flow)
     }
 
-    fn finish(&mut self, done: bool) -> Result<(), Failure> {
-        self.show_if_possible(true);
+    fn finish(&mut self, done: bool) -> Result<(), Diagnostics> {
+        self.try_write_state(true);
         if done && self.plan.definition.archive {
             self.folder.archive()?;
         }
@@ -497,16 +562,16 @@ impl<'a> Driver<'a> {
     }
 
     /// The same where nothing depends on it.
-    fn show_if_possible(&mut self, now: bool) {
+    fn try_write_state(&mut self, now: bool) {
         if let Err(failure) = self.show(now) {
             self.app.print.note(&failure.to_string());
         }
     }
 
     /// A session shows its state to those who look into its folder.
-    fn show(&mut self, now: bool) -> Result<(), Failure> {
+    fn show(&mut self, now: bool) -> Result<(), Diagnostics> {
         let late = self.shown.is_none_or(|shown| shown.elapsed() >= SHOW);
-        if self.folder.shows_state() && (now || late) {
+        if self.folder.can_show_state() && (now || late) {
             self.shown = Some(Instant::now());
             self.folder.show(&self.plan, &self.state, &self.last_event)?;
         }
@@ -515,33 +580,41 @@ impl<'a> Driver<'a> {
 
     /// Goes on, with what was decided and perhaps not done. A run that was cut is asked anew, by the documents as they are
     /// now, or the very same.
-    pub(crate) fn resume(&mut self, same_prompt: bool) -> Result<Vec<Action>, Failure> {
+    pub(crate) fn resume(&mut self, same_prompt: bool) -> Result<Vec<FlowAction>, Diagnostics> {
         self.same_prompt = same_prompt;
         if self.state.has_ended() {
-            return Ok(vec![Action::Finish { done: self.state.at == At::Done }]);
+            return Ok(vec![FlowAction::Finish { done: self.state.at == FlowStatus::Done }]);
         }
-        // While a flow waits, a person may edit its documents.
-        if self.state.is_asked() && self.app.above_guard().is_ok() {
-            self.look(self.app.caller())?;
+        // While a flow waits or is left alone, a person may edit its documents.
+        match self.app.refuse_below_guard() {
+            Ok(()) if self.state.is_paused() => self.look(self.app.caller())?,
+            Ok(()) => self.record_unattended_changes()?,
+            Err(_) => {}
+        }
+        if !self.state.strayed.is_empty() && !matches!(self.state.at, FlowStatus::Waiting { .. }) {
+            let why = says(&strayed_error(&self.state));
+            return self.apply_event(FlowEvent::Failed { entry: self.state.entry, why }, DecidedBy::Flow);
         }
         let cleared = self.clear_lanes()?;
         if !cleared.is_empty() {
             return Ok(cleared);
         }
-        self.happen(Event::Resumed, self.app.caller())
+        self.apply_event(FlowEvent::Resumed, self.app.caller())
     }
 
     /// Lets lanes go on whose changes outside of their scope were approved since.
-    fn clear_lanes(&mut self) -> Result<Vec<Action>, Failure> {
+    fn clear_lanes(&mut self) -> Result<Vec<FlowAction>, Diagnostics> {
         let entry = self.state.entry;
-        let waits = |why: &Why| match why {
-            Why::Evidence { lane, lacks } if lacks.iter().any(|word| word == "clean") => Some(lane.clone()),
+        let waits = |why: &WaitReason| match why {
+            WaitReason::Evidence { lane, lacks } if lacks.iter().any(|word| word == "clean") => {
+                Some(lane.clone())
+            }
             _ => None,
         };
         if self.state.stopped || !self.state.failed.is_empty() || !self.state.strayed.is_empty() {
             return Ok(Vec::new());
         }
-        let waiting: Vec<String> = self.state.waits_for().iter().filter_map(waits).collect();
+        let waiting: Vec<String> = self.state.wait_reasons().iter().filter_map(waits).collect();
         let mut lanes = BTreeMap::new();
         for id in waiting {
             let key = (entry, id.clone());
@@ -560,36 +633,49 @@ impl<'a> Driver<'a> {
                 lanes.insert(id, evidence);
             }
         }
-        if lanes.is_empty() { Ok(Vec::new()) } else { self.happen(Event::Cleared { entry, lanes }, By::Flow) }
+        if lanes.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.apply_event(FlowEvent::Cleared { entry, lanes }, DecidedBy::Flow)
+        }
     }
 
     /// Goes on as a person decided, with the documents as the person left them.
-    pub(crate) fn decide(&mut self, decision: Decision, by: By) -> Result<Vec<Action>, Failure> {
+    pub(crate) fn decide(
+        &mut self,
+        decision: FlowDecision,
+        by: DecidedBy,
+    ) -> Result<Vec<FlowAction>, Diagnostics> {
         self.look(by)?;
-        self.happen(Event::Decided { decision }, by)
+        self.apply_event(FlowEvent::Decided { decision }, by)
     }
 
     /// Stops a flow of which nothing runs.
-    pub(crate) fn stop(&mut self) -> Result<(), Failure> {
+    pub(crate) fn stop(&mut self) -> Result<(), Diagnostics> {
         self.silent = true;
-        if !self.state.is_asked() {
-            self.look(By::Flow)?;
+        if !self.state.is_paused() {
+            self.record_unattended_changes()?;
         }
-        self.happen(Event::Stopped, self.app.caller()).map(drop)
+        self.apply_event(FlowEvent::Stopped, self.app.caller()).map(drop)
     }
 }
 
 /// What could not be done, for a person. It is recorded, so that it holds no secret.
-fn says(Failure(diags): &Failure) -> Vec<String> {
-    diags.iter().map(|diag| mask_addresses(&masked(diag).to_string())).collect()
+fn says(Diagnostics(diags): &Diagnostics) -> Vec<String> {
+    let line = |diag: &Diagnostic| {
+        let text = mask_addresses(&masked(diag).to_string());
+        let parts = text.lines().map(|line| line.trim_start_matches([' ', '=']).trim_end());
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    };
+    diags.iter().map(line).collect()
 }
 
 /// Documents are not what was approved.
-fn strayed(state: &State) -> Failure {
+fn strayed_error(state: &FlowState) -> Diagnostics {
     let paths: Vec<&str> = state.strayed.keys().map(String::as_str).collect();
     let message = format!("documents are not as they were approved: {}", paths.join(", "));
     let hint = "restore them and resume the flow, or accept them with `callsheet flow decide approve`";
-    Diag::error(Code::FlowRefused, message).hint(hint).into()
+    Diagnostic::error(Code::FlowRefused, message).hint(hint).into()
 }
 
 /// Adds a run to those of its lane, the last one at the end.

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::agent::Permit;
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::agent::PermissionLevel;
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::fact::CheckSpec;
 use callsheet_core::flow::{Flow, Phase};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Plan {
+pub(crate) struct FlowOptions {
     /// The flow's name.
     pub(crate) flow: String,
     /// What it was when it was started: a file that changes later changes nothing.
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) program: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) checks: Vec<CheckSpec>,
-    pub(crate) permit: Permit,
+    pub(crate) permit: PermissionLevel,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     pub(crate) by_file: bool,
 }
 
-impl Plan {
+impl FlowOptions {
     /// Who was named for a phase, perhaps with a model.
     fn named<'p>(&'p self, phase: &'p Phase) -> Option<(&'p str, Option<&'p str>)> {
         let named = self.agents.get(&phase.name).or(self.agent.as_ref()).or(phase.agent.as_ref())?;
@@ -64,7 +64,7 @@ impl Plan {
     }
 
     /// Who is asked in a phase.
-    pub(crate) fn agent(&self, phase: &Phase) -> Result<String, Failure> {
+    pub(crate) fn agent(&self, phase: &Phase) -> Result<String, Diagnostics> {
         let named = self.named(phase).map(|(agent, _)| agent.to_owned());
         let named = named.or_else(|| (!self.program.is_empty()).then(|| "command".to_owned()));
         named.ok_or_else(|| {
@@ -73,7 +73,7 @@ impl Plan {
                 "name one with --agent or --agent-for {}=NAME, or give a program after `--`",
                 phase.name
             );
-            Diag::error(Code::UsageBad, message).hint(hint).into()
+            Diagnostic::error(Code::UsageBad, message).hint(hint).into()
         })
     }
 

@@ -1,59 +1,66 @@
 //! What a flow looks like from outside.
 
 use callsheet_core::diag::visible;
-use callsheet_core::flow::{At, Decision, State, Why};
+use callsheet_core::flow::{FlowDecision, FlowState, FlowStatus, WaitReason};
 use callsheet_core::prefs::Preference;
 use serde_json::{Value, json};
 
-use super::Known;
-use crate::app::App;
-use crate::print::Paint;
+use super::RecordedFlow;
+use crate::app::AppContext;
+use crate::print::{TextStyle, one_line};
 use crate::session::new_preferences;
 
 /// Where a flow is, in one word.
-pub(crate) fn word(state: &State) -> &'static str {
+pub(crate) fn word(state: &FlowState) -> &'static str {
     match &state.at {
         _ if state.stopped => "stopped",
         _ if state.is_waiting() => "waiting",
-        At::New => "new",
-        At::Entering | At::Running => "running",
-        At::Waiting { .. } => "waiting",
-        At::Done => "done",
-        At::Rejected => "rejected",
+        FlowStatus::New => "new",
+        FlowStatus::Entering | FlowStatus::Running => "running",
+        FlowStatus::Waiting { .. } => "waiting",
+        FlowStatus::Done => "done",
+        FlowStatus::Rejected => "rejected",
     }
 }
 
 /// Why a person is asked, in words.
-pub(crate) fn reasons(state: &State) -> Vec<String> {
-    let begins = if state.at == At::Entering { "begin" } else { "go on" };
-    let reason = |why: &Why| match why {
-        Why::Decision => format!("`{}` is for a person to decide", state.phase),
-        Why::Evidence { lane, lacks } => format!("`{lane}` has no evidence for {}", lacks.join(", ")),
-        Why::Submission { lane, says } => format!("`{lane}` submits what is refused: {}", says.join("; ")),
-        Why::Question { lane, asks } => format!("`{lane}` asks: {}", asks.join("; ")),
-        Why::Conflicts { lane, paths } => format!("`{lane}` cannot be merged: {}", paths.join(", ")),
-        Why::Limit { phase } => format!("`{phase}` was entered as often as it may be"),
-        Why::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
-        Why::Cost => "as much was spent as may be".to_owned(),
-        Why::Documents { paths } => {
+pub(crate) fn reasons(state: &FlowState) -> Vec<String> {
+    let begins = if state.at == FlowStatus::Entering { "begin" } else { "go on" };
+    let reason = |why: &WaitReason| match why {
+        WaitReason::Decision => format!("`{}` is for a person to decide", state.phase),
+        WaitReason::Evidence { lane, lacks } => format!("`{lane}` has no evidence for {}", lacks.join(", ")),
+        WaitReason::Submission { lane, says } => {
+            format!("`{lane}` submits what is refused: {}", says.join("; "))
+        }
+        WaitReason::Question { lane, asks } => format!("`{lane}` asks: {}", asks.join("; ")),
+        WaitReason::Conflicts { lane, paths } => format!("`{lane}` cannot be merged: {}", paths.join(", ")),
+        WaitReason::Limit { phase } => format!("`{phase}` was entered as often as it may be"),
+        WaitReason::Refused { says } => format!("`{}` cannot begin: {}", state.phase, says.join("; ")),
+        WaitReason::Cost => "as much was spent as may be".to_owned(),
+        WaitReason::Documents { paths, cut: true } => format!(
+            "documents changed while nobody drove the flow, by a person or by the agent that was cut: {}; \
+             `callsheet flow decide approve` goes on with them",
+            paths.join(", ")
+        ),
+        WaitReason::Documents { paths, cut: false } => {
             format!("`{}` changed documents that are not its own: {}", state.phase, paths.join(", "))
         }
-        Why::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
+        WaitReason::Failed { says } => format!("`{}` cannot {begins}: {}", state.phase, says.join("; ")),
     };
-    state.waits_for().iter().map(reason).collect()
+    state.wait_reasons().iter().map(reason).collect()
 }
 
 /// The word of a decision that a person takes in a state.
-pub(super) fn decision_word(decision: &Decision, state: &State) -> &'static str {
+pub(super) fn decision_word(decision: &FlowDecision, state: &FlowState) -> &'static str {
     match decision {
-        Decision::Approve => "approve",
-        Decision::Reject => "reject",
-        Decision::Changes(_) if !state.questions().is_empty() => "answer",
-        Decision::Changes(_) => "changes",
+        FlowDecision::Approve => "approve",
+        FlowDecision::Reject => "reject",
+        FlowDecision::Changes(_) if !state.questions().is_empty() => "answer",
+        FlowDecision::Changes(_) => "changes",
     }
 }
 
-pub(crate) fn status_json(app: &App<'_>, known: &Known, driven: bool) -> Value {
+pub(crate) fn status_json(app: &AppContext<'_>, known: &RecordedFlow, driven: bool) -> Value {
     let state = &known.state;
     let running: Vec<Value> =
         state.running().map(|(lane, run)| json!({ "lane": lane.id, "run": run })).collect();
@@ -84,7 +91,7 @@ pub(crate) fn status_json(app: &App<'_>, known: &Known, driven: bool) -> Value {
     })
 }
 
-pub(crate) fn status_page(app: &App<'_>, known: &Known, driven: bool) -> String {
+pub(crate) fn status_page(app: &AppContext<'_>, known: &RecordedFlow, driven: bool) -> String {
     let print = app.print;
     let state = &known.state;
     let word = match word(state) {
@@ -92,9 +99,9 @@ pub(crate) fn status_page(app: &App<'_>, known: &Known, driven: bool) -> String 
         word => word,
     };
     let paint = match &state.at {
-        At::Done => Paint::Green,
-        At::Rejected => Paint::Red,
-        _ => Paint::Yellow,
+        FlowStatus::Done => TextStyle::Green,
+        FlowStatus::Rejected => TextStyle::Red,
+        _ => TextStyle::Yellow,
     };
     let mut page = format!(
         "{} {}  {}\n",
@@ -102,7 +109,9 @@ pub(crate) fn status_page(app: &App<'_>, known: &Known, driven: bool) -> String 
         visible(&known.plan.name),
         print.paint(paint, word)
     );
-    let mut row = |name: &str, text: String| page += &format!("  {name:<10} {}\n", visible(&text));
+    let mut row = |name: &str, text: String| {
+        page += &format!("  {name:<10} {}\n", visible(&one_line(&text)));
+    };
     row("request", state.request.lines().next().unwrap_or_default().to_owned());
     row("phase", format!("{}, round {}", state.phase, state.round()));
     for (lane, run) in state.running() {

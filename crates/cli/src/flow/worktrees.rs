@@ -2,16 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure, visible};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics, visible};
 use callsheet_core::record::Id;
 use callsheet_run::{Git, lane_leftovers, lane_worktree, merge_lane};
 
-use crate::app::App;
+use crate::app::AppContext;
 use crate::drive::{git_failed, project_in};
 use crate::state::{failed, private_folder, state_dir};
 
 /// The project in a worktree of this lane's own.
-pub(super) fn make_worktree(app: &App<'_>, flow: &Id, entry: u32, lane: &str) -> Result<PathBuf, Failure> {
+pub(super) fn make_worktree(
+    app: &AppContext<'_>,
+    flow: &Id,
+    entry: u32,
+    lane: &str,
+) -> Result<PathBuf, Diagnostics> {
     let (git, home) = lanes_home(app, flow)?;
     let name = lane_name(flow, entry, lane);
     let made = lane_worktree(&git, &lock(&home), &home, &name).map_err(|error| git_failed(&error))?;
@@ -19,8 +24,8 @@ pub(super) fn make_worktree(app: &App<'_>, flow: &Id, entry: u32, lane: &str) ->
 }
 
 /// Where the worktrees of a flow's lanes are.
-fn lanes_home(app: &App<'_>, flow: &Id) -> Result<(Git, PathBuf), Failure> {
-    let none = || Diag::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
+fn lanes_home(app: &AppContext<'_>, flow: &Id) -> Result<(Git, PathBuf), Diagnostics> {
+    let none = || Diagnostic::error(Code::GitFailed, "there is no git repository, so there are no worktrees");
     let git = Git::at(&app.project).map_err(|error| git_failed(&error))?.ok_or_else(none)?;
     let home = state_dir()?.join("lanes").join(flow.as_str());
     private_folder(&home)?;
@@ -34,7 +39,7 @@ fn lock(home: &Path) -> PathBuf {
 }
 
 /// Says what flows that have ended left of their lanes. Nothing of it is in the way.
-pub(crate) fn tell_leftovers(app: &App<'_>, open: &[String]) -> Result<(), Failure> {
+pub(crate) fn report_leftovers(app: &AppContext<'_>, open: &[String]) -> Result<(), Diagnostics> {
     let Ok(Some(git)) = Git::at(&app.project) else { return Ok(()) };
     let lanes = state_dir()?.join("lanes");
     let lanes = lanes.canonicalize().unwrap_or(lanes);
@@ -47,7 +52,7 @@ pub(crate) fn tell_leftovers(app: &App<'_>, open: &[String]) -> Result<(), Failu
     if let Some(branch) = left.branches.first() {
         let line =
             format!("branches that flows have left: {}, such as `{}`", left.branches.len(), visible(branch));
-        app.print.say(&format!("{line}; `git branch -D NAME` removes one"));
+        app.print.say(&format!("{line}; `git worktree prune`, then `git branch -D NAME` removes one"));
     }
     Ok(())
 }
@@ -58,7 +63,12 @@ fn lane_name(flow: &Id, entry: u32, lane: &str) -> String {
 }
 
 /// Brings what a lane did into the project; answers with what stands in the way.
-pub(super) fn merge(app: &App<'_>, flow: &Id, entry: u32, lane: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn merge(
+    app: &AppContext<'_>,
+    flow: &Id,
+    entry: u32,
+    lane: &str,
+) -> Result<Vec<String>, Diagnostics> {
     let (git, home) = lanes_home(app, flow)?;
     let name = lane_name(flow, entry, lane);
     let made = lane_worktree(&git, &lock(&home), &home, &name).map_err(|error| git_failed(&error))?;

@@ -4,22 +4,22 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_run::read_file;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
-use crate::app::App;
-use crate::failure::Outcome;
+use crate::app::AppContext;
+use crate::failure::CommandResult;
 use crate::inputs::from_to;
-use crate::session::{Session, failed, open};
+use crate::session::{SessionDir, failed, open};
 use crate::state;
 use crate::write::write_out;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
+pub(crate) enum McpClient {
     /// .mcp.json in the project
     Claude,
     /// config.toml in $CODEX_HOME, else ~/.codex
@@ -34,12 +34,12 @@ pub(crate) enum Client {
 const NAME: &str = "callsheet";
 
 pub(crate) fn change(
-    app: &App<'_>,
-    client: Client,
-    session: &Session,
+    app: &AppContext<'_>,
+    client: McpClient,
+    session: &SessionDir,
     role: Option<&str>,
     write: bool,
-) -> Outcome {
+) -> CommandResult {
     let (file, shown) = client.file(app)?;
     // What a repository brings along may be a link to anywhere: it is read and written in the project alone.
     let of_project = file.strip_prefix(&app.project).ok().and_then(Path::to_str);
@@ -86,13 +86,13 @@ pub(crate) fn change(
     Ok(0)
 }
 
-fn bad(file: &str, why: &dyn std::fmt::Display) -> Failure {
+fn bad(file: &str, why: &dyn std::fmt::Display) -> Diagnostics {
     let message = format!("`{file}` cannot be used: {why}");
-    Diag::error(Code::ConfigBad, message).hint("it was left as it is").into()
+    Diagnostic::error(Code::ConfigBad, message).hint("it was left as it is").into()
 }
 
 /// How the server is started. A file of the user's own says where the project is; one of the project need not.
-fn arguments(client: Client, session: &Session, role: Option<&str>) -> Vec<String> {
+fn arguments(client: McpClient, session: &SessionDir, role: Option<&str>) -> Vec<String> {
     let mut arguments: Vec<String> = Vec::new();
     let way = if client.is_of_project() {
         from_to(&session.project, &session.dir)
@@ -105,19 +105,20 @@ fn arguments(client: Client, session: &Session, role: Option<&str>) -> Vec<Strin
     arguments
 }
 
-impl Client {
+impl McpClient {
     fn is_of_project(self) -> bool {
         matches!(self, Self::Claude | Self::Gemini)
     }
 
     /// Where its configuration is, and how that is shown.
-    fn file(self, app: &App<'_>) -> Result<(PathBuf, String), Failure> {
+    fn file(self, app: &AppContext<'_>) -> Result<(PathBuf, String), Diagnostics> {
         let of_project = |file: &str| Ok((app.project.join(file), app.shown_here(file)));
         let of_user = |variable: &str, folder: &str, file: &str| {
             let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
             let home = set(variable).or_else(|| Some(set("HOME")?.join(folder)));
-            let home = home
-                .ok_or_else(|| Diag::error(Code::ConfigBad, format!("neither {variable} nor HOME is set")))?;
+            let home = home.ok_or_else(|| {
+                Diagnostic::error(Code::ConfigBad, format!("neither {variable} nor HOME is set"))
+            })?;
             let file = home.join(file);
             let shown = file.display().to_string();
             Ok((file, shown))

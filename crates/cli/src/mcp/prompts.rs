@@ -2,36 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::catalog::{TemplateInfo, templates};
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::recipe::Derive;
+use callsheet_core::catalog::{TemplateSummary, templates};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::recipe::DeriveSpec;
 use callsheet_core::render::render;
-use callsheet_core::secrets::{Gate, Rules};
-use callsheet_core::template::{Notation, Template};
-use callsheet_core::{Request, Sources as _, Text, candidates, compose, read_recipe};
+use callsheet_core::secrets::{Gate, SecretRules};
+use callsheet_core::template::{Template, TemplateNotation};
+use callsheet_core::{Request, SharedText, Sources as _, candidates, compose, read_recipe};
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Map, Value};
 
-use super::server::Server;
+use super::server::SessionServer;
 use crate::inputs::{from_to, is_in_git};
 
 /// The task in words, an argument of every prompt.
 const INSTRUCTIONS: &str = "instructions";
 
-pub(super) fn list(server: &Server) -> Vec<Prompt> {
+pub(super) fn list(server: &SessionServer) -> Vec<Prompt> {
     let session = &server.session;
     let templates = templates(&session.disk, &session.layout);
     templates.iter().filter_map(|template| prompt(server, template)).collect()
 }
 
-fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
+fn prompt(server: &SessionServer, template: &TemplateSummary) -> Option<Prompt> {
     let asked = request(template)?;
     let derived = derived(server, asked.recipe.as_deref().unwrap_or_default());
     let text = server.session.disk.text(&template.source).ok()??;
     let notation = if template.path.starts_with("agents/") || template.path.starts_with("commands/") {
-        Notation::Brackets
+        TemplateNotation::Brackets
     } else {
-        Notation::Braces
+        TemplateNotation::Braces
     };
     let front = Template::parse(template.source.clone(), text, notation).ok()?.front;
     let mut arguments: Vec<PromptArgument> = Vec::new();
@@ -56,7 +56,7 @@ fn prompt(server: &Server, template: &TemplateInfo) -> Option<Prompt> {
 }
 
 /// The slots that the recipe fills by itself.
-fn derived(server: &Server, recipe: &str) -> BTreeMap<String, Derive> {
+fn derived(server: &SessionServer, recipe: &str) -> BTreeMap<String, DeriveSpec> {
     let session = &server.session;
     let places = candidates(&format!("recipes/{recipe}.toml"), &session.layout);
     let found = places.iter().find_map(|id| Some((id, session.disk.text(id).ok()??)));
@@ -65,23 +65,23 @@ fn derived(server: &Server, recipe: &str) -> BTreeMap<String, Derive> {
 }
 
 /// What the derived values of a template look at, each once.
-fn inputs(template: &TemplateInfo, derived: &BTreeMap<String, Derive>) -> BTreeSet<&'static str> {
+fn inputs(template: &TemplateSummary, derived: &BTreeMap<String, DeriveSpec>) -> BTreeSet<&'static str> {
     let asked = template.variables.iter().filter_map(|name| derived.get(name));
     let inputs = asked.flat_map(|derive| derive.from.inputs().iter().copied());
     inputs.filter(|name| !template.variables.iter().any(|known| known == name)).collect()
 }
 
 pub(super) fn get(
-    server: &Server,
+    server: &SessionServer,
     name: &str,
     arguments: &Map<String, Value>,
-) -> Result<GetPromptResult, Failure> {
+) -> Result<GetPromptResult, Diagnostics> {
     let session = &server.session;
     let templates = templates(&session.disk, &session.layout);
     let found = templates.iter().find(|template| template.path == name);
     let Some((template, mut asked)) = found.and_then(|template| Some((template, request(template)?))) else {
         let known = || templates.iter().filter(|template| request(template).is_some());
-        let wrong = Diag::error(Code::TemplateNotFound, format!("there is no prompt `{name}`"));
+        let wrong = Diagnostic::error(Code::TemplateNotFound, format!("there is no prompt `{name}`"));
         return Err(wrong.suggest(name, known().map(|template| template.path.as_str())).into());
     };
     let derived = derived(server, asked.recipe.as_deref().unwrap_or_default());
@@ -89,9 +89,9 @@ pub(super) fn get(
     for (key, value) in arguments {
         let Value::String(text) = value else {
             let message = format!("the argument `{key}` is no text");
-            return Err(Diag::error(Code::RequestBad, message).into());
+            return Err(Diagnostic::error(Code::RequestBad, message).into());
         };
-        let text = Text::from(text.as_str());
+        let text = SharedText::from(text.as_str());
         if key == INSTRUCTIONS {
             asked.instructions = Some(text);
         } else if template.variables.contains(key) || inputs.contains(key.as_str()) {
@@ -99,7 +99,8 @@ pub(super) fn get(
         } else {
             let known = template.variables.iter().map(String::as_str);
             let known = known.chain(inputs.iter().copied()).chain([INSTRUCTIONS]);
-            let wrong = Diag::error(Code::RequestUnknownKey, format!("`{name}` has no argument `{key}`"));
+            let wrong =
+                Diagnostic::error(Code::RequestUnknownKey, format!("`{name}` has no argument `{key}`"));
             let all: Vec<&str> = known.clone().collect();
             let wrong = wrong.suggest(key, known).hint(format!("arguments that exist: {}", all.join(", ")));
             return Err(wrong.into());
@@ -110,11 +111,11 @@ pub(super) fn get(
     asked.mcp = true;
     asked.no_git = !is_in_git(&session.project);
     asked.session = Some(from_to(&session.project, &session.dir)).filter(|way| way != ".");
-    let rules = Rules::load(&session.disk, &session.layout)?;
+    let rules = SecretRules::load(&session.disk, &session.layout)?;
     let gate = Gate::new(&rules, server.secrets);
     gate.request(&mut asked);
     let composed =
-        compose(&asked, &gate.sources(&session.disk)).map_err(|failure| gate.mask_failure(failure))?;
+        compose(&asked, &gate.sources(&session.disk)).map_err(|failure| gate.mask_diagnostics(failure))?;
     let rendered = render(&composed.prompt, composed.prompt.format, None)?;
     gate.judge(&asked, &composed.prompt, &rendered)?;
     let message = PromptMessage::new_text(Role::User, rendered.text);
@@ -126,7 +127,7 @@ pub(super) fn get(
 }
 
 /// The request that has this template as its own; fragments, which stand only in others, have none.
-fn request(template: &TemplateInfo) -> Option<Request> {
+fn request(template: &TemplateSummary) -> Option<Request> {
     let (folder, name) = template.path.rsplit_once('/')?;
     let name = Some(name.to_owned());
     let of = |recipe: &str| Request { recipe: Some(recipe.to_owned()), ..Request::default() };

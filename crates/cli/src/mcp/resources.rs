@@ -1,36 +1,37 @@
 //! The session's files as resources, to be read only.
 
-use callsheet_core::diag::{Code, Diag, Failure};
-use callsheet_core::{Limits, Root, SourceId, Sources as _};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
+use callsheet_core::{ListingLimits, SourceId, SourceRoot, Sources as _};
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 
-use crate::session::Session;
+use crate::session::SessionDir;
 
 const SCHEME: &str = "session:///";
 
 /// More than that is no session any more.
-const LIMITS: Limits = Limits { depth: 16, entries: 1000, ignored: false };
+const LIMITS: ListingLimits = ListingLimits { depth: 16, entries: 1000, ignored: false };
 
-pub(super) fn list(session: &Session) -> Result<Vec<Resource>, Failure> {
-    let root = SourceId::new(Root::Session, ".").map_err(|error| unreadable(".", &error))?;
+pub(super) fn list(session: &SessionDir) -> Result<Vec<Resource>, Diagnostics> {
+    let root = SourceId::new(SourceRoot::Session, ".").map_err(|error| unreadable(".", &error))?;
     let listing = session.disk.list(&root, LIMITS).map_err(|error| unreadable(".", &error))?;
     let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
     let resource = |path: String| Resource::new(uri(&path), path.clone()).with_mime_type(mime_type(&path));
     Ok(files.map(|entry| resource(entry.path)).collect())
 }
 
-pub(super) fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
-    let not_there =
-        || -> Failure { Diag::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into() };
+pub(super) fn read(session: &SessionDir, uri: &str) -> Result<ReadResourceResult, Diagnostics> {
+    let not_there = || -> Diagnostics {
+        Diagnostic::error(Code::InputNotFound, format!("there is no resource `{uri}`")).into()
+    };
     let path = uri.strip_prefix(SCHEME).and_then(decoded).ok_or_else(not_there)?;
-    let id = SourceId::new(Root::Session, &path).map_err(|error| unreadable(&path, &error))?;
+    let id = SourceId::new(SourceRoot::Session, &path).map_err(|error| unreadable(&path, &error))?;
     let text = session.disk.text(&id).map_err(|error| unreadable(&path, &error))?.ok_or_else(not_there)?;
     let contents = ResourceContents::text(text.as_str(), uri).with_mime_type(mime_type(&path));
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Failure {
-    Diag::error(Code::InputUnreadable, format!("`{path}` cannot be used: {error}")).into()
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Diagnostics {
+    Diagnostic::error(Code::InputUnreadable, format!("`{path}` cannot be used: {error}")).into()
 }
 
 fn mime_type(path: &str) -> &'static str {

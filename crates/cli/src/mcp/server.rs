@@ -1,11 +1,11 @@
 //! What the server offers, and how it answers.
 
 use callsheet_core::contract::Contract;
-use callsheet_core::diag::{Code, Diag, Failure};
+use callsheet_core::diag::{Code, Diagnostic, Diagnostics};
 use callsheet_core::record::{Id, sha256};
-use callsheet_core::secrets::Mode;
+use callsheet_core::secrets::SecretMode;
 use callsheet_core::submission::{roles, schema};
-use callsheet_run::{Permission, SubmissionRequest, ask_guard};
+use callsheet_run::{SubmissionPermission, SubmissionRequest, ask_guard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
     ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
@@ -16,42 +16,42 @@ use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::Value;
 
-use super::transport::Stdio;
+use super::transport::StdioTransport;
 use super::{prompts, resources};
-use crate::failure::Outcome;
-use crate::session::{Session, reasons};
-use crate::state::Desk;
+use crate::failure::CommandResult;
+use crate::session::{SessionDir, reasons};
+use crate::state::RunDir;
 
 /// A session, and what its client may do.
 #[derive(Debug)]
-pub(crate) struct Server {
-    pub(crate) session: Session,
+pub(crate) struct SessionServer {
+    pub(crate) session: SessionDir,
     /// The contracts that can be handed in, by name.
     pub(crate) tools: Vec<(String, Contract)>,
     /// The agent that prompts are made for, where one is configured.
     pub(crate) agent: Option<String>,
     /// What becomes of secrets in prompts. There is nobody here to warn.
-    pub(crate) secrets: Mode,
+    pub(crate) secrets: SecretMode,
     /// The run whose agent hands things in; nobody's where a person attached the server.
-    pub(crate) run: Option<Handing>,
+    pub(crate) run: Option<SubmittingRun>,
 }
 
 /// The run that submits, and the guard that has to agree.
 #[derive(Debug)]
-pub(crate) struct Handing {
+pub(crate) struct SubmittingRun {
     pub(crate) id: Id,
     pub(crate) role: Option<String>,
-    pub(crate) desk: Desk,
+    pub(crate) desk: RunDir,
 }
 
-impl Handing {
+impl SubmittingRun {
     /// Accepts a submission once, from a process below the guard of a run that goes on. Nothing is written if the guard
     /// does not agree.
-    fn take(&self, session: &Session, tool: &str, data: &Value) -> Result<Value, Failure> {
-        let refused = |why: String| -> Failure {
+    fn take(&self, session: &SessionDir, tool: &str, data: &Value) -> Result<Value, Diagnostics> {
+        let refused = |why: String| -> Diagnostics {
             let message = format!("run {} accepts no submission from here: {why}", self.id);
             let hint = "only the agent of a run submits for it, and only until it ends";
-            Diag::error(Code::RunRefused, message).hint(hint).into()
+            Diagnostic::error(Code::RunRefused, message).hint(hint).into()
         };
         let request = SubmissionRequest {
             run: self.id.to_string(),
@@ -61,9 +61,9 @@ impl Handing {
             role: self.role.clone(),
         };
         match ask_guard(self.desk.dir(), &request).map_err(refused)? {
-            Permission::Before(done) => Ok(done),
-            Permission::Granted(open) => {
-                let done = match session.hand_in(tool, data) {
+            SubmissionPermission::Before(done) => Ok(done),
+            SubmissionPermission::Granted(open) => {
+                let done = match session.submit(tool, data) {
                     Ok(done) => done.to_json(),
                     Err(failure) => {
                         // The agent learns it in any case, and may correct itself.
@@ -79,14 +79,14 @@ impl Handing {
 }
 
 /// Answers until standard input ends.
-pub(crate) fn serve(server: Server) -> Outcome {
-    let failed = |error: &dyn std::fmt::Display| -> Failure {
-        Diag::error(Code::OutputFailed, format!("the MCP server ended: {error}")).into()
+pub(crate) fn serve(server: SessionServer) -> CommandResult {
+    let failed = |error: &dyn std::fmt::Display| -> Diagnostics {
+        Diagnostic::error(Code::OutputFailed, format!("the MCP server ended: {error}")).into()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| failed(&error))?;
     runtime.block_on(async {
-        match server.serve(Stdio::start()).await {
+        match server.serve(StdioTransport::start()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|error| failed(&error)),
             // A client that goes before it has said anything is no mistake of ours.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
@@ -96,7 +96,7 @@ pub(crate) fn serve(server: Server) -> Outcome {
     Ok(0)
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for SessionServer {
     fn get_info(&self) -> ServerConfig {
         let offered =
             ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources().build();
@@ -125,15 +125,16 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         if !self.tools.iter().any(|(name, _)| *name == request.name) {
             let names: Vec<&str> = self.tools.iter().map(|(name, _)| name.as_str()).collect();
-            let wrong = Diag::error(Code::SubmissionBad, format!("there is no tool `{}`", request.name))
-                .suggest(&request.name, names.iter().copied())
-                .hint(format!("tools that exist: {}", names.join(", ")));
+            let wrong =
+                Diagnostic::error(Code::SubmissionBad, format!("there is no tool `{}`", request.name))
+                    .suggest(&request.name, names.iter().copied())
+                    .hint(format!("tools that exist: {}", names.join(", ")));
             return Err(invalid(&wrong.into()));
         }
         let data = Value::Object(request.arguments.unwrap_or_default());
         let taken = match &self.run {
             Some(run) => run.take(&self.session, &request.name, &data),
-            None => self.session.hand_in(&request.name, &data).map(|done| done.to_json()),
+            None => self.session.submit(&request.name, &data).map(|done| done.to_json()),
         };
         let result = match taken {
             Ok(done) => CallToolResult::structured(done),
@@ -199,6 +200,6 @@ impl ServerHandler for Server {
 const METHODS: [&str; 6] =
     ["tools/call", "tools/list", "prompts/get", "prompts/list", "resources/read", "resources/list"];
 
-fn invalid(failure: &Failure) -> ErrorData {
+fn invalid(failure: &Diagnostics) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_PARAMS, failure.to_string(), None)
 }

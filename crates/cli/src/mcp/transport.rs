@@ -21,14 +21,14 @@ use crate::print::message;
 /// Far above any plan, far below what would hurt.
 const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     /// Only its id was kept.
     TooLarge(GivenId),
 }
 
-pub(super) struct Stdio {
-    lines: Receiver<Line>,
+pub(super) struct StdioTransport {
+    lines: Receiver<InputLine>,
     /// Requests that have no answer yet. A client may close its end as soon as it has asked.
     open: usize,
     /// The ids that stand for those which the library does not take, with the bytes that were given.
@@ -42,7 +42,7 @@ pub(super) struct Stdio {
 /// How long the answers may take after the input has ended; a request that was given up never gets one.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
-impl Stdio {
+impl StdioTransport {
     /// Reads on a thread of its own, since reading standard input cannot be given up.
     pub(super) fn start() -> Self {
         let (sender, lines) = channel(16);
@@ -58,7 +58,7 @@ impl Stdio {
     }
 }
 
-impl Transport<RoleServer> for Stdio {
+impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -81,13 +81,13 @@ impl Transport<RoleServer> for Stdio {
                 return None;
             };
             let read = match line {
-                Line::TooLarge(id) => Err(Some(Refusal {
+                InputLine::TooLarge(id) => Err(Some(MessageRefusal {
                     id,
                     code: ErrorCode::INVALID_REQUEST,
                     why: format!("the message is larger than {MAX_MESSAGE} bytes"),
                 })),
-                Line::Whole(line) if line.trim_ascii().is_empty() => Err(None),
-                Line::Whole(line) => self.read(line),
+                InputLine::Whole(line) if line.trim_ascii().is_empty() => Err(None),
+                InputLine::Whole(line) => self.read(line),
             };
             match read {
                 Ok(message) => {
@@ -115,13 +115,13 @@ impl Transport<RoleServer> for Stdio {
 }
 
 /// Why a line is no message, and to whom that is said.
-struct Refusal {
+struct MessageRefusal {
     id: GivenId,
     code: ErrorCode,
     why: String,
 }
 
-impl Refusal {
+impl MessageRefusal {
     /// The bytes of an id are those that were given. What cannot be an id is `null`, as JSON-RPC has it.
     fn json(&self) -> Vec<u8> {
         let id = self.id.echo().unwrap_or(b"null");
@@ -130,9 +130,9 @@ impl Refusal {
     }
 }
 
-impl Stdio {
+impl StdioTransport {
     /// The message in a line; `None` in the place of a refusal for a notification that is none.
-    fn read(&mut self, mut line: Vec<u8>) -> Result<RxJsonRpcMessage<RoleServer>, Option<Refusal>> {
+    fn read(&mut self, mut line: Vec<u8>) -> Result<RxJsonRpcMessage<RoleServer>, Option<MessageRefusal>> {
         let mut scan = IdScan::default();
         scan.read(&line);
         let (id, place) = scan.found();
@@ -169,23 +169,25 @@ impl Stdio {
 }
 
 /// What to answer to a line that is no message; nothing to what looks like a notification.
-fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<Refusal> {
+fn refusal(line: &[u8], id: GivenId, error: &serde_json::Error) -> Option<MessageRefusal> {
     match serde_json::from_slice::<Value>(line) {
         // An id whose name is spelled with escapes is one as well.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
-        Ok(_) => Some(Refusal {
+        Ok(_) => Some(MessageRefusal {
             id,
             code: ErrorCode::INVALID_REQUEST,
             why: format!("this is no request: {error}"),
         }),
-        Err(error) => {
-            Some(Refusal { id, code: ErrorCode::PARSE_ERROR, why: format!("this is no JSON: {error}") })
-        }
+        Err(error) => Some(MessageRefusal {
+            id,
+            code: ErrorCode::PARSE_ERROR,
+            why: format!("this is no JSON: {error}"),
+        }),
     }
 }
 
 /// The next line without its end; `None` where there is no more.
-fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
+fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<InputLine>> {
     let mut line = Vec::new();
     let mut scan: Option<IdScan> = None;
     loop {
@@ -212,8 +214,8 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Line>> {
         input.consume(read);
         if is_whole {
             return Ok(Some(match scan {
-                Some(scan) => Line::TooLarge(scan.found().0),
-                None => Line::Whole(line),
+                Some(scan) => InputLine::TooLarge(scan.found().0),
+                None => InputLine::Whole(line),
             }));
         }
     }
@@ -229,8 +231,8 @@ mod tests {
         let text = format!("{large}\n{{\"id\":2}}\n{large}");
         let mut input = io::BufReader::new(text.as_bytes());
         let mut next = || match next_line(&mut input).unwrap() {
-            Some(Line::TooLarge(id)) => Some((true, id.echo().unwrap_or_default().to_vec())),
-            Some(Line::Whole(line)) => Some((false, line)),
+            Some(InputLine::TooLarge(id)) => Some((true, id.echo().unwrap_or_default().to_vec())),
+            Some(InputLine::Whole(line)) => Some((false, line)),
             None => None,
         };
         assert_eq!(next(), Some((true, b"1".to_vec())));

@@ -11,17 +11,17 @@ use std::thread;
 const PART: usize = 64 * 1024;
 
 /// Somebody who counts the tokens of a text.
-pub(crate) type Count<'c> = &'c (dyn Fn(&str) -> usize + Sync);
+pub(crate) type CountFunction<'c> = &'c (dyn Fn(&str) -> usize + Sync);
 
 /// The parts of a text, one after the other, and how many tokens each of them has.
-pub(crate) struct Counted(Vec<(Range<usize>, usize)>);
+pub(crate) struct CountedParts(Vec<(Range<usize>, usize)>);
 
-impl Counted {
-    pub(crate) fn new(text: &str, count: Count<'_>) -> Self {
+impl CountedParts {
+    pub(crate) fn new(text: &str, count: CountFunction<'_>) -> Self {
         Self::of_parts(text, &parts(text, PART), count)
     }
 
-    fn of_parts(text: &str, parts: &[Range<usize>], count: Count<'_>) -> Self {
+    fn of_parts(text: &str, parts: &[Range<usize>], count: CountFunction<'_>) -> Self {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut counted = Vec::new();
@@ -55,7 +55,7 @@ impl Counted {
 
     /// The tokens of a range of `text` as if it stood alone. Parts that lie in it are not counted again: where words
     /// end and begin around a cut is told by what stands next to it.
-    pub(crate) fn within(&self, text: &str, range: Range<usize>, count: Count<'_>) -> usize {
+    pub(crate) fn count_within(&self, text: &str, range: Range<usize>, count: CountFunction<'_>) -> usize {
         let first = self.0.partition_point(|(part, _)| part.start < range.start);
         let end = self.0.partition_point(|(part, _)| part.end <= range.end);
         let inside = self.0.get(first..end).unwrap_or_default();
@@ -103,8 +103,8 @@ pub(super) mod tests {
     use super::*;
 
     /// The text in as many parts as can be.
-    pub(in crate::tokens) fn smallest(text: &str, count: Count<'_>) -> Counted {
-        Counted::of_parts(text, &parts(text, 1), count)
+    pub(in crate::tokens) fn smallest(text: &str, count: CountFunction<'_>) -> CountedParts {
+        CountedParts::of_parts(text, &parts(text, 1), count)
     }
 
     #[test]

@@ -186,15 +186,15 @@ fn file(at: usize) -> String {
     text
 }
 
-fn exact(encoding: Vocabulary) -> Counter {
-    Counter(Tokens { encoding, ..Tokens::default() })
+fn exact(encoding: TokenEncoding) -> TokenCounter {
+    TokenCounter(TokenizerSpec { encoding, ..TokenizerSpec::default() })
 }
 
 /// The files on which a counter and the independent one do not agree.
-fn disagreements(encoding: Vocabulary, count: impl Fn(&str) -> usize) -> impl Iterator<Item = String> {
+fn disagreements(encoding: TokenEncoding, count: impl Fn(&str) -> usize) -> impl Iterator<Item = String> {
     let other = match encoding {
-        Vocabulary::Cl100kBase => bpe_openai::cl100k_base(),
-        Vocabulary::O200kBase => bpe_openai::o200k_base(),
+        TokenEncoding::Cl100kBase => bpe_openai::cl100k_base(),
+        TokenEncoding::O200kBase => bpe_openai::o200k_base(),
     };
     (0..FILES).filter_map(move |at| {
         let text = file(at);
@@ -205,7 +205,7 @@ fn disagreements(encoding: Vocabulary, count: impl Fn(&str) -> usize) -> impl It
 
 #[test]
 fn both_encodings_agree_with_an_independent_counter() {
-    for encoding in [Vocabulary::Cl100kBase, Vocabulary::O200kBase] {
+    for encoding in [TokenEncoding::Cl100kBase, TokenEncoding::O200kBase] {
         let counter = exact(encoding);
         let wrong: Vec<String> = disagreements(encoding, |text| counter.count(text)).collect();
         assert_eq!(wrong, Vec::<String>::new(), "{}", encoding.name());
@@ -214,7 +214,7 @@ fn both_encodings_agree_with_an_independent_counter() {
 
 #[test]
 fn parts_add_up_to_the_whole_and_to_every_range_of_it() {
-    for encoding in [Vocabulary::Cl100kBase, Vocabulary::O200kBase] {
+    for encoding in [TokenEncoding::Cl100kBase, TokenEncoding::O200kBase] {
         let counter = exact(encoding);
         let exactly = |text: &str| counter.exactly(text);
         let mut dice = Dice(1);
@@ -226,7 +226,7 @@ fn parts_add_up_to_the_whole_and_to_every_range_of_it() {
                 let mut ends = [dice.roll(text.len() + 1), dice.roll(text.len() + 1)];
                 ends.sort_unstable();
                 let [start, end] = ends.map(|end| text.floor_char_boundary(end));
-                let tokens = counted.within(&text, start..end, &exactly);
+                let tokens = counted.count_within(&text, start..end, &exactly);
                 assert_eq!(
                     tokens,
                     exactly(&text[start..end]),
@@ -242,17 +242,17 @@ fn parts_add_up_to_the_whole_and_to_every_range_of_it() {
 fn a_long_text_is_counted_as_by_an_independent_counter() {
     let all: String = (0..FILES).map(file).collect();
     assert!(all.len() > 1_000_000, "long enough for many parts");
-    assert_eq!(exact(Vocabulary::Cl100kBase).count(&all), bpe_openai::cl100k_base().count(all.as_str()));
-    assert_eq!(exact(Vocabulary::O200kBase).count(&all), bpe_openai::o200k_base().count(all.as_str()));
+    assert_eq!(exact(TokenEncoding::Cl100kBase).count(&all), bpe_openai::cl100k_base().count(all.as_str()));
+    assert_eq!(exact(TokenEncoding::O200kBase).count(&all), bpe_openai::o200k_base().count(all.as_str()));
 }
 
 #[test]
 fn a_counter_that_is_a_little_wrong_is_found_out() {
-    let encoding = Vocabulary::O200kBase;
+    let encoding = TokenEncoding::O200kBase;
     let counter = exact(encoding);
     type Counter<'c> = (&'static str, &'c dyn Fn(&str) -> usize);
     let wrong_counters: [Counter<'_>; 4] = [
-        ("the other vocabulary", &|text| exact(Vocabulary::Cl100kBase).count(text)),
+        ("the other vocabulary", &|text| exact(TokenEncoding::Cl100kBase).count(text)),
         ("marks of a conversation are special", &|text| O200K_BASE.count_with_special_tokens(text)),
         ("line by line", &|text| text.split_inclusive('\n').map(|line| counter.count(line)).sum()),
         ("four bytes are a token", &|text| text.len().div_ceil(4)),
@@ -264,8 +264,8 @@ fn a_counter_that_is_a_little_wrong_is_found_out() {
 
 #[test]
 fn an_estimate_is_rounded_up() {
-    let tokens = |percent| Tokens { percent: Some(percent), ..Tokens::default() };
-    assert_eq!([0, 1, 50, 100, 101].map(|all| tokens(118).scaled(all)), [0, 2, 59, 118, 120]);
-    assert_eq!([0, 1, 7].map(|all| tokens(100).scaled(all)), [0, 1, 7]);
-    assert_eq!(tokens(153).scaled(usize::MAX), usize::MAX.div_ceil(100), "no overflow");
+    let tokens = |percent| TokenizerSpec { percent: Some(percent), ..TokenizerSpec::default() };
+    assert_eq!([0, 1, 50, 100, 101].map(|all| tokens(118).scale_tokens(all)), [0, 2, 59, 118, 120]);
+    assert_eq!([0, 1, 7].map(|all| tokens(100).scale_tokens(all)), [0, 1, 7]);
+    assert_eq!(tokens(153).scale_tokens(usize::MAX), usize::MAX.div_ceil(100), "no overflow");
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use callsheet_core::record::{Kept, blobs_of};
+use callsheet_core::record::{RecordBundle, list_blobs};
 use callsheet_mock::{Postgres, missing};
-use callsheet_store::{Ledger, Place, new_id};
+use callsheet_store::{Ledger, LedgerUrl, new_id};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -209,12 +209,12 @@ fn a_project_cannot_name_the_ledger_and_a_person_can() {
 }
 
 /// What a run's record and texts are, to be recorded again with a change.
-fn again(ledger: &mut Ledger, change: impl FnOnce(&mut Kept)) -> String {
+fn again(ledger: &mut Ledger, change: impl FnOnce(&mut RecordBundle)) -> String {
     let run = ledger.find("last").unwrap().run.id;
     let composed = ledger.composed(&run).unwrap();
-    let digests = blobs_of(&composed).unwrap();
+    let digests = list_blobs(&composed).unwrap();
     let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
-    let mut kept = Kept { composed, blobs };
+    let mut kept = RecordBundle { composed, blobs };
     kept.composed.run.id = new_id().unwrap();
     change(&mut kept);
     ledger.compose(&kept).unwrap();
@@ -225,7 +225,7 @@ fn again(ledger: &mut Ledger, change: impl FnOnce(&mut Kept)) -> String {
 fn verify_says_what_is_wrong_by_its_exit_code() {
     let world = world();
     let good = record(&world, "T-1");
-    let place = Place::Sqlite(world.ledger());
+    let place = LedgerUrl::Sqlite(world.ledger());
     let mut ledger = Ledger::open(&place).unwrap();
     let head = ledger.head().unwrap();
     let told = world.run(["verify", &good]);

@@ -1,8 +1,8 @@
 //! What `log`, `show`, `diff`, `export`, `import` and `gc` print.
 
-use callsheet_core::Ended;
-use callsheet_core::record::{Event, Exit, Id, Output, Replied, Stream};
-use callsheet_store::{Ledger, Place};
+use callsheet_core::EndReason;
+use callsheet_core::record::{Event, Exit, Id, LogStream, Output, Replied};
+use callsheet_store::{Ledger, LedgerUrl};
 use serde_json::{Value, json};
 
 use crate::ledger::{record, world};
@@ -14,17 +14,17 @@ fn two_runs() -> (World, String, String) {
     let first = record(&world, "T-1");
     world.write("docs/plan.md", "Plan with more care.\n");
     let second = record(&world, "T-2");
-    let mut ledger = Ledger::open(&Place::Sqlite(world.ledger())).unwrap();
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.ledger())).unwrap();
     let id = Id::parse(&second).unwrap();
     let events = [
         Event::Output(Output {
-            stream: Stream::Stdout,
+            stream: LogStream::Stdout,
             line: 1,
             text: "one\n\u{1b}[31mtwo\n".into(),
             cut: false,
         }),
-        Event::Output(Output { stream: Stream::Stdout, line: 3, text: "three\n".into(), cut: true }),
-        Event::Exit(Exit::of(Ended::Exited, Some(0))),
+        Event::Output(Output { stream: LogStream::Stdout, line: 3, text: "three\n".into(), cut: true }),
+        Event::Exit(Exit::of(EndReason::Exited, Some(0))),
         Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({}) }),
     ];
     for event in events {

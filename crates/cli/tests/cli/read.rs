@@ -228,7 +228,7 @@ fn m9_a_file_that_was_handed_in_is_judged_and_made_into_others() {
             &format!(
                 "error[submission/bad]: `verdict` is `maybe`, not one of pass, fail\n{place}\
                  error[submission/bad]: `summary` is missing\n{place}\
-                 error[submission/bad]: `findings[1].issue` is a number; a text is wanted\n{place}  = hint: put it in quotes\n\
+                 error[submission/bad]: `findings[1].issue` is a number; expected a string\n{place}  = hint: put it in quotes\n\
                  error[submission/bad]: `findings[1].severity` is missing\n{place}\
                  error[submission/bad]: `findings[1].recommendation` is missing\n{place}\
                  error[submission/bad]: there is no field `sumary`\n{place}  = hint: did you mean `summary`?\n  \

@@ -65,19 +65,69 @@ fn a_person_may_edit_documents_while_a_flow_waits_and_is_named() {
     assert_eq!(tasks.count(), 2);
 }
 
-/// What is approved is what the next prompt holds: nothing starts on documents that changed while nobody was asked.
-#[test]
-fn documents_that_change_while_the_flow_is_dead_are_not_used() {
-    let world = World::new("quick.sh");
+/// Starts a change and kills its callsheet while the agent works, with its guard if wanted; nothing of it lives any more.
+fn killed_at_work(world: &World, with_guards: bool) {
     fs::write(world.meet().join("wait"), "").unwrap();
     let start = world.start("sdd", &[]);
-    let mut command = world.command(&start);
-    let child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let child = world.command(&start).stdout(std::process::Stdio::null()).spawn().unwrap();
     while !world.meet().join("here").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    World::kill(child, false);
-    let folder = world.project().join(".callsheet/changes/add-a-login-to-the-site");
+    World::kill(child, with_guards);
+    if with_guards {
+        world.kill_rest();
+    }
+    world.wait_until_alone();
+}
+
+const FOLDER: &str = ".callsheet/changes/add-a-login-to-the-site";
+
+/// While nothing of a flow lives it is left alone: what changes then is a person's, and the flow goes on with it.
+#[test]
+fn m8_documents_that_a_person_edits_after_a_kill_are_used_and_the_person_is_named() {
+    let world = World::new("quick.sh");
+    killed_at_work(&world, false);
+    let folder = world.project().join(FOLDER);
+    fs::write(folder.join("proposal.md"), "# Proposal\n\nWith a logout.\n").unwrap();
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    let done = world.run(&["--json", "-q", "flow", "resume"]);
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", world.status()["waits_for"]);
+    let by_person: Vec<(String, Vec<String>)> =
+        recorded(&world).into_iter().filter(|(by, _)| by != "flow").collect();
+    assert_eq!(by_person.len(), 1, "{by_person:?}");
+    assert_eq!(by_person[0].1, ["proposal.md"]);
+    let asked = world.events().into_iter().filter(|event| {
+        event["data"]["what"] == "implement" && event["data"]["detail"]["event"] == "lane_ended"
+    });
+    let asked: Vec<String> =
+        asked.map(|event| event["data"]["detail"]["run"].as_str().unwrap().to_owned()).collect();
+    assert!(asked.iter().all(|run| world.prompt(run).contains("With a logout.")));
+}
+
+/// What the agent changed before it was cut is its doing, whoever looks first.
+#[test]
+fn what_a_cut_agent_changed_before_the_kill_is_judged() {
+    let world = World::new("quick.sh");
+    let real = world.agent().with_extension("straying");
+    fs::rename(world.agent(), &real).unwrap();
+    let stray = "if [ -e \"$MEET_AT/wait\" ] && [ \"$CALLSHEET_PHASE\" = implement ]; then \
+                 echo more >> \"$CALLSHEET_SESSION/proposal.md\"; fi";
+    fs::write(world.agent(), format!("#!/bin/sh\n{stray}\nexec '{}'\n", real.display())).unwrap();
+    fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    killed_at_work(&world, false);
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
+    let reasons = world.status()["waits_for"].as_array().unwrap().clone();
+    let reason = json!("`implement` changed documents that are not its own: proposal.md");
+    assert!(reasons.contains(&reason), "{reasons:?}");
+}
+
+/// Where nobody has seen the end of the agent it is not known who changed a document: a person is asked, and nobody blamed.
+#[test]
+fn documents_that_change_while_nobody_looks_are_not_used_before_a_person_agrees() {
+    let world = World::new("quick.sh");
+    killed_at_work(&world, true);
+    let folder = world.project().join(FOLDER);
     let tasks = fs::read_to_string(folder.join("tasks.md")).unwrap();
     fs::remove_file(folder.join("tasks.md")).unwrap();
     symlink("/etc/hostname", folder.join("tasks.md")).unwrap();
@@ -86,13 +136,24 @@ fn documents_that_change_while_the_flow_is_dead_are_not_used() {
     for _ in 0..2 {
         assert_eq!(resume().code, Some(1));
         let reasons = world.status()["waits_for"].as_array().unwrap().clone();
-        let reason = json!("`implement` changed documents that are not its own: tasks.md");
+        let reason = json!(
+            "documents changed while nobody drove the flow, by a person or by the agent that was cut: tasks.md; \
+             `callsheet flow decide approve` goes on with them"
+        );
         assert!(reasons.contains(&reason), "{reasons:?}");
+        assert!(!reasons.iter().any(|why| why.as_str().unwrap().contains('␊')), "{reasons:?}");
     }
     fs::remove_file(folder.join("tasks.md")).unwrap();
     fs::write(folder.join("tasks.md"), tasks).unwrap();
     let done = resume();
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
+    // The command that is named goes on.
+    let world = World::new("quick.sh");
+    killed_at_work(&world, true);
+    fs::write(world.project().join(FOLDER).join("proposal.md"), "# Another\n").unwrap();
+    fs::remove_file(world.meet().join("wait")).unwrap();
+    assert_eq!(world.run(&["--json", "-q", "flow", "resume"]).code, Some(1));
+    assert_eq!(world.run(&["--json", "-q", "flow", "decide", "--yes", "approve"]).code, Some(0));
 }
 
 /// A session says what it is to everybody who works in it, and no prompt has an element that holds nothing.

@@ -29,6 +29,14 @@ fn waits(world: &World) -> (Value, Value, Value) {
     (status["state"].clone(), status["phase"].clone(), status["waits_for"].clone())
 }
 
+/// Lets the agent run these lines before all others.
+pub(crate) fn beforehand(world: &World, lines: &str) {
+    let real = world.agent().with_extension("real");
+    fs::rename(world.agent(), &real).unwrap();
+    fs::write(world.agent(), format!("#!/bin/sh\n{lines}\nexec '{}'\n", real.display())).unwrap();
+    fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
 /// An architect whose submission is bad so many times.
 fn bad_architecture(times: u32) -> World {
     let world = World::new("staged.sh");
@@ -52,10 +60,10 @@ fn reasons() -> Vec<String> {
     let missing = missing.map(|field| format!("{ARCHITECTURE}: `{field}` is missing"));
     let mut all = vec![
         format!("{ARCHITECTURE}: `solution_overview` is missing"),
-        format!("{ARCHITECTURE}: `components` has 0 entries, at least 1 is wanted"),
+        format!("{ARCHITECTURE}: `components` has 0 entries; expected at least 1"),
     ];
     all.extend(missing);
-    all.insert(3, format!("{ARCHITECTURE}: `data_models` is a number; a text is wanted; put it in quotes"));
+    all.insert(3, format!("{ARCHITECTURE}: `data_models` is a number; expected a string; put it in quotes"));
     all
 }
 
@@ -109,7 +117,7 @@ fn m15_a_fix_round_answers_the_findings_by_their_ids() {
     let fix = world.prompt(&runs(&world, "fixing")[0]);
     let finding = "### R1.1\n\nSeverity: high\n\nIt ends too early.\n\nRecommendation:\n\nGo on.";
     assert!(fix.contains(finding), "{fix}");
-    let fixes = "findings:\n  - id: R1.1\n    reported: COMPLETED\nchanged_files:\n  - src/fixed.txt\n";
+    let fixes = "findings:\n  - id: R1.1\n    finding: It ends too early.\n    reported: COMPLETED\nchanged_files:\n  - src/fixed.txt\n";
     assert_eq!(fs::read_to_string(session.join("07_review/fixes.yaml")).unwrap(), fixes);
     let second = world.prompt(&runs(&world, "reviewing")[1]);
     assert!(second.contains(finding) && second.contains(fixes), "{second}");
@@ -205,26 +213,164 @@ fn t3_an_archive_can_fail() {
     }
 }
 
+/// Where the project has a changelog, an archive is done only if a run of the flow changed it.
+#[test]
+fn t3_an_archive_needs_the_changelog() {
+    let reason = json!(["`all` has no evidence for changelog-or-none"]);
+    for (name, phase, act, done) in [
+        ("CHANGELOG.md", "archive", "true", false),
+        ("Changelog", "archive", "true", false),
+        ("changelog.rst", "archive", "touch changelog.rst", false),
+        ("CHANGELOG.md", "archive", "cp CHANGELOG.md NEWS.md", false),
+        ("CHANGELOG.md", "archive", "mkdir -p docs && echo new > docs/CHANGELOG.md", false),
+        ("CHANGELOG.md", "archive", "echo new >> CHANGELOG.md", true),
+        ("CHANGELOG.md", "archive", "rm CHANGELOG.md", false),
+        ("NEWS", "archive", "true", false),
+        ("HISTORY.rst", "archive", "echo new > NEWS", false),
+        ("Changes.md", "archive", "echo new >> Changes.md", true),
+        ("CHANGELOG.md", "implement", "rm -f CHANGELOG.md", false),
+        ("CHANGELOG.md", "implement", "echo new >> CHANGELOG.md", true),
+        ("docs.md", "archive", "echo new > CHANGELOG.md", true),
+        ("changelog-tool.md", "archive", "true", true),
+    ] {
+        let world = World::new("quick.sh");
+        fs::write(world.project().join(name), "old\n").unwrap();
+        beforehand(&world, &format!("if [ \"$CALLSHEET_PHASE\" = {phase} ]; then {act}; fi"));
+        let ended = world.run(&world.start("sdd", &[]));
+        assert_eq!(ended.code, Some(i32::from(!done)), "{name} {phase} {act}");
+        if !done {
+            assert_eq!(waits(&world), (json!("waiting"), json!("archive"), reason.clone()), "{name} {act}");
+            assert_eq!(world.run(&decide(&["approve"])).code, Some(0), "{name} {act}");
+        }
+    }
+}
+
 #[test]
 fn t6_a_pass_with_a_severe_finding_is_a_conflict() {
     let world = World::new("quick.sh");
     // The marker of the agent itself follows.
-    let real = world.agent().with_extension("passes");
-    fs::rename(world.agent(), &real).unwrap();
-    let script = format!(
-        "#!/bin/sh\nif [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
+    beforehand(
+        &world,
+        "if [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
          printf '## Findings\\n\\n### 1. HIGH No label\\n\\nText.\\n\\n'; fi\n\
-         if [ \"$CALLSHEET_PHASE\" = implement ]; then printf '<task_status id=\"R1.1\">COMPLETED</task_status>\\n\\n'; fi\n\
-         '{}'\n",
-        real.display()
+         if [ \"$CALLSHEET_PHASE\" = implement ]; then printf '<task_status id=\"R1.1\">COMPLETED</task_status>\\n\\n'; fi",
     );
-    fs::write(world.agent(), script).unwrap();
-    fs::set_permissions(world.agent(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let done = world.run(&world.start("sdd", &[]));
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""));
     let implemented = runs(&world, "implement");
     assert_eq!((implemented.len(), runs(&world, "review").len()), (3, 2));
     assert!(world.prompt(&implemented[2]).contains("- [ ] R1.1 HIGH No label"));
+}
+
+/// However a review lists findings, each is a task, and a severe one sends the change back.
+#[test]
+fn t6_each_finding_of_a_list_or_a_table_is_a_task() {
+    let table = "| # | severity | finding |\\n|---|---|---|\\n| 1 | high | no label |\\n| 2 | low | leaks |";
+    for (review, tasks) in [
+        ("- HIGH: no label\\n- LOW: leaks", ["R1.1 HIGH: no label", "R1.2 LOW: leaks"]),
+        (table, ["R1.1 high – no label", "R1.2 low – leaks"]),
+        ("### 1. No label\\n\\n**Severity:** high\\n\\n### 2. Leaks", ["R1.1 No label", "R1.2 Leaks"]),
+    ] {
+        let world = World::new("quick.sh");
+        beforehand(
+            &world,
+            &format!(
+                "if [ \"$CALLSHEET_PHASE\" = review ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then \
+                 printf '## Findings\\n\\n%b\\n\\n' '{review}'; fi\n\
+                 if [ \"$CALLSHEET_TASK\" = R1.1,R1.2 ]; then for id in R1.1 R1.2; do \
+                 printf '<task_status id=\"%s\">COMPLETED</task_status>\\n\\n' $id; done; fi"
+            ),
+        );
+        let done = world.run(&world.start("sdd", &[]));
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{review}");
+        let implemented = runs(&world, "implement");
+        assert_eq!(implemented.len(), 3, "{review}");
+        let prompt = world.prompt(&implemented[2]);
+        assert!(tasks.iter().all(|task| prompt.contains(&format!("- [ ] {task}\n"))), "{prompt}");
+    }
+}
+
+/// A researcher and whoever writes the summary get the answers to what they ask, also if their work looks done.
+#[test]
+fn t5_the_answer_reaches_who_asked_in_a_session() {
+    let world = World::new("staged.sh");
+    beforehand(
+        &world,
+        "topic=$CALLSHEET_SESSION/03_research/code-auth\n\
+         if [ \"$CALLSHEET_PHASE\" = architecting ] && [ ! -e \"$topic\" ]; then \
+         mkdir -p \"$topic\"; echo 'How?' > \"$topic/request.md\"; exit 0; fi\n\
+         if [ \"$CALLSHEET_PHASE\" = research ]; then echo '# So' > \"$topic/summary.md\"; touch \"$topic/done\"; fi\n\
+         case \"$CALLSHEET_PHASE\" in research | completing) if mkdir \"$MEET_AT/$CALLSHEET_PHASE\" 2> /dev/null; then \
+         echo '<question>Which one?</question>'; fi ;; esac",
+    );
+    assert_eq!(world.run(&world.start("staged", &["--jobs", "3"])).code, Some(1));
+    let asks = |phase: &str, lane: &str| {
+        let why = json!([format!("`{lane}` asks: Which one?")]);
+        assert_eq!(waits(&world), (json!("waiting"), json!(phase), why));
+        let done = world.run(&decide(&["answer", "The second"]));
+        assert_eq!((done.code, done.err.as_str()), (Some(1), ""), "{phase}");
+        let prompts: Vec<bool> = runs(&world, phase)
+            .iter()
+            .map(|run| world.prompt(run).contains("> Which one?\n\nThe second\n"))
+            .collect();
+        assert_eq!(prompts, [false, true], "{phase}");
+    };
+    asks("research", "code-auth");
+    asks("completing", "all");
+    let decision = json!(["`completing` is for a person to decide"]);
+    assert_eq!(waits(&world), (json!("waiting"), json!("completing"), decision));
+}
+
+/// What a phase needs is there, and what it submitted is not good: it runs again, and then a person is asked.
+#[test]
+fn m9_a_phase_does_not_go_on_with_a_refused_submission_although_its_files_are_there() {
+    for (times, ran) in [(1, 2), (3, 3)] {
+        let world = World::new("staged.sh");
+        beforehand(
+            &world,
+            &format!(
+                "if [ \"$CALLSHEET_PHASE\" = product_management ]; then \
+                 mkdir -p \"$CALLSHEET_SESSION/01_product_management\"; \
+                 done=\"$CALLSHEET_SESSION/01_product_management/done\"; : > \"$done\"; \
+                 for n in $(seq {times}); do if mkdir \"$MEET_AT/bad$n\" 2> /dev/null; then \
+                 printf 'preferences: [{{target_role: nobody, bullet: x}}]\\n' > \"$done\"; break; fi; done; exit 0; fi"
+            ),
+        );
+        let start = world.start("staged", &["--jobs", "3", "--with", "product_management"]);
+        assert_eq!(world.run(&start).code, Some(1));
+        assert_eq!(runs(&world, "product_management").len(), ran);
+        let (_, phase, why) = waits(&world);
+        match times {
+            1 => assert_eq!(phase, "completing", "{why}"),
+            _ => {
+                assert_eq!(phase, "product_management");
+                assert!(why[0].as_str().unwrap().starts_with("`all` submits what is refused: 01_"), "{why}");
+            }
+        }
+    }
+}
+
+/// Each mistake of a plan that was written by hand is told once.
+#[test]
+fn m9_an_overlap_in_a_plan_by_hand_is_told_once() {
+    let world = World::new("staged.sh");
+    let lane = "## Scope\\n\\nX.\\n\\n## Owned files\\n\\n- src/**\\n\\n## Dependencies\\n\\nNone.\\n\\n## Isolation\\n\\nX.\\n";
+    beforehand(
+        &world,
+        &format!(
+            "if [ \"$CALLSHEET_PHASE\" = planning ]; then mkdir -p \"$CALLSHEET_SESSION/04_planning\"; \
+             cd \"$CALLSHEET_SESSION/04_planning\"; cat > execution_plan.yaml <<'END'\n\
+             groups:\n- {{group_id: g, mode: parallel, plans: [{{file: plan_1.md, name: A}}, {{file: plan_2.md, name: B}}]}}\n\
+             needs_design: false\nneeds_docs: false\ndoc_files: []\nreview_strategy: {{severity: low, focus: []}}\nEND\n\
+             printf '## Phase 1\\n\\nX.\\n\\n## Phase 2\\n\\nX.\\n\\n## Phase 3\\n\\nX.\\n\\n## Conflict map\\n\\nNone.\\n' > plan.md\n\
+             for n in 1 2; do printf '{lane}' > plan_$n.md; echo '- [ ] X' > tasks_$n.md; done; exit 0; fi"
+        ),
+    );
+    assert_eq!(world.run(&world.start("staged", &[])).code, Some(1));
+    let refused = world.status()["refused"]["all"].clone();
+    let refused: Vec<&str> = refused.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].starts_with("sub-plans 1 and 2 run at once in `g`"), "{refused:?}");
 }
 
 #[test]

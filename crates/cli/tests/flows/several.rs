@@ -122,3 +122,33 @@ fn a_project_that_was_made_anew_in_its_place_is_a_new_one() {
     let flow = world.status()["flow"].as_str().unwrap().to_owned();
     assert!(branches(&world).iter().all(|branch| branch.contains(&flow)));
 }
+
+/// A program that is named by a path is the one that was typed, wherever it works.
+#[test]
+fn a_program_by_a_relative_path_plays_the_agents_of_worktrees_too() {
+    let world = World::new("staged.sh");
+    let start = ["--json", "-q", "flow", "start", "staged", "Add a login", "--jobs", "3", "--", "../agent"];
+    let ended = world.run(&start);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""));
+    let status = world.status();
+    assert_eq!((&status["phase"], parts(&world).len()), (&json!("completing"), 3), "{status}");
+    fs::write(world.home().join("../hello"), "#!/bin/sh\ncat > /dev/null\necho hello\n").unwrap();
+    fs::set_permissions(world.home().join("../hello"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let check = "said=../hello";
+    let run = ["--json", "-q", "run", "x", "--worktree", "--check", check, "--", "../hello"];
+    let ran = world.value(&run);
+    assert_eq!((&ran["exit_code"], &ran["checks"][0]["result"]), (&json!(0), &json!("passed")), "{ran}");
+    let run = ran["run"].as_str().unwrap();
+    let retried = world.value(&["--json", "-q", "retry", run, "--force", "--worktree"]);
+    assert_eq!(retried["exit_code"], 0, "{retried}");
+}
+
+/// `CLAUDE` is `claude`, as everywhere else.
+#[test]
+fn a_flow_by_an_agent_in_capitals_is_the_agents() {
+    let world = World::new("staged.sh");
+    let start = ["flow", "start", "sdd", "Add a login", "-a", "CLAUDE", "--agent-for", "plan=CODEX:o3"];
+    let refused = world.run(&start);
+    assert!(!refused.err.contains("CLAUDE") && !refused.err.contains("CODEX"), "{}", refused.err);
+}

@@ -1,12 +1,14 @@
 //! Flows in terminals: each agent gets one line in a pane that a person can attach to.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use callsheet_mock::missing;
 use serde_json::json;
 
+use crate::rounds::beforehand;
 use crate::world::{World, said};
 
 pub(crate) fn has_tmux() -> bool {
@@ -140,4 +142,61 @@ fn m8_an_agent_in_a_terminal_works_on_when_callsheet_is_killed() {
     assert_eq!((&status["state"], status["runs"].as_array().map(Vec::len)), (&json!("done"), Some(6)));
     world.assert_nothing_is_paid_twice();
     world.wait_until_alone();
+}
+
+/// A question on the screen is answered there by a person who is attached; if none is, the flow waits for one.
+#[test]
+fn t5_questions_in_terminals_are_answered_there() {
+    if !has_tmux() {
+        return;
+    }
+    for is_attended in [false, true] {
+        let world = World::new("quick.sh");
+        let path = pretend(&world, "claude", "2.0.0 (Claude Code)", "? for shortcuts", "❯");
+        beforehand(
+            &world,
+            "if [ \"$CALLSHEET_PHASE\" = plan ] && mkdir \"$MEET_AT/once\" 2> /dev/null; then\n\
+             printf '<question>Which provider?</question>\\n\\n'\n\
+             echo \"$CALLSHEET_RUN\" > \"$MEET_AT/asked.new\" && mv \"$MEET_AT/asked.new\" \"$MEET_AT/asked\"\n\
+             read -r answer < /dev/tty && echo \"$answer\" > \"$MEET_AT/answer\"\nfi",
+        );
+        let start = ["flow", "start", "sdd", "Add a login to the site", "--terminal", "--agent", "claude"];
+        let mut command = world.command(&start);
+        let mut begun =
+            command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        while !world.meet().join("asked").exists() {
+            assert!(begun.try_wait().unwrap().is_none());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let run = fs::read_to_string(world.meet().join("asked")).unwrap().trim().to_owned();
+        let server = format!("callsheet-{run}");
+        let person = is_attended.then(|| {
+            let mut tmux = Command::new("tmux");
+            let tmux = tmux.args(["-L", &server, "-C", "attach"]).stdin(Stdio::piped());
+            tmux.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        });
+        if let Some(mut person) = person {
+            // Longer than a screen stays the same before a run has ended.
+            std::thread::sleep(std::time::Duration::from_secs(9));
+            assert!(begun.try_wait().unwrap().is_none());
+            person.stdin.as_mut().unwrap().write_all(b"send-keys OAuth Enter\n").unwrap();
+            let output = begun.wait_with_output().unwrap();
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{told}");
+            let asks = format!("`all` asks: Which provider?: `tmux -L {server} attach`\n");
+            assert!(told.contains(&asks), "{told}");
+            assert_eq!(fs::read_to_string(world.meet().join("answer")).unwrap(), "OAuth\n");
+            let status = world.status();
+            assert_eq!((&status["state"], &status["decisions"]), (&json!("done"), &json!([])), "{status}");
+            person.kill().unwrap();
+            person.wait().unwrap();
+        } else {
+            assert_eq!(begun.wait().unwrap().code(), Some(1));
+            let status = world.status();
+            let found = (&status["state"], &status["phase"], &status["questions"]);
+            let wanted = (&json!("waiting"), &json!("plan"), &json!(["Which provider?"]));
+            assert_eq!(found, wanted, "{status}");
+        }
+        world.wait_until_alone();
+    }
 }

@@ -121,8 +121,8 @@ fn m15_a_reviewer_of_round_two_sees_the_findings_of_round_one() {
         .filter(|event| event["data"]["what"] == "review")
         .map(|event| world.prompt(event["data"]["detail"]["run"].as_str().unwrap()))
         .collect();
-    let findings = "<artifact name=\"REVIEW.md\"><![CDATA[## Findings\n\n### R1.1\n\nFinding: the form has no label.\n\n<review>NEEDS_CHANGES</review>\n]]></artifact>\
-                    <artifact name=\"FIXES.yaml\">findings:\n  - id: R1.1\n    reported: COMPLETED\nchanged_files:\n  - done-R1.1.txt\n  - fixed.txt\n</artifact>";
+    let findings = "<artifact name=\"REVIEW.md\"><![CDATA[R1.1 Finding: the form has no label.\n\n<review>NEEDS_CHANGES</review>\n]]></artifact>\
+                    <artifact name=\"FIXES.yaml\">findings:\n  - id: R1.1\n    finding: the form has no label.\n    reported: COMPLETED\nchanged_files:\n  - done-R1.1.txt\n  - fixed.txt\n</artifact>";
     let shown: Vec<bool> = reviews.iter().map(|prompt| prompt.contains(findings)).collect();
     assert_eq!(shown, [false, true]);
 }

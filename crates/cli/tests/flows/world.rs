@@ -247,11 +247,17 @@ impl World {
         let all = fs::read_dir("/proc").unwrap().flatten();
         let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let guards: Vec<u32> = all.filter(|pid| with_guards && of_child(pid)).collect();
+        let signal = |signal: &str| {
+            for guard in &guards {
+                // It may have ended by itself.
+                let _ =
+                    Command::new("kill").args([signal, &guard.to_string()]).stderr(Stdio::null()).status();
+            }
+        };
+        // A guard that runs on would end the agent and see its end.
+        signal("-STOP");
         child.kill().unwrap();
-        for guard in guards {
-            // It may have ended by itself.
-            let _ = Command::new("kill").args(["-9", &guard.to_string()]).stderr(Stdio::null()).status();
-        }
+        signal("-KILL");
         child.wait().unwrap();
     }
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::prompt::{From, Origin, Trust};
+use callsheet_core::prompt::{Origin, OriginKind, Trust};
 use callsheet_core::render::render;
-use callsheet_core::template::{Notation, Template};
-use callsheet_core::{Builtin, Format, Request, Root, SourceId, compose};
+use callsheet_core::template::{Template, TemplateNotation};
+use callsheet_core::{Builtin, PromptFormat, Request, SourceId, SourceRoot, compose};
 use serde_json::json;
 
 use crate::requests::Dice;
@@ -129,7 +129,7 @@ fn a_broken_promise_is_noticed() {
     }))
     .unwrap();
     let prompt = compose(&request, &Builtin).unwrap().prompt;
-    let rendered = render(&prompt, Format::Xml, None).unwrap();
+    let rendered = render(&prompt, PromptFormat::Xml, None).unwrap();
 
     assert!(holds(&|| targets::reads_back(&rendered.text, texts)));
     let escaped = rendered.text.replace("]]]]><![CDATA[>", "]]>");
@@ -153,8 +153,12 @@ fn a_broken_promise_is_noticed() {
     assert!(!holds(&|| targets::is_visible("a\u{202e}b")) && !holds(&|| targets::is_visible("a\u{1b}b")));
 
     let text = "{{a}} and {{b}}";
-    let template =
-        Template::parse(SourceId::new(Root::Project, "x").unwrap(), text.into(), Notation::Braces).unwrap();
+    let template = Template::parse(
+        SourceId::new(SourceRoot::Project, "x").unwrap(),
+        text.into(),
+        TemplateNotation::Braces,
+    )
+    .unwrap();
     assert!(holds(&|| targets::in_order(&template.nodes, text)));
     let backwards: Vec<_> = template.nodes.iter().rev().cloned().collect();
     assert!(!holds(&|| targets::in_order(&backwards, text)));
@@ -165,7 +169,7 @@ fn a_broken_promise_is_noticed() {
             .unwrap();
     let mut filled = compose(&layers, &Builtin).unwrap().prompt;
     let origin =
-        |text: &str| Origin { from: From::Value("a".into()), trust: Trust::Person, text: text.into() };
+        |text: &str| Origin { from: OriginKind::Value("a".into()), trust: Trust::Person, text: text.into() };
     filled.origins.push(origin("{{b}}"));
     assert!(holds(&|| targets::as_given(&filled, &layers)));
     filled.origins.push(origin("expanded"));

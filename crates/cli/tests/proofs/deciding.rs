@@ -14,9 +14,10 @@ use crate::world::{Said, World, said};
 const BIN: &str = env!("CARGO_BIN_EXE_callsheet");
 
 /// What a person decides, and commands that change what a person decided or remove it. `$RUN` has a violation.
-const DECISIONS: [&str; 11] = [
+const DECISIONS: [&str; 12] = [
     "trust --yes",
     "trust",
+    "trust --revoke",
     "decide $RUN leak.txt --approve --yes",
     "decide $RUN leak.txt --reject",
     "flow decide approve --yes",

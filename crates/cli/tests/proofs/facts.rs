@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -41,7 +43,7 @@ const WAYS: [(&str, &str); 14] = [
 ];
 
 /// Every trick, as what is done before the files are changed, and after.
-const TRICKS: [(&str, &str, &str); 43] = [
+const TRICKS: [(&str, &str, &str); 46] = [
     ("none", "", ""),
     ("assume-unchanged", "git ls-files -z | git update-index --assume-unchanged -z --stdin", ""),
     ("skip-worktree", "git ls-files -z | git update-index --skip-worktree -z --stdin", ""),
@@ -63,6 +65,21 @@ const TRICKS: [(&str, &str, &str); 43] = [
     ("an endless index", "", "ln -sf /dev/zero .git/index"),
     ("a FIFO for HEAD", "", "rm .git/HEAD; mkfifo .git/HEAD"),
     ("a FIFO for the settings", "", "rm .git/config; mkfifo .git/config"),
+    (
+        "a FIFO that the settings include",
+        "",
+        "mkfifo .git/x.cfg; printf '[include]\\npath=x.cfg\\n' >> .git/config",
+    ),
+    (
+        "a FIFO that the user's settings include",
+        "",
+        "mkfifo ~/x.cfg; printf '[includeIf \"gitdir:/\"] path = \"~/x.cfg\"\\n' >> ~/.gitconfig",
+    ),
+    (
+        "a FIFO that an included file includes",
+        "",
+        "mkfifo ~/y.cfg; git config include.path ../../x.cfg; echo '[INCLUDE]PATH=home/y.cfg' > ../x.cfg",
+    ),
     ("a FIFO for a branch", "", "rm .git/refs/heads/main; mkfifo .git/refs/heads/main"),
     ("a FIFO for packed references", "", "mkfifo .git/packed-refs"),
     ("a FIFO for ignore rules", "", "rm .gitignore; mkfifo .gitignore"),
@@ -192,6 +209,7 @@ fn no_trick_hides_a_change() {
             script += &format!("{after}\nexit 0");
             let said = go(&world, &["--write", "src/**"], &script);
             assert_eq!(said.code, Some(5), "{name}: {}", said.err());
+            assert!(said.took < Duration::from_secs(55), "{name}: a git waited: {:?}", said.took);
             let result = result(&said);
             let (changed, violations) = (paths(&result, "changed"), paths(&result, "violations"));
             for (number, (way, _)) in WAYS.iter().enumerate() {
@@ -257,13 +275,117 @@ fn what_was_dirty_before_is_seen_to_change() {
     });
 }
 
+/// What is done to the repository of a submodule is seen there as well, also where its files are as they were: in a submodule,
+/// one inside of it, one that is not checked out, and in repositories that are no submodules and have their folder elsewhere.
+#[test]
+fn repositories_of_submodules_are_looked_at() {
+    let outside = "echo evil > 0/file.txt";
+    // Agents, and what must be told: of a commit, or of the repository itself.
+    let commits = [
+        format!("{outside}; git commit -qam x; git branch evil; git reset -q --hard HEAD~1"),
+        format!("{outside}; git commit -qam x; git tag evil; git reset -q --hard HEAD~1"),
+        format!("{outside}; git commit -qam x; git tag -a -m t evil; git reset -q --hard HEAD~1"),
+        format!("{outside}; git stash -q"),
+        format!("{outside}; git commit -qam x; git update-ref refs/evil/x HEAD; git reset -q --hard HEAD~1"),
+        format!(
+            "git checkout -q --detach; {outside}; git commit -qam x; git checkout -q -b evil; git pack-refs --all; git checkout -q -; git checkout -q main"
+        ),
+    ];
+    let of_repository = [
+        ("git replace HEAD $(git commit-tree HEAD^{tree} -m x)", "refs/replace/"),
+        ("git update-index --skip-worktree 0/file.txt", "index:skip-worktree:0/file.txt"),
+        ("git update-index --assume-unchanged 0/file.txt", "index:assume-unchanged:0/file.txt"),
+        (
+            "echo evil > 0/file.txt; git add -A; git restore --source=HEAD 0/file.txt",
+            "index:staged:0/file.txt",
+        ),
+        ("git rm -q --cached 0/file.txt", "index:staged:0/file.txt"),
+        ("git config core.hooksPath ../x", "config"),
+        ("echo evil > \"$(git rev-parse --git-path hooks/pre-commit)\"", "hooks/pre-commit"),
+    ];
+    // Where it is done, and the folder of that repository.
+    let places = [
+        ("lib", ".git/modules/lib"),
+        ("lib/inner", ".git/modules/lib/modules/inner"),
+        ("apart", "apart/.git"),
+        ("linked", "linked/.git"),
+        ("other", "other/.git"),
+    ];
+    let mut cases: Vec<(&str, String, Option<String>)> = Vec::new();
+    for (place, folder) in places {
+        cases.extend(commits.iter().map(|script| (place, script.clone(), None)));
+        cases.extend(
+            of_repository
+                .iter()
+                .map(|(script, told)| (place, (*script).to_owned(), Some(format!("{folder}/{told}")))),
+        );
+    }
+    in_parallel(&cases, |cases| {
+        for (place, script, wanted) in cases {
+            let world = scene();
+            let library = world.at("library").display().to_string();
+            git(&world, &world.project.join("lib"), &["submodule", "--quiet", "add", &library, "inner"]);
+            git(&world, &world.project.join("lib"), &["commit", "-qm", "inner"]);
+            let apart = world.at("apart-folder").display().to_string();
+            git(&world, &world.project, &["clone", "-q", "--separate-git-dir", &apart, &library, "apart"]);
+            git(&world, &world.project, &["clone", "-q", &library, "linked"]);
+            let folder = world.at("linked-folder");
+            fs::rename(world.project.join("linked/.git"), &folder).unwrap();
+            world.link(&folder, "linked/.git");
+            let other = world.project.join("other").display().to_string();
+            git(&world, &world.at("library"), &["worktree", "add", "-q", &other, "-b", "other"]);
+            git(&world, &world.at("library"), &["branch", "-q", "unused"]);
+            git(&world, &world.project, &["add", "lib"]);
+            git(&world, &world.project, &["commit", "-qm", "second"]);
+            let script = format!("exec 2>/dev/null; cd {place}; {script}; exit 0");
+            let said = go(&world, &["--write", "src/**"], &script);
+            let told = result(&said);
+            assert_eq!(said.code, Some(5), "{place}: {script}: {told}");
+            let violations = paths(&told, "violations");
+            match wanted {
+                Some(wanted) => assert!(
+                    [&paths(&told, "changed"), &violations]
+                        .iter()
+                        .all(|all| all.iter().any(|path| path.starts_with(wanted))),
+                    "{place}: {script}: {told}"
+                ),
+                None => {
+                    let path = format!("{place}/0/file.txt");
+                    let new = |moved: &Value| moved["new"].as_u64().unwrap() > 0;
+                    assert!(told["commits"].as_array().unwrap().iter().any(new), "{place}: {script}: {told}");
+                    assert!(violations.contains(&path), "{place}: {script}: {told}");
+                }
+            }
+            let again = go(&world, &["--write", "src/**"], "true");
+            assert_eq!(
+                (again.code, paths(&result(&again), "changed")),
+                (Some(0), BTreeSet::new()),
+                "{place}: {script}"
+            );
+        }
+    });
+    // What the scope allows is allowed there, and what was fetched is nobody's.
+    let world = scene();
+    let said = go(&world, &["--write", "lib"], "cd lib; echo better > 0/file.txt; git commit -qam x");
+    assert_eq!(said.code, Some(0), "{}", said.out());
+    fs::write(world.at("library/new.txt"), "theirs\n").unwrap();
+    git(&world, &world.at("library"), &["add", "new.txt"]);
+    git(&world, &world.at("library"), &["commit", "-qm", "theirs"]);
+    let said = go(
+        &world,
+        &["--write", "src/**"],
+        "cd lib; git fetch -q origin; git branch --no-track theirs origin/main",
+    );
+    assert_eq!(said.code, Some(0), "{}", said.out());
+}
+
 /// Agents, and the paths that have to be named: as a change (and a violation), or as unseen.
 #[test]
 fn no_place_is_out_of_sight() {
     let deep =
         r#"perl -e '$n = "n" x 200; for (1..30) { mkdir $n; chdir $n } open F, ">", "x"; print F "evil"'"#;
     let deeper = r#"perl -e 'for (1..1200) { mkdir "d"; chdir "d" } open F, ">", "x"; print F "evil"'"#;
-    let cases: [(&str, &[&str]); 17] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("echo x > .callsheet/runs/evil.sh", &[".callsheet/runs/evil.sh"]),
         (
             "mkdir -p .callsheet/runs/$CALLSHEET_RUN; echo x > .callsheet/runs/$CALLSHEET_RUN/evil",
@@ -290,6 +412,16 @@ fn no_place_is_out_of_sight() {
         ),
         ("git update-index --assume-unchanged t/0/file.txt", &[".git/index:assume-unchanged:t/0/file.txt"]),
         ("git update-index --skip-worktree t/0/file.txt", &[".git/index:skip-worktree:t/0/file.txt"]),
+        (
+            "echo evil > t/0/file.txt; git add -A; git restore --source=HEAD t/0/file.txt",
+            &[".git/index:staged:t/0/file.txt"],
+        ),
+        ("echo evil > evil; git add evil; rm evil", &[".git/index:staged:evil"]),
+        ("git rm -q --cached t/0/file.txt", &[".git/index:staged:t/0/file.txt"]),
+        (
+            "git update-index --cacheinfo 160000,$(git -C lib commit-tree HEAD^{tree} -m x),lib",
+            &[".git/index:staged:lib"],
+        ),
         ("git config --global core.hooksPath ~/x", &["~/.gitconfig"]),
         ("git replace HEAD $(git commit-tree HEAD^{tree} -m x)", &[".git/refs/replace/"]),
         ("echo ../../x/objects > .git/objects/info/alternates", &[".git/objects/info/alternates"]),
@@ -320,6 +452,149 @@ fn no_place_is_out_of_sight() {
             Command::new("rm").args(["-rf", "d"]).current_dir(&world.project).status().unwrap();
         }
     });
+}
+
+/// Files and folders that settings name are looked at like the settings. Each case is what is there before, what the agent
+/// does, and what must be told.
+#[test]
+fn what_settings_name_is_looked_at() {
+    let cases = [
+        (
+            "mkdir ../hooks; git config core.hooksPath ../hooks",
+            "echo x > ../hooks/pre-commit",
+            "/hooks/pre-commit",
+        ),
+        ("mkdir ~/h; git config --global core.hooksPath '~/h'", "echo x > ~/h/pre-push", "~/h/pre-push"),
+        ("git config --global core.hooksPath ~/h", "mkdir ~/h; echo x > ~/h/pre-push", "~/h/pre-push"),
+        ("git config core.hooksPath build", "mkdir -p build; echo x > build/pre-commit", "build/pre-commit"),
+        ("git config include.path x.cfg", "echo '[a] b = c' > .git/x.cfg", ".git/x.cfg"),
+        ("git config --global include.path more.cfg", "echo '[a] b = c' > ~/more.cfg", "~/more.cfg"),
+        (
+            "git config --global includeIf.gitdir:/nowhere/.path '~/more.cfg'; : > ~/more.cfg",
+            "echo '[a] b = c' > ~/more.cfg",
+            "~/more.cfg",
+        ),
+        (
+            "git config --global include.path a.cfg; echo '[include] path = d/b.cfg' > ~/a.cfg",
+            "mkdir ~/d; echo '[a] b = c' > ~/d/b.cfg",
+            "~/d/b.cfg",
+        ),
+        ("git config --global core.excludesFile '~/rules'", "echo '*.o' > ~/rules", "~/rules"),
+        ("git config core.attributesFile ../attributes", "echo '* -text' > ../attributes", "/attributes"),
+        (
+            "git config extensions.worktreeConfig true; git worktree add -q ../w -b w; git -C ../w config --worktree a.b c",
+            "git -C ../w config --worktree core.hooksPath x",
+            ".git/worktrees/w/config.worktree",
+        ),
+        (
+            "mv ~/.gitconfig ~/dotfile; ln -s dotfile ~/.gitconfig",
+            "echo '[a] b = c' >> ~/dotfile",
+            "~/.gitconfig",
+        ),
+        (
+            "mkdir -p ~/t/hooks; git config --global init.templateDir '~/t'",
+            "echo x > ~/t/hooks/post-checkout",
+            "~/t/hooks/post-checkout",
+        ),
+    ];
+    let shell = |world: &World, script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).current_dir(&world.project).env_clear().env("HOME", world.at("home"));
+        assert!(command.env("PATH", std::env::var("PATH").unwrap()).status().unwrap().success(), "{script}");
+    };
+    in_parallel(&cases, |cases| {
+        for (before, script, wanted) in cases {
+            let world = scene();
+            shell(&world, before);
+            // Whatever the scope is: but for a file of the worktree, nobody may write there.
+            let flags: &[&str] =
+                if wanted.starts_with("build") { &["--write", "src/**"] } else { &["--write", "**"] };
+            let said = go(&world, flags, script);
+            let told = result(&said);
+            assert_eq!(said.code, Some(5), "{before}: {script}: {told}");
+            for list in ["changed", "violations"] {
+                let named = paths(&told, list).iter().any(|path| path == wanted || path.ends_with(wanted));
+                assert!(named, "{before}: {script}: {told}");
+            }
+            let again = go(&world, flags, "true");
+            assert_eq!(
+                (again.code, paths(&result(&again), "changed")),
+                (Some(0), BTreeSet::new()),
+                "{before}"
+            );
+        }
+    });
+    // Hooks among the files are files; a worktree more is none of the others.
+    let world = scene();
+    shell(&world, "git config core.hooksPath src/hooks");
+    let script = "mkdir src/hooks; echo x > src/hooks/pre-commit; git worktree add -q ../more -b more";
+    let said = go(&world, &["--write", "src/**"], script);
+    assert_eq!(
+        (said.code, paths(&result(&said), "changed")),
+        (Some(0), ["src/hooks/pre-commit".to_owned()].into())
+    );
+}
+
+/// The scope of a project below the top of a repository ends at the project, unless a glob says otherwise itself.
+#[test]
+fn no_wildcard_leads_out_of_the_project() {
+    let world = scene();
+    fs::create_dir(world.project.join("src/.callsheet")).unwrap();
+    for (glob, code) in
+        [("**", 5), ("*", 5), ("./**", 5), ("**/*.txt", 5), (".*/**", 5), ("../t/**", 0), ("../*/**", 0)]
+    {
+        let mut command = world.command();
+        command.args(["-C", "src", "run", "--json", "-q", "--write", glob]);
+        let said = said(command.args(["x", "--", "sh", "-c", "echo $$ > ../t/0/file.txt"]));
+        assert_eq!(said.code, Some(code), "{glob}: {}", said.out());
+        let told = result(&said);
+        assert_eq!(paths(&told, "changed"), ["../t/0/file.txt".to_owned()].into(), "{glob}");
+        assert_eq!(paths(&told, "violations").len(), usize::from(code == 5), "{glob}: {told}");
+    }
+}
+
+/// A git that waits ends with the callsheet that started it, and a signal does not wait for it.
+#[test]
+fn a_git_that_waits_ends_with_its_caller() {
+    // The command, and how many signals it gets.
+    for (args, signals) in
+        [(&["log"][..], 1), (&["run", "x", "--", "true"], 1), (&["run", "x", "--", "true"], 2)]
+    {
+        let world = scene();
+        let fake = world.put("bin/git", "#!/bin/sh\nsleep 600\n: end\n");
+        assert!(Command::new("chmod").arg("755").arg(&fake).status().unwrap().success());
+        let mut command = world.command();
+        command.env("PATH", format!("{}:{}", world.at("bin").display(), std::env::var("PATH").unwrap()));
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mark = fake.display().to_string();
+        let waits = || {
+            let all = fs::read_dir("/proc").unwrap().flatten();
+            let mut lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+            lines.any(|line| String::from_utf8_lossy(&line).contains(&mark))
+        };
+        let begun = Instant::now();
+        while !waits() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{args:?}: no git was started");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let begun = Instant::now();
+        for _ in 0..signals {
+            assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+            thread::sleep(Duration::from_millis(300));
+        }
+        while child.try_wait().unwrap().is_none() {
+            if begun.elapsed() > Duration::from_secs(30) {
+                child.kill().unwrap();
+                unreachable!("{args:?}: it waits for git");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        while waits() {
+            assert!(begun.elapsed() < Duration::from_secs(40), "{args:?}: git was left behind");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 /// A folder that its owner has closed, for a user who is not root.
@@ -370,7 +645,7 @@ fn a_closed_folder_is_unseen_and_never_clean() {
 fn commits_are_facts_wherever_they_are() {
     let outside = "echo evil > other.txt; git add other.txt";
     // Agents, whether that is a violation of `src/**`, and the reference that has a new commit.
-    let cases: [(String, bool, &str); 13] = [
+    let cases: [(String, bool, &str); 20] = [
         (
             format!("{outside}; git commit -qm x; git rm -q --cached other.txt; rm other.txt"),
             true,
@@ -421,6 +696,29 @@ fn commits_are_facts_wherever_they_are() {
             true,
             "refs/evil/x",
         ),
+        // A worktree that the agent makes is its own, whatever it calls the branch.
+        (
+            format!("git worktree add -q ../w -b evil; cd ../w; {outside}; git commit -qm x"),
+            true,
+            "refs/heads/evil",
+        ),
+        (
+            format!("git worktree add -q ../w -b callsheet/evil; cd ../w; {outside}; git commit -qm x"),
+            true,
+            "refs/heads/callsheet/evil",
+        ),
+        (
+            format!(
+                "git worktree add -q ../w -b callsheet/run-x; cd ../w; {outside}; git commit -qm x; cd -; git worktree remove --force ../w"
+            ),
+            true,
+            "refs/heads/callsheet/run-x",
+        ),
+        (
+            format!("PROGRAM run -q --worktree --task-id evil x -- sh -c '{outside}; git commit -qm x'"),
+            true,
+            "refs/heads/callsheet/evil",
+        ),
         ("echo good > src/a.txt; git commit -qam x".into(), false, "refs/heads/main"),
         (
             "git checkout -qb mine; echo good > src/a.txt; git commit -qam x; git checkout -q main".into(),
@@ -428,6 +726,22 @@ fn commits_are_facts_wherever_they_are() {
             "refs/heads/mine",
         ),
         ("git fetch -q origin; git branch --no-track theirs origin/main".into(), false, ""),
+        // The remote has a tag that is on no branch.
+        ("git fetch -q --tags origin".into(), false, ""),
+        (
+            format!(
+                "{outside}; git commit -qm x; git tag evil; git reset -q --hard HEAD~1; git fetch -q . tag evil"
+            ),
+            true,
+            "refs/tags/evil",
+        ),
+        (
+            format!(
+                "git clone -q . ../c; cd ../c; {outside}; git commit -qm x; git tag evil; cd -; git fetch -q ../c tag evil"
+            ),
+            true,
+            "refs/tags/evil",
+        ),
     ];
     in_parallel(&cases, |cases| {
         for (script, is_violation, reference) in cases {
@@ -438,8 +752,16 @@ fn commits_are_facts_wherever_they_are() {
             fs::write(remote.join("theirs.txt"), "theirs\n").unwrap();
             git(&world, &remote, &["add", "theirs.txt"]);
             git(&world, &remote, &["commit", "-qm", "theirs"]);
+            git(&world, &remote, &["checkout", "-q", "--detach"]);
+            git(&world, &remote, &["commit", "-qm", "alone", "--allow-empty"]);
+            fs::write(remote.join("tagged.txt"), "theirs\n").unwrap();
+            git(&world, &remote, &["add", "tagged.txt"]);
+            git(&world, &remote, &["commit", "-qm", "tagged"]);
+            git(&world, &remote, &["tag", "v1"]);
+            git(&world, &remote, &["checkout", "-q", "main"]);
             git(&world, &world.project, &["remote", "add", "origin", &remote.display().to_string()]);
-            let said = go(&world, &["--write", "src/**"], script);
+            let script = script.replace("PROGRAM", env!("CARGO_BIN_EXE_callsheet"));
+            let said = go(&world, &["--write", "src/**"], &script);
             let told = result(&said);
             assert_eq!(said.code, Some(if *is_violation { 5 } else { 0 }), "{script}: {told}");
             let commits = told["commits"].as_array().unwrap();

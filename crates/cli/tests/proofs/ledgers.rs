@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -466,17 +467,111 @@ fn a_ledger_inside_the_project_is_watched_while_it_is_in_use() {
         "rm inside.db*; touch inside.db",
         "ln -sf /dev/null inside.db",
         "rm inside.db; mkdir inside.db",
+        "truncate -s 100 inside.db",
+        "head -c 4096 inside.db > ../part; cat ../part > inside.db",
+        "dd if=/dev/urandom of=inside.db conv=notrunc bs=1k count=64",
+        "dd if=/dev/zero of=inside.db conv=notrunc bs=1k count=64",
+        "cat ../other.db > inside.db",
+        ": > inside.db-wal",
+        "rm inside.db-shm",
     ];
     for agent in agents {
         let world = World::repository();
         world.put("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
         assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
+        assert_eq!(world.run(&["-q", "--ledger", "../other.db", "run", "x", "--", "true"]).code, Some(0));
         let mark = world.at("went-on");
         let script = format!("{agent}; echo said; sleep 30; touch {}", mark.display());
         let ended = world.run(&["--json", "-q", "run", "x", "--", "sh", "-c", &script]);
         assert_eq!(ended.code, Some(8), "{agent}: {}", ended.err());
         assert!(ended.err().contains("ledger/damaged"), "{agent}: {}", ended.err());
         assert!(!mark.exists(), "{agent}: the agent was ended");
+    }
+    // Also of agents that say nothing more, or end at once.
+    for agent in ["rm led/l.db", "truncate -s 100 led/l.db", ": > led/l.db-wal", "rm -r led"] {
+        for more in ["; sleep 40; touch ../went-on", ""] {
+            let world = World::repository();
+            fs::create_dir(world.project.join("led")).unwrap();
+            let run = |program: &str| {
+                let args = ["-q", "run", "--write", "**", "x", "--", "sh", "-c", program];
+                said(world.command().env("CALLSHEET_LEDGER", "led/l.db").args(args))
+            };
+            assert_eq!(run("true").code, Some(0));
+            let ended = run(&format!("{agent}{more}"));
+            assert_eq!(ended.code, Some(8), "{agent}{more}: {}", ended.err());
+            assert!(ended.err().contains("ledger/damaged"), "{agent}{more}: {}", ended.err());
+            assert!(ended.took < Duration::from_secs(35), "{agent}{more}: {:?}", ended.took);
+            assert!(!world.at("went-on").exists(), "{agent}{more}: the agent was ended");
+        }
+    }
+}
+
+/// What is changed in the middle of a file is found when the run is over; what is not changed is no loss.
+#[test]
+fn a_ledger_inside_the_project_is_read_as_a_whole_at_the_end_of_a_run() {
+    let world = World::repository();
+    world.put("home/.config/callsheet/config.toml", "ledger = \"inside.db\"\n");
+    for _ in 0..8 {
+        assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(0));
+    }
+    assert_eq!(world.run(&["-q", "run", "x", "--", "sh", "-c", "cat inside.db > /dev/null"]).code, Some(0));
+    let size = world.project.join("inside.db").metadata().unwrap().len();
+    let pages = size / 8192;
+    let whole = fs::read(world.project.join("inside.db")).unwrap();
+    // Whichever page is overwritten: the run ends with 8, or nothing that the ledger had is lost.
+    let mut found = 0;
+    for page in 0..pages {
+        let script = format!("dd if=/dev/zero of=inside.db conv=notrunc bs=8192 seek={page} count=1");
+        let ended = world.run(&["-q", "run", "x", "--", "sh", "-c", &script]);
+        if ended.code == Some(8) {
+            found += 1;
+        } else {
+            let verified = world.run(&["verify", "--all", "--read-data"]);
+            let what = format!("page {page} of {pages}: {:?} {}", ended.code, verified.out());
+            assert_eq!((ended.code, verified.code), (Some(0), Some(0)), "{what}");
+        }
+        for end in ["-wal", "-shm"] {
+            let _ = fs::remove_file(world.project.join(format!("inside.db{end}")));
+        }
+        fs::write(world.project.join("inside.db"), &whole).unwrap();
+        let id =
+            world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+        assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0));
+    }
+    assert!(found > pages / 3, "{found} of {pages}");
+}
+
+/// The head is kept with the entry of a ledger: without it, nothing tells that the ledger was rolled back.
+#[test]
+fn a_known_ledger_without_its_kept_head_is_damage() {
+    let world = World::repository();
+    let ledger = world.ledger();
+    assert_eq!(world.run(&["-q", "compose", "--record", "one"]).code, Some(0));
+    let older = fs::read(&ledger).unwrap();
+    assert_eq!(world.run(&["-q", "compose", "--record", "two"]).code, Some(0));
+    let ledgers = world.at("home/.local/state/callsheet/ledgers");
+    let folder = fs::read_dir(ledgers).unwrap().next().unwrap().unwrap().path();
+    for (name, head) in [("removed", None), ("empty", Some("")), ("no head", Some("x:y\n"))] {
+        fs::write(&ledger, &older).unwrap();
+        fs::remove_file(folder.join("head")).unwrap();
+        if let Some(head) = head {
+            fs::write(folder.join("head"), head).unwrap();
+        }
+        let verified = world.run(&["verify", "--all"]);
+        assert_eq!(verified.code, Some(8), "{name}: {}", verified.out());
+        assert!(verified.out().contains("the head that was kept of it is gone"), "{}", verified.out());
+        assert_eq!(world.run(&["verify", "last"]).code, Some(8), "{name}");
+        let log = world.run(&["log"]);
+        assert_eq!(log.code, Some(0), "{name}: {}", log.err());
+        assert!(log.err().contains("warning[ledger/damaged]"), "{}", log.err());
+        assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(8), "{name}");
+        assert_eq!(world.run(&["-q", "run", "x", "--", "true"]).code, Some(8), "{name}");
+        // A person who wants it as it is says so.
+        let id =
+            world.json(&world.project, &["ledger", "list"])["ledgers"][0]["id"].as_str().unwrap().to_owned();
+        assert_eq!(world.run(&["-q", "ledger", "adopt", "--yes", &id]).code, Some(0), "{name}");
+        assert_eq!(world.run(&["verify", "--all"]).code, Some(0), "{name}");
+        assert_eq!(world.run(&["-q", "compose", "--record", "three"]).code, Some(0), "{name}");
     }
 }
 
@@ -674,19 +769,36 @@ fn a_ledger_of_an_earlier_version_is_copied_and_set_aside() {
 #[test]
 fn a_home_that_cannot_be_written_names_another_place() {
     let world = World::repository();
-    let run = |args: &[&str]| said(world.command().env("HOME", "/proc/none").args(args));
-    let refused = run(&["compose", "--record", "x"]);
-    assert_eq!(refused.code, Some(8), "{}", refused.err());
-    assert!(refused.err().contains("--ledger"), "{}", refused.err());
-    let named = run(&["-q", "--ledger", "named.db", "compose", "--record", "x"]);
-    assert_eq!(named.code, Some(0), "{}", named.err());
-    // A run needs the state directory besides, and the error says which variable names another one.
-    let started = run(&["-q", "--ledger", "other.db", "run", "x", "--", "true"]);
-    assert!(started.code != Some(0) && started.err().contains("XDG_STATE_HOME"), "{}", started.err());
-    // No home at all.
-    let none = said(world.command().env_remove("HOME").args(["compose", "--record", "x"]));
-    assert_eq!(none.code, Some(8), "{}", none.err());
-    assert!(none.err().contains("--ledger"), "{}", none.err());
+    let run = |args: &[&str], home: Option<&str>| {
+        let mut command = world.command();
+        match home {
+            Some(home) => command.env("HOME", home),
+            None => command.env_remove("HOME"),
+        };
+        said(command.args(args))
+    };
+    // A run needs the state directory besides the ledger, and the error says what for.
+    let acts: [&[&str]; 6] = [
+        &["-q", "compose", "--record", "x"],
+        &["-q", "run", "x", "--", "true"],
+        &["-q", "flow", "start", "sdd", "Add", "--", "true"],
+        &["-q", "--ledger", "other.db", "run", "x", "--", "true"],
+        &["-q", "run", "--worktree", "x", "--", "true"],
+        &["ledger", "path"],
+    ];
+    for home in [Some("/proc/none"), None] {
+        for act in acts {
+            let said = run(act, home);
+            let err = said.err();
+            assert_eq!(said.code, Some(8), "{act:?} {home:?}: {err}");
+            assert!(err.contains("error[ledger/failed]: the state directory"), "{act:?} {home:?}: {err}");
+            assert!(err.contains("--ledger") && err.contains("XDG_STATE_HOME"), "{act:?} {home:?}: {err}");
+            assert!(err.contains("`recover` have to know of a run"), "{act:?} {home:?}: {err}");
+        }
+        let _ = fs::remove_file(world.project.join("named.db"));
+        let named = run(&["-q", "--ledger", "named.db", "compose", "--record", "x"], home);
+        assert_eq!(named.code, Some(0), "{}", named.err());
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use callsheet_run::Folder;
+use callsheet_run::WritableFolder;
 
 use crate::world::{Said, World, said};
 
@@ -219,7 +219,7 @@ fn a_swap_leads_no_write_out() {
             }
         });
         while swaps.load(Ordering::Relaxed) < most {
-            let folder = Folder::open(&world.project).unwrap();
+            let folder = WritableFolder::open(&world.project).unwrap();
             let first = folder.write("dir/new/file", b"mine", 0o600);
             written += usize::from(first.is_ok());
             let done = first
@@ -245,7 +245,7 @@ fn a_project_that_became_a_link_is_not_written() {
     let project = world.project.clone();
     fs::rename(&project, world.at("moved")).unwrap();
     symlink(world.at("outside"), &project).unwrap();
-    let error = Folder::open(&project).map(|_| ()).unwrap_err().to_string();
+    let error = WritableFolder::open(&project).map(|_| ()).unwrap_err().to_string();
     assert_eq!(error, "a part of it is a symbolic link or no folder");
 }
 

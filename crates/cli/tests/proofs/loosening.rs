@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use callsheet_core::contract::{Contract, Required};
+use callsheet_core::contract::{Contract, FieldRequirement};
 use callsheet_core::flow::{Flow, find_flow};
 use callsheet_core::request::Layout;
 use callsheet_core::{Builtin, Library, find_contract, names_in};
@@ -263,7 +263,7 @@ fn shipped_contracts() -> Vec<(String, Contract)> {
 fn a_flow_that_needs_less_is_known() {
     let (mut weaker, mut stronger) = (0, 0);
     for (name, flow) in shipped_flows() {
-        assert_eq!(flow.weaker_than(&flow), [""; 0], "{name}");
+        assert_eq!(flow.list_weaknesses(&flow), [""; 0], "{name}");
         let mut weak: Vec<(String, Flow)> = Vec::new();
         let mut strong: Vec<(String, Flow)> = Vec::new();
         for at in 0..flow.phase.len() {
@@ -291,7 +291,7 @@ fn a_flow_that_needs_less_is_known() {
             weak.push(changed("shortcut", &|phase| {
                 phase.on.insert(
                     0,
-                    callsheet_core::flow::Transition { needs: vec!["exit".into()], to: "done".into() },
+                    callsheet_core::flow::PhaseTransition { needs: vec!["exit".into()], to: "done".into() },
                 );
             }));
             if !phase.outputs.is_empty() {
@@ -317,10 +317,10 @@ fn a_flow_that_needs_less_is_known() {
             }
         }
         for (what, own) in &weak {
-            assert_ne!(own.weaker_than(&flow), [""; 0], "{what}");
+            assert_ne!(own.list_weaknesses(&flow), [""; 0], "{what}");
         }
         for (what, own) in &strong {
-            assert_eq!(own.weaker_than(&flow), [""; 0], "{what}");
+            assert_eq!(own.list_weaknesses(&flow), [""; 0], "{what}");
         }
         weaker += weak.len();
         stronger += strong.len();
@@ -333,7 +333,7 @@ fn a_flow_that_needs_less_is_known() {
 fn a_contract_that_asks_for_less_is_known() {
     let mut weaker = 0;
     for (name, contract) in shipped_contracts() {
-        assert_eq!(contract.weaker_than(&contract), [""; 0], "{name}");
+        assert_eq!(contract.find_weakenings(&contract), [""; 0], "{name}");
         let mut weak: Vec<Contract> = Vec::new();
         let mut changed = |change: &dyn Fn(&mut Contract)| {
             let mut own = contract.clone();
@@ -359,9 +359,9 @@ fn a_contract_that_asks_for_less_is_known() {
             }
             for (at, field) in submission.field.iter().enumerate() {
                 changed(&|own| drop(own.submission.as_mut().unwrap().field.remove(at)));
-                if field.required != Required::Always(false) {
+                if field.required != FieldRequirement::Always(false) {
                     changed(&|own| {
-                        own.submission.as_mut().unwrap().field[at].required = Required::Always(false)
+                        own.submission.as_mut().unwrap().field[at].required = FieldRequirement::Always(false)
                     });
                 }
                 if field.at_least.is_some() {
@@ -376,7 +376,7 @@ fn a_contract_that_asks_for_less_is_known() {
             }
         }
         for own in &weak {
-            assert_ne!(own.weaker_than(&contract), [""; 0], "{name}: {own:?}");
+            assert_ne!(own.find_weakenings(&contract), [""; 0], "{name}: {own:?}");
         }
         weaker += weak.len();
     }

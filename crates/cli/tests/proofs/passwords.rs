@@ -117,6 +117,46 @@ fn commands_show_no_password() {
     }
 }
 
+/// Options as libpq takes them are no name of a file: nothing is made, and nothing of them is shown.
+#[test]
+fn options_of_libpq_are_no_file() {
+    let world = World::new();
+    let spelled = [
+        format!("host=h password={CORE} dbname=d"),
+        format!("password={CORE}"),
+        format!("PASSWORD={CORE} HOST=h"),
+        format!("dbname=d password = '{CORE} {CORE}'"),
+        format!("  user=u  password='{CORE}'"),
+        format!("sqlite:host=h password={CORE}"),
+        format!("service=s sslpassword={CORE}"),
+        format!("postgres:host=h {CORE}"),
+        format!("postgresql:{CORE}@h/db"),
+    ];
+    for address in &spelled {
+        for args in
+            [&["log"][..], &["--json", "status"], &["compose", "--record", "x"], &["run", "x", "--", "true"]]
+        {
+            for is_flag in [true, false] {
+                let mut command = world.command();
+                if is_flag {
+                    command.arg("--ledger").arg(address);
+                } else {
+                    command.env("CALLSHEET_LEDGER", address);
+                }
+                let said = said(command.args(args));
+                let shown = format!("{}{}", said.out(), said.err());
+                assert_eq!(said.code, Some(2), "{address} {args:?}: {shown}");
+                assert!(!shown.contains(CORE), "{address} {args:?}: {shown}");
+                assert!(shown.contains("postgres://USER:…@HOST"), "{address} {args:?}: {shown}");
+            }
+        }
+    }
+    assert_eq!(fs::read_dir(&world.project).unwrap().count(), 0);
+    // A file of such a name can be named all the same.
+    assert_eq!(world.run(&["-q", "--ledger", "./host=h", "compose", "--record", "x"]).code, Some(0));
+    assert!(world.project.join("host=h").exists());
+}
+
 /// A mistake in the command line or in a file shows the place, and no password.
 #[test]
 fn mistakes_show_no_password() {

@@ -56,12 +56,21 @@ impl Bound {
     }
 
     fn run(&self, ledger: &str, args: &[&str]) -> Said {
+        self.run_in(&self.world.project, &[&["--ledger", ledger], args].concat(), NOBODY)
+    }
+
+    /// As another user, where there can be one.
+    fn run_in(&self, dir: &Path, args: &[&str], user: u32) -> Said {
         let mut command = self.command(&self.binary);
-        command.args(["--ledger", ledger]).args(args);
+        command.current_dir(dir).args(args);
         if is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(user).gid(user);
         }
         said(&mut command)
+    }
+
+    fn change_mode(&self, mode: &str, path: &Path) {
+        assert!(Command::new("chmod").args(["-R", mode]).arg(path).status().unwrap().success());
     }
 
     /// Records something of every kind that is listed.
@@ -196,6 +205,78 @@ fn a_ledger_that_cannot_be_written_is_read() {
     if !is_root() {
         crate::not_tested("ledgers on a file system that is mounted to be read: only root can mount");
     }
+}
+
+/// A state directory that cannot be written is enough to read: where the project is, after it was moved, and for another
+/// user who may look at it.
+#[test]
+fn a_state_directory_that_cannot_be_written_is_read() {
+    let bound = Bound::new();
+    let (project, state) = (&bound.world.project, bound.world.at("home/.local"));
+    let init = bound.command(Path::new("git")).args(["init", "-q"]).status().unwrap();
+    assert!(init.success());
+    bound.give_away(project);
+    let own = |dir: &Path, args: &[&str]| bound.run_in(dir, args, NOBODY);
+    for args in [
+        &["-q", "compose", "-p", "plan", "--task-id", "T-1", "--record", "Plan it"][..],
+        &["-q", "run", "--task-id", "T-1", "Do it", "--", "true"],
+    ] {
+        let done = own(project, args);
+        assert_eq!(done.code, Some(0), "{}", done.err());
+    }
+    let ledger = own(project, &["ledger", "path"]).out();
+    let ledger = ledger.trim_end();
+    let reads: Vec<&[&str]> =
+        READS.iter().copied().chain([&["ledger", "path"][..], &["ledger", "list"]]).collect();
+    let expected: Vec<Vec<u8>> = reads.iter().map(|args| own(project, args).out).collect();
+    bound.change_mode("a-w", &state);
+    let moved = bound.world.at("moved");
+    for dir in [project, &moved] {
+        if dir == &moved {
+            fs::rename(project, &moved).unwrap();
+        }
+        for (args, expected) in reads.iter().zip(&expected) {
+            let said = own(dir, args);
+            assert_eq!((said.code, said.err().as_str()), (Some(0), ""), "{args:?} in {}", dir.display());
+            assert!(said.out == *expected, "{args:?} in {}: {}", dir.display(), said.out());
+        }
+        for args in WRITES.iter().copied().chain([&["-q", "run", "x", "--", "true"][..]]) {
+            let refused = own(dir, args);
+            assert_eq!(refused.code, Some(8), "{args:?} in {}: {}", dir.display(), refused.err());
+            let (named, place) =
+                (refused.err().contains("--ledger"), refused.err().contains("XDG_STATE_HOME"));
+            assert!(named && place, "{args:?} in {}: {}", dir.display(), refused.err());
+        }
+    }
+    // Another user with the same home, who may look at everything and change nothing.
+    if !is_root() {
+        return crate::not_tested("a state directory of another user: only root can be several users");
+    }
+    bound.change_mode("a+rX", &state);
+    bound.change_mode("a+rX", &moved);
+    // For this user the project is another one, which has no last run.
+    for args in READS.iter().filter(|args| !args.contains(&"last")) {
+        let said = bound.run_in(&moved, &[&["--ledger", ledger], *args].concat(), NOBODY - 1);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err());
+    }
+    bound.change_mode("u+w", &state);
+}
+
+/// A ledger of an earlier version is read where it lies, if it cannot be copied.
+#[test]
+fn an_old_ledger_is_read_where_nothing_can_be_written() {
+    let bound = Bound::new();
+    let old = bound.world.project.join(".callsheet/ledger.db");
+    bound.fill(".callsheet/ledger.db");
+    fs::remove_dir_all(bound.world.at("home")).unwrap();
+    fs::create_dir(bound.world.at("home")).unwrap();
+    fs::set_permissions(bound.world.at("home"), Permissions::from_mode(0o555)).unwrap();
+    for args in READS {
+        let said = bound.run_in(&bound.world.project, args, NOBODY);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err());
+    }
+    assert!(old.exists());
+    fs::set_permissions(bound.world.at("home"), Permissions::from_mode(0o755)).unwrap();
 }
 
 fn on_a_mounted_file_system(bound: &Bound, folder: &Path, expected: &[Vec<u8>]) {

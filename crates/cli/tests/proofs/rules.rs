@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use callsheet_core::request::Layout;
-use callsheet_core::secrets::Rules;
+use callsheet_core::secrets::SecretRules;
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::world::World;
@@ -15,10 +15,10 @@ fn rule(id: &str, literals: &str, more: &str, pattern: &str) -> String {
     )
 }
 
-fn load(world: &World, text: &str) -> Result<Rules, String> {
+fn load(world: &World, text: &str) -> Result<SecretRules, String> {
     world.write(".callsheet/secrets/x.toml", text);
     let roots = Roots { user: None, project: Some(world.project.clone()), session: None };
-    Rules::load(&Disk::new(&roots, DEFAULT_MAX_FILE_BYTES), &Layout::default())
+    SecretRules::load(&Disk::new(&roots, DEFAULT_MAX_FILE_BYTES), &Layout::default())
         .map_err(|error| error.to_string())
 }
 

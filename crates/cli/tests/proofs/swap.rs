@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use callsheet_core::request::Document;
-use callsheet_core::{Format, Request, compose, render::render};
+use callsheet_core::request::RequestDocument;
+use callsheet_core::{PromptFormat, Request, compose, render::render};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots};
 
 use crate::world::{CANARY, World};
@@ -81,13 +81,15 @@ fn swaps() -> usize {
 /// Every text that a prompt can take from the disk: includes, documents, templates, fragments, the tree.
 fn composed(disk: &Disk) -> Vec<String> {
     let request = |json: serde_json::Value| -> Request { serde_json::from_value(json).unwrap() };
-    let document = |path: &str| Document { path: Some(path.into()), ..Document::default() };
+    let document = |path: &str| RequestDocument { path: Some(path.into()), ..RequestDocument::default() };
     let mut unified =
         request(serde_json::json!({ "recipe": "unified", "phase": "plan", "instructions": "x" }));
     unified.documents = vec![document("dir/canary.md"), document("file.md")];
     let staged = request(serde_json::json!({ "recipe": "staged", "role": "reader", "instructions": "x" }));
     let prompts = [unified, staged].into_iter().filter_map(|request| compose(&request, disk).ok());
-    prompts.filter_map(|composed| Some(render(&composed.prompt, Format::Markdown, None).ok()?.text)).collect()
+    prompts
+        .filter_map(|composed| Some(render(&composed.prompt, PromptFormat::Markdown, None).ok()?.text))
+        .collect()
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use callsheet_core::ENGINE_VERSION;
-use callsheet_core::record::{Kept, blobs_of};
-use callsheet_store::{Ledger, Place, new_id};
+use callsheet_core::record::{RecordBundle, list_blobs};
+use callsheet_store::{Ledger, LedgerUrl, new_id};
 use serde_json::{Value, json};
 
 use crate::world::{Said, World};
@@ -29,12 +29,12 @@ fn json_of(said: &Said) -> Value {
 }
 
 /// The same record again with a change.
-fn again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut Kept)) -> String {
+fn again(ledger: &mut Ledger, run: &str, change: impl FnOnce(&mut RecordBundle)) -> String {
     let run = ledger.find(run).unwrap().run.id;
     let composed = ledger.composed(&run).unwrap();
-    let digests = blobs_of(&composed).unwrap();
+    let digests = list_blobs(&composed).unwrap();
     let blobs = digests.into_iter().map(|digest| (digest, ledger.blob(digest).unwrap().unwrap())).collect();
-    let mut kept = Kept { composed, blobs };
+    let mut kept = RecordBundle { composed, blobs };
     kept.composed.run.id = new_id().unwrap();
     change(&mut kept);
     ledger.compose(&kept).unwrap();
@@ -93,7 +93,7 @@ fn a_sealed_prompt_needs_the_values_that_are_in_it_and_no_others() {
     let counts = "prompts composed again, the same bytes: 2\nprompts that need a secret value: 2\nrecords in order: 4\n";
     assert!(shown.contains(counts), "{shown}");
     // A seal that was changed is found, though nothing secret is in the prompt.
-    let mut ledger = Ledger::open(&Place::Sqlite(world.project.join(LEDGER))).unwrap();
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
     let forged = again(&mut ledger, &unused, |kept| {
         let sealed = kept.composed.sealed.as_mut().unwrap();
         sealed.text = sealed.text.replace(|_: char| true, "0");
@@ -122,8 +122,8 @@ fn the_worst_of_all_findings_is_the_exit_code() {
         let world = world();
         let path = world.project.join(LEDGER);
         let first = recorded(&world, &NONE);
-        let mut ledger = Ledger::open(&Place::Sqlite(path.clone())).unwrap();
-        let mut of = |kind: &str, change: &dyn Fn(&mut Kept)| {
+        let mut ledger = Ledger::open(&LedgerUrl::Sqlite(path.clone())).unwrap();
+        let mut of = |kind: &str, change: &dyn Fn(&mut RecordBundle)| {
             kinds.contains(kind).then(|| again(&mut ledger, &first, |kept| change(kept)))
         };
         of("differs", &|kept| kept.composed.run.phase = Some("review".into()));
@@ -184,9 +184,9 @@ fn a_run_of_another_engine_is_verified_as_far_as_it_can_be() {
     let first = recorded(&world, &NONE);
     let secret = recorded(&world, &[&ONE[..], &["--set", "other=y"]].concat());
     let unused = recorded(&world, &[&NONE[..], &TWO].concat());
-    let mut ledger = Ledger::open(&Place::Sqlite(world.project.join(LEDGER))).unwrap();
+    let mut ledger = Ledger::open(&LedgerUrl::Sqlite(world.project.join(LEDGER))).unwrap();
     for engine in [0, ENGINE_VERSION + 1, u32::MAX] {
-        let other = |kept: &mut Kept| kept.composed.engine = engine;
+        let other = |kept: &mut RecordBundle| kept.composed.engine = engine;
         let as_it_was = again(&mut ledger, &first, other);
         let of_other_form = again(&mut ledger, &first, |kept| {
             other(kept);

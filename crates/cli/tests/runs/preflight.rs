@@ -15,6 +15,7 @@ fn world() -> World {
     let world = World::new();
     world.write("plain.sh", "#!/bin/sh\n");
     world.program("orphan", "#!/no/such/interpreter\n");
+    world.program("asked", "#!/usr/bin/env nosuchprog\n");
     world.commit();
     world
 }
@@ -30,8 +31,12 @@ fn missing_programs_are_errors_before_the_start() {
         "`{}` needs `/no/such/interpreter`, which cannot be started",
         world.at("bin/orphan").display()
     );
-    let checks: [(&str, String); 6] = [
+    let asked = format!("`{}` needs `nosuchprog`, which cannot be started", world.at("bin/asked").display());
+    let checks: [(&str, String); 9] = [
         ("nosuchprog --x", none("nosuchprog")),
+        ("env A=b nosuchprog --x", none("nosuchprog")),
+        ("/usr/bin/env -S nosuchprog", none("nosuchprog")),
+        ("asked", asked),
         ("./nothing", none("./nothing")),
         ("src/nothing.sh a", none("src/nothing.sh")),
         ("./plain.sh", format!("`{}` is not executable", at("./plain.sh"))),
@@ -136,7 +141,9 @@ fn programs_are_looked_for_in_the_worktree() {
 fn paths_that_lead_nowhere_are_warnings() {
     let world = World::new();
     let flags = ["--write", "/abs/**", "--write", "srx/**", "--write", "src/**", "--write", "new.txt"];
-    let read = ["--read-first", "README.md", "--read-first", "docs/none.md"];
+    let read =
+        ["README.md", "docs/none.md", "docs/*.md", "*.md", "READ?E.md"].map(|path| ["--read-first", path]);
+    let read = read.concat();
     let warned = |said: &Said| -> Vec<String> {
         let mut lines: Vec<String> =
             said.err.lines().filter(|line| line.starts_with("warning[")).map(str::to_owned).collect();
@@ -144,6 +151,7 @@ fn paths_that_lead_nowhere_are_warnings() {
         lines
     };
     let expected = [
+        "warning[input/not-found]: the agent is to read `docs/*.md` first, and no file matches it",
         "warning[input/not-found]: the agent is to read `docs/none.md` first, and there is no such file",
         "warning[scope/nowhere]: the write glob `/abs/**` is absolute, so it matches nothing in the project",
         "warning[scope/nowhere]: the write glob `srx/**` begins with the directory `srx`, which does not exist",

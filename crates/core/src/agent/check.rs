@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, Arg, ArgSpec, By, Hole, Pattern, Terminal};
+use crate::agent::{Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, TerminalSpec};
 use crate::name::{NAME_HINT, is_name};
 
 /// What is wrong, and what to do about it.
-type Problem = (String, &'static str);
+type AgentProblem = (String, &'static str);
 
-pub(crate) fn problems(agent: &Agent) -> Vec<Problem> {
+pub(crate) fn problems(agent: &Agent) -> Vec<AgentProblem> {
     let mut found = Vec::new();
     let mut bad = |message: String, hint: &'static str| found.push((message, hint));
     let start = agent.start.iter();
@@ -26,7 +26,7 @@ pub(crate) fn problems(agent: &Agent) -> Vec<Problem> {
     let terminal = terminal.map(|arg| ("terminal.args", arg));
     let env = agent.env.values().map(|arg| ("env", arg));
     for (place, arg) in headless.chain(terminal).chain(env) {
-        if let Arg::Spec(spec) = arg {
+        if let AgentArgument::Spec(spec) = arg {
             argument(agent, place, spec, &mut bad);
         }
     }
@@ -34,20 +34,20 @@ pub(crate) fn problems(agent: &Agent) -> Vec<Problem> {
         if !is_name(name) {
             bad(format!("`{name}` cannot be the name of a file"), NAME_HINT);
         }
-        holes_of(value, &mut |spec| match spec {
+        visit_holes(value, &mut |spec| match spec {
             Ok(spec) => argument(agent, "files", &spec, &mut bad),
             Err(error) => bad(format!("`files.{name}`: {error}"), "a hole is `{ hole = \"model\" }`"),
         });
     }
-    let takes = |way: By| agent.prompt.by.contains(&way);
-    let in_arguments = agent.start.iter().flat_map(|start| &start.args).any(takes_prompt);
-    if takes(By::Argument) != in_arguments {
+    let takes = |way: DeliveryMethod| agent.prompt.by.contains(&way);
+    let in_arguments = agent.start.iter().flat_map(|start| &start.args).any(has_prompt_hole);
+    if takes(DeliveryMethod::Argument) != in_arguments {
         bad(
             "`prompt.by` and `start.args` disagree about the prompt as an argument".to_string(),
             "`argument` in the one needs `{ hole = \"prompt\" }` in the other",
         );
     }
-    if takes(By::Terminal) && agent.terminal.is_none() {
+    if takes(DeliveryMethod::Terminal) && agent.terminal.is_none() {
         bad("`prompt.by` has `terminal`, but there is no `[terminal]`".to_string(), "describe its screen");
     }
     if let Some(terminal) = &agent.terminal {
@@ -57,8 +57,8 @@ pub(crate) fn problems(agent: &Agent) -> Vec<Problem> {
     found
 }
 
-fn takes_prompt(arg: &Arg) -> bool {
-    matches!(arg, Arg::Spec(ArgSpec { hole: Some(Hole::Prompt), .. }))
+fn has_prompt_hole(arg: &AgentArgument) -> bool {
+    matches!(arg, AgentArgument::Spec(ArgSpec { hole: Some(ArgHole::Prompt), .. }))
 }
 
 fn argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(String, &'static str)) {
@@ -77,7 +77,7 @@ fn argument(agent: &Agent, place: &str, spec: &ArgSpec, bad: &mut impl FnMut(Str
     }
 }
 
-fn screen(terminal: &Terminal, bad: &mut impl FnMut(String, &'static str)) {
+fn screen(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static str)) {
     let blank = |words: &[String]| words.is_empty() || words.iter().any(|word| word.trim().is_empty());
     if blank(&terminal.ready) || terminal.composer.trim().is_empty() {
         bad(
@@ -97,7 +97,8 @@ fn patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
     let events = &agent.events;
     let of_transcript = agent.transcript.iter().flat_map(|transcript| &transcript.echoed);
     let all = [&events.accepted, &events.echoed, &events.acting, &events.ended];
-    let places = all.into_iter().flatten().chain(of_transcript).flat_map(|Pattern(places)| places.keys());
+    let places =
+        all.into_iter().flatten().chain(of_transcript).flat_map(|EventPattern(places)| places.keys());
     let pointers = [&events.session, &events.input_tokens, &events.output_tokens, &events.cost_usd];
     for place in places.chain(pointers.into_iter().flatten()).filter(|place| !place.starts_with('/')) {
         bad(format!("`{place}` is no place in an event"), "it begins with a slash, as `/type` does");
@@ -112,13 +113,13 @@ fn patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
 }
 
 /// Calls `each` with every hole in a file.
-pub(crate) fn holes_of(value: &Value, each: &mut impl FnMut(Result<ArgSpec, String>)) {
+pub(crate) fn visit_holes(value: &Value, each: &mut impl FnMut(Result<ArgSpec, String>)) {
     match value {
         Value::Object(map) if map.contains_key("hole") => {
             each(serde_json::from_value(value.clone()).map_err(|error| error.to_string()));
         }
-        Value::Object(map) => map.values().for_each(|value| holes_of(value, each)),
-        Value::Array(values) => values.iter().for_each(|value| holes_of(value, each)),
+        Value::Object(map) => map.values().for_each(|value| visit_holes(value, each)),
+        Value::Array(values) => values.iter().for_each(|value| visit_holes(value, each)),
         _ => {}
     }
 }

@@ -12,9 +12,9 @@ use serde_json::Value;
 /// for every item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Pattern(pub BTreeMap<String, Vec<String>>);
+pub struct EventPattern(pub BTreeMap<String, Vec<String>>);
 
-impl Pattern {
+impl EventPattern {
     pub fn fits(&self, event: &Value) -> bool {
         !self.0.is_empty() && self.0.iter().all(|(place, words)| has(event, place, words))
     }
@@ -36,15 +36,15 @@ fn has(event: &Value, place: &str, words: &[String]) -> bool {
 /// The events of an agent that prints a line of JSON for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Events {
+pub struct EventPatterns {
     /// It has begun to work on a prompt.
-    pub accepted: Vec<Pattern>,
+    pub accepted: Vec<EventPattern>,
     /// It repeats the prompt: one of the strings in the event is the prompt.
-    pub echoed: Vec<Pattern>,
+    pub echoed: Vec<EventPattern>,
     /// It uses a tool.
-    pub acting: Vec<Pattern>,
+    pub acting: Vec<EventPattern>,
     /// It is done.
-    pub ended: Vec<Pattern>,
+    pub ended: Vec<EventPattern>,
     /// Where an event tells the session's id.
     pub session: Vec<String>,
     /// Where the tokens that it read are told; the last event that has them counts.
@@ -58,7 +58,7 @@ pub struct Events {
 /// The file in which an agent keeps what was said: a line of JSON for each event, the session's id in the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Transcript {
+pub struct TranscriptSpec {
     /// The variable that says where the agent's files are.
     pub variable: String,
     /// Where they are otherwise, below the user's home.
@@ -66,5 +66,5 @@ pub struct Transcript {
     /// The folder there, with the files or with folders of them.
     pub folder: String,
     /// The events that hold what it was told.
-    pub echoed: Vec<Pattern>,
+    pub echoed: Vec<EventPattern>,
 }

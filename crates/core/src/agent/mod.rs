@@ -17,14 +17,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use check::problems;
-pub use events::{Events, Pattern, Transcript};
+pub use events::{EventPattern, EventPatterns, TranscriptSpec};
 pub use profile::Profile;
 pub(crate) use profile::path as profile_path;
-pub use start::{Arg, ArgSpec, By, Hole, Permit, Start, Taking};
-pub use terminal::{Dialog, Terminal};
+pub use start::{
+    AgentArgument, ArgHole, ArgSpec, DeliveryMethod, PermissionLevel, PromptIntake, StartCommand,
+};
+pub use terminal::{TerminalDialog, TerminalSpec};
 
-use crate::diag::{Code, Diag};
-use crate::render::Api;
+use crate::diag::{Code, Diagnostic};
+use crate::render::ModelApi;
 
 /// The contents of `agents/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +37,7 @@ pub struct Agent {
     pub name: String,
     /// Instruction files that it loads by itself; of several in one entry, the first that is there.
     #[serde(default)]
-    pub loads: Vec<OneOf>,
+    pub loads: Vec<LoadEntry>,
     /// Parts of files that a person picks go into its prompts; without it, only their paths do.
     #[serde(default)]
     pub supports_prompt_file_inclusion: bool,
@@ -44,7 +46,7 @@ pub struct Agent {
     pub tools: AgentTools,
     /// The API that its models answer; nothing where they are of several providers.
     #[serde(default)]
-    pub api: Option<Api>,
+    pub api: Option<ModelApi>,
     /// The model that request bodies name unless a value `model` says otherwise.
     #[serde(default)]
     pub model: Option<String>,
@@ -59,49 +61,49 @@ pub struct Agent {
     pub max_chars: Option<usize>,
     /// How the tokens of its models are counted: the first entry that fits the model.
     #[serde(default)]
-    pub tokens: Vec<Tokens>,
+    pub tokens: Vec<TokenizerSpec>,
     /// What it prints.
     #[serde(default)]
-    pub output: Output,
+    pub output: OutputSpec,
     /// How it is started; without it, prompts are only composed for it.
     #[serde(default)]
-    pub start: Option<Start>,
+    pub start: Option<StartCommand>,
     /// How it takes a prompt.
     #[serde(default)]
-    pub prompt: Taking,
+    pub prompt: PromptIntake,
     /// JSON files that are written for it before it starts, by name. In them a table that has the key `hole`
     /// stands for what fills it. One in whose holes there is nothing is not written.
     #[serde(default)]
     pub files: BTreeMap<String, serde_json::Value>,
     /// Its environment besides the one that it inherits.
     #[serde(default)]
-    pub env: BTreeMap<String, Arg>,
+    pub env: BTreeMap<String, AgentArgument>,
     /// What the events that it prints prove.
     #[serde(default)]
-    pub events: Events,
+    pub events: EventPatterns,
     /// Where it keeps what was said.
     #[serde(default)]
-    pub transcript: Option<Transcript>,
+    pub transcript: Option<TranscriptSpec>,
     /// How it looks in a terminal; without it, it is not for one.
     #[serde(default)]
-    pub terminal: Option<Terminal>,
+    pub terminal: Option<TerminalSpec>,
 }
 
 impl Agent {
     /// How tokens are counted for `model`; `None` where nothing is known of it.
-    pub fn counting(&self, model: Option<&str>) -> Option<&Tokens> {
+    pub fn tokenizer_for(&self, model: Option<&str>) -> Option<&TokenizerSpec> {
         let fits = |prefix: &String| model.is_some_and(|model| model.starts_with(prefix.as_str()));
         self.tokens.iter().find(|tokens| tokens.models.is_empty() || tokens.models.iter().any(fits))
     }
 
     /// A warning for each limit of the agent's own that a prompt of this many bytes and characters passes.
-    pub fn over_limits(&self, bytes: usize, chars: impl FnOnce() -> usize) -> Vec<Diag> {
+    pub fn limit_warnings(&self, bytes: usize, chars: impl FnOnce() -> usize) -> Vec<Diagnostic> {
         let mut warnings = Vec::new();
         let mut compare = |has: usize, limit: Option<usize>, unit: &str| {
             if let Some(limit) = limit.filter(|limit| has > *limit) {
                 let message = format!("the prompt has {has} {unit}; {} takes at most {limit}", self.name);
                 let hint = "give fewer files, show less of them with `--detail`, or set a `--budget`";
-                warnings.push(Diag::warning(Code::PromptOverLimit, message).hint(hint));
+                warnings.push(Diagnostic::warning(Code::PromptOverLimit, message).hint(hint));
             }
         };
         compare(bytes, self.max_bytes, "bytes");
@@ -116,11 +118,11 @@ impl Agent {
 /// How the tokens of some models are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tokens {
+pub struct TokenizerSpec {
     /// How the names of the models begin; without any it holds for every model.
     #[serde(default)]
     pub models: Vec<String>,
-    pub encoding: Vocabulary,
+    pub encoding: TokenEncoding,
     /// Tokens of the model for every hundred of the encoding. What has it is an estimate; what has not is
     /// exact.
     #[serde(default)]
@@ -133,30 +135,30 @@ pub struct Tokens {
     pub context_window: Option<usize>,
 }
 
-impl Tokens {
+impl TokenizerSpec {
     pub fn is_estimate(&self) -> bool {
         self.percent.is_some()
     }
 
     /// The model's tokens, given those of the encoding; rounded up.
-    pub fn scaled(&self, tokens: usize) -> usize {
+    pub fn scale_tokens(&self, tokens: usize) -> usize {
         let percent = self.percent.map_or(100, |percent| percent as usize);
         tokens.saturating_mul(percent).div_ceil(100)
     }
 
     /// A warning if `tokens` are more than the model takes.
-    pub fn over_window(&self, tokens: usize) -> Option<Diag> {
+    pub fn window_warning(&self, tokens: usize) -> Option<Diagnostic> {
         let window = self.context_window.filter(|window| tokens > *window)?;
         let about = if self.is_estimate() { "about " } else { "" };
         let message = format!("the prompt has {about}{tokens} tokens; the model takes at most {window}");
         let hint = format!("`--budget {window}` makes it fit");
-        Some(Diag::warning(Code::PromptOverWindow, message).hint(hint))
+        Some(Diagnostic::warning(Code::PromptOverWindow, message).hint(hint))
     }
 }
 
 /// A published vocabulary that tokens can be counted with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Vocabulary {
+pub enum TokenEncoding {
     #[serde(rename = "cl100k_base")]
     Cl100kBase,
     #[default]
@@ -164,7 +166,7 @@ pub enum Vocabulary {
     O200kBase,
 }
 
-impl Vocabulary {
+impl TokenEncoding {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cl100kBase => "cl100k_base",
@@ -175,7 +177,7 @@ impl Vocabulary {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Output {
+pub struct OutputSpec {
     pub format: OutputFormat,
 }
 
@@ -193,13 +195,13 @@ pub enum OutputFormat {
     GeminiStreamJson,
     /// `copilot --output-format json`.
     CopilotJsonl,
-    /// `opencode run --format json`.
+    /// `take_opencode run --format json`.
     OpencodeJson,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum OneOf {
+pub enum LoadEntry {
     File(String),
     FirstOf(Vec<String>),
     Rule(LoadRule),
@@ -218,7 +220,7 @@ pub struct LoadRule {
     pub since: Option<String>,
 }
 
-impl OneOf {
+impl LoadEntry {
     /// Whether the agent loads `path`, given which files are there. Without a version, the newest is meant.
     pub fn loads(&self, path: &str, is_there: &dyn Fn(&str) -> bool, version: Option<&str>) -> bool {
         match self {

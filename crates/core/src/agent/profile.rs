@@ -5,12 +5,12 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use super::Permit;
+use super::PermissionLevel;
 use crate::compose::Composer;
 use crate::data::RecipeFile;
-use crate::diag::Failure;
+use crate::diag::Diagnostics;
 use crate::lookup::Library;
-use crate::recipe::{Field, Recipe};
+use crate::recipe::{Recipe, RequestField};
 use crate::request::{Layout, Request};
 
 /// Where a recipe that has profiles finds the words of one.
@@ -27,19 +27,20 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub permit: Option<Permit>,
+    pub permit: Option<PermissionLevel>,
 }
 
 impl Library<'_> {
     /// The profile that `request` asks for by its role, where its recipe has profiles.
-    pub fn profile(&self, request: &Request) -> Result<Option<Profile>, Failure> {
+    pub fn profile(&self, request: &Request) -> Result<Option<Profile>, Diagnostics> {
         let RecipeFile { recipe, .. } = self.recipe(request)?;
-        let role = request.role.as_deref().or_else(|| recipe.defaults.get(&Field::Role).map(String::as_str));
-        Ok(role.and_then(|role| self.profile_of(&recipe, role, &request.layout)))
+        let role =
+            request.role.as_deref().or_else(|| recipe.defaults.get(&RequestField::Role).map(String::as_str));
+        Ok(role.and_then(|role| self.find_profile(&recipe, role, &request.layout)))
     }
 
     /// One that cannot be used says so where the prompt holds it.
-    fn profile_of(&self, recipe: &Recipe, role: &str, layout: &Layout) -> Option<Profile> {
+    fn find_profile(&self, recipe: &Recipe, role: &str, layout: &Layout) -> Option<Profile> {
         let mut blocks = recipe.section.iter().flat_map(|section| &section.blocks);
         let has = blocks
             .any(|block| block.template.iter().any(|paths| paths.all().iter().any(|path| path == PATH)));
@@ -57,8 +58,8 @@ impl Library<'_> {
 
 impl Composer<'_> {
     pub(crate) fn profile(&self) -> Option<Profile> {
-        let role = self.field(Field::Role)?;
-        self.library.profile_of(self.recipe, role, &self.request.layout)
+        let role = self.field(RequestField::Role)?;
+        self.library.find_profile(self.recipe, role, &self.request.layout)
     }
 }
 

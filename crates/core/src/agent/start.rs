@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Start {
+pub struct StartCommand {
     /// The program, as a search path finds it; without one, whoever starts the agent gives a command line.
     #[serde(default)]
     pub program: Option<String>,
     /// Its arguments where nobody watches.
     #[serde(default)]
-    pub args: Vec<Arg>,
+    pub args: Vec<AgentArgument>,
     /// The arguments with which it prints its version.
     #[serde(default)]
     pub version: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Start {
 /// An argument: a word as it stands, or one with conditions and a hole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Arg {
+pub enum AgentArgument {
     Word(String),
     Spec(ArgSpec),
 }
@@ -36,11 +36,11 @@ pub struct ArgSpec {
     /// Words before it, such as a flag.
     pub words: Vec<String>,
     /// Only with this permission.
-    pub permit: Option<Permit>,
+    pub permit: Option<PermissionLevel>,
     /// Only if something would fill this hole.
-    pub with: Option<Hole>,
+    pub with: Option<ArgHole>,
     /// What is put here. A hole with several values gives the words again for each.
-    pub hole: Option<Hole>,
+    pub hole: Option<ArgHole>,
     /// The path of one of the agent's `files`.
     pub file: Option<String>,
     /// Before the value, in the same argument.
@@ -54,7 +54,7 @@ pub struct ArgSpec {
 /// What can be put into an argument or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Hole {
+pub enum ArgHole {
     Model,
     /// The id that a new session is to have.
     Session,
@@ -75,7 +75,7 @@ pub enum Hole {
 /// What an agent may do without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Permit {
+pub enum PermissionLevel {
     /// What it allows by itself.
     #[default]
     Ask,
@@ -85,7 +85,7 @@ pub enum Permit {
     All,
 }
 
-impl Permit {
+impl PermissionLevel {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -98,7 +98,7 @@ impl Permit {
 /// How a prompt gets to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum DeliveryMethod {
     /// On its standard input.
     Stdin,
     /// In a file, which a line on its standard input names.
@@ -109,7 +109,7 @@ pub enum By {
     Terminal,
 }
 
-impl By {
+impl DeliveryMethod {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stdin => "stdin",
@@ -123,9 +123,9 @@ impl By {
 /// How an agent takes a prompt, and what it does to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Taking {
+pub struct PromptIntake {
     /// The ways, the best first.
-    pub by: Vec<By>,
+    pub by: Vec<DeliveryMethod>,
     /// It puts the contents of a file where a prompt says `@path`, if there is such a file.
     pub expands_at_paths: bool,
     /// A prompt that begins with one of these is taken as a command.

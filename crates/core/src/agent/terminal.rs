@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Arg;
+use crate::agent::AgentArgument;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Terminal {
+pub struct TerminalSpec {
     /// Its arguments in a terminal.
     #[serde(default)]
-    pub args: Vec<Arg>,
+    pub args: Vec<AgentArgument>,
     /// What its screen shows when it takes a line: one of these.
     pub ready: Vec<String>,
     /// What its screen shows while it does not take one yet.
@@ -26,7 +26,7 @@ pub struct Terminal {
     pub settle_ms: u64,
     /// Screens that wait for an answer. Nothing is typed into them.
     #[serde(default)]
-    pub dialogs: Vec<Dialog>,
+    pub dialogs: Vec<TerminalDialog>,
     /// The line that is typed before the prompt where one agent does the whole plan.
     #[serde(default)]
     pub single_coder: Option<String>,
@@ -39,7 +39,7 @@ fn usual_settle_ms() -> u64 {
 /// A question that an agent asks in its terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Dialog {
+pub struct TerminalDialog {
     pub name: String,
     /// What its screen shows, all of it.
     pub shows: Vec<String>,

@@ -7,20 +7,20 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::diag::{Code, Diag};
+use crate::diag::{Code, Diagnostic};
 use crate::lookup::{CONTROLLED, candidates};
 use crate::request::Layout;
-use crate::source::{Limits, SourceError, SourceId, Sources};
-use crate::template::{Notation, Template};
-use crate::text::Text;
+use crate::source::{ListingLimits, SourceError, SourceId, Sources};
+use crate::template::{Template, TemplateNotation};
+use crate::text::SharedText;
 
 /// Levels of folders that are gone down.
 const LEVELS: usize = 8;
-const ONE_LEVEL: Limits = Limits { depth: 1, entries: 10_000, ignored: true };
+const ONE_LEVEL: ListingLimits = ListingLimits { depth: 1, entries: 10_000, ignored: true };
 
 /// What a file is by the folder that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CatalogFileKind {
     Recipe,
     Agent,
     Contract,
@@ -31,32 +31,35 @@ pub(crate) enum Kind {
 }
 
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct CatalogFile {
     pub(crate) id: SourceId,
     /// Where it is in the search tree, whatever its root: `templates/system/BASE-plan.md`.
     pub(crate) path: String,
-    pub(crate) text: Result<Text, SourceError>,
-    parsed: Option<Result<Parsed, Diag>>,
+    pub(crate) text: Result<SharedText, SourceError>,
+    parsed: Option<Result<ParsedNotations, Diagnostic>>,
 }
 
 /// Which notation is live depends on the recipes that reach a file, so it is read in both.
 #[derive(Debug)]
-struct Parsed {
+struct ParsedNotations {
     braces: Template,
     brackets: Template,
 }
 
-impl File {
-    fn new(id: SourceId, path: String, text: Result<Text, SourceError>) -> Self {
-        let holes = matches!(kind(&path), Kind::Skeleton | Kind::Template);
+impl CatalogFile {
+    fn new(id: SourceId, path: String, text: Result<SharedText, SourceError>) -> Self {
+        let holes = matches!(kind(&path), CatalogFileKind::Skeleton | CatalogFileKind::Template);
         let parsed = text.as_ref().ok().filter(|_| holes).map(|text| {
             let parse = |notation| Template::parse(id.clone(), text.clone(), notation);
-            Ok(Parsed { braces: parse(Notation::Braces)?, brackets: parse(Notation::Brackets)? })
+            Ok(ParsedNotations {
+                braces: parse(TemplateNotation::Braces)?,
+                brackets: parse(TemplateNotation::Brackets)?,
+            })
         });
         Self { id, path, text, parsed }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> CatalogFileKind {
         kind(&self.path)
     }
 
@@ -70,29 +73,29 @@ impl File {
         own_name(&self.path).strip_suffix(extension)
     }
 
-    pub(crate) fn template(&self, notation: Notation) -> Option<&Template> {
+    pub(crate) fn template(&self, notation: TemplateNotation) -> Option<&Template> {
         let parsed = self.parsed.as_ref()?.as_ref().ok()?;
         Some(match notation {
-            Notation::Braces => &parsed.braces,
-            Notation::Brackets => &parsed.brackets,
+            TemplateNotation::Braces => &parsed.braces,
+            TemplateNotation::Brackets => &parsed.brackets,
         })
     }
 
     /// Why it is no template: its frontmatter.
-    pub(crate) fn bad(&self) -> Option<&Diag> {
+    pub(crate) fn bad(&self) -> Option<&Diagnostic> {
         self.parsed.as_ref()?.as_ref().err()
     }
 }
 
-fn kind(path: &str) -> Kind {
+fn kind(path: &str) -> CatalogFileKind {
     match path.split('/').next() {
-        Some("recipes") => Kind::Recipe,
-        Some("agents") => Kind::Agent,
-        Some("contracts") => Kind::Contract,
-        Some("flows") => Kind::Flow,
-        Some("secrets") => Kind::Secrets,
-        Some("skeletons") => Kind::Skeleton,
-        _ => Kind::Template,
+        Some("recipes") => CatalogFileKind::Recipe,
+        Some("agents") => CatalogFileKind::Agent,
+        Some("contracts") => CatalogFileKind::Contract,
+        Some("flows") => CatalogFileKind::Flow,
+        Some("secrets") => CatalogFileKind::Secrets,
+        Some("skeletons") => CatalogFileKind::Skeleton,
+        _ => CatalogFileKind::Template,
     }
 }
 
@@ -108,22 +111,22 @@ pub(crate) fn own_name(path: &str) -> &str {
 
 /// Whether it is a note for people, of which no recipe of ours makes a template.
 pub(crate) fn is_readme(path: &str) -> bool {
-    let elsewhere = kind(path) == Kind::Template
+    let elsewhere = kind(path) == CatalogFileKind::Template
         && !["templates/", "profiles/"].iter().any(|home| path.starts_with(home));
     own_name(path) == "README.md" && !elsewhere
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Files {
-    by_path: BTreeMap<String, Vec<File>>,
+pub(crate) struct CatalogFiles {
+    by_path: BTreeMap<String, Vec<CatalogFile>>,
     folders: Vec<String>,
     /// Files that stand where nothing may stand.
     pub(crate) refused: Vec<SourceId>,
     /// Folders that could not be listed.
-    pub(crate) problems: Vec<(SourceId, Diag)>,
+    pub(crate) problems: Vec<(SourceId, Diagnostic)>,
 }
 
-impl Files {
+impl CatalogFiles {
     /// Adds what all roots hold below `folder`, unless it was added before.
     pub(crate) fn add(&mut self, sources: &dyn Sources, layout: &Layout, folder: &str) {
         let inside = |known: &String| {
@@ -145,29 +148,44 @@ impl Files {
                     self.refused.push(file.id);
                     continue;
                 }
-                let same_path = self.by_path.entry(file.path.clone()).or_default();
-                if !same_path.iter().any(|known| known.id == file.id) {
-                    same_path.push(file);
-                }
+                self.insert(file, layout);
             }
         }
     }
 
+    /// Adds a file. An identity that lies in no folder for identities has the path that it is looked up by.
+    fn insert(&mut self, mut file: CatalogFile, layout: &Layout) {
+        let flat = file.path.strip_prefix("templates/").filter(|name| !name.contains('/'));
+        let identity = flat.map(|name| format!("templates/identity/{name}"));
+        let places = identity.as_deref().map(|path| candidates(path, layout)).unwrap_or_default();
+        let is_identity = places.contains(&file.id);
+        if let Some(path) = identity.filter(|_| is_identity) {
+            file.path = path;
+        }
+        let same_path = self.by_path.entry(file.path.clone()).or_default();
+        if same_path.iter().all(|known| known.id != file.id) {
+            same_path.push(file);
+        }
+        if is_identity {
+            same_path.sort_by_key(|file| places.iter().position(|place| *place == file.id));
+        }
+    }
+
     /// The files at `path` in search order: the first wins.
-    pub(crate) fn at(&self, path: &str) -> &[File] {
+    pub(crate) fn at(&self, path: &str) -> &[CatalogFile] {
         self.by_path.get(path).map_or(&[], Vec::as_slice)
     }
 
-    pub(crate) fn winner(&self, path: &str) -> Option<&File> {
+    pub(crate) fn winner(&self, path: &str) -> Option<&CatalogFile> {
         self.at(path).first()
     }
 
     /// Every path, with its files, in byte order.
-    pub(crate) fn by_path(&self) -> impl Iterator<Item = (&str, &[File])> {
+    pub(crate) fn by_path(&self) -> impl Iterator<Item = (&str, &[CatalogFile])> {
         self.by_path.iter().map(|(path, files)| (path.as_str(), files.as_slice()))
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &File> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &CatalogFile> {
         self.by_path.values().flatten()
     }
 
@@ -185,44 +203,48 @@ pub(crate) fn walk(
     sources: &dyn Sources,
     dir: &SourceId,
     prefix: &str,
-    found: &mut Vec<File>,
-    problems: &mut Vec<(SourceId, Diag)>,
+    found: &mut Vec<CatalogFile>,
+    problems: &mut Vec<(SourceId, Diagnostic)>,
 ) {
-    Walk { sources, found, problems }.folder(dir, prefix, Way { levels: LEVELS, linked: false });
+    CatalogWalk { sources, found, problems }.folder(
+        dir,
+        prefix,
+        CatalogWalkState { levels: LEVELS, linked: false },
+    );
 }
 
-struct Walk<'w> {
+struct CatalogWalk<'w> {
     sources: &'w dyn Sources,
-    found: &'w mut Vec<File>,
-    problems: &'w mut Vec<(SourceId, Diag)>,
+    found: &'w mut Vec<CatalogFile>,
+    problems: &'w mut Vec<(SourceId, Diagnostic)>,
 }
 
 /// How a folder was got to.
 #[derive(Clone, Copy)]
-struct Way {
+struct CatalogWalkState {
     /// How many levels may still be gone down.
     levels: usize,
     /// Whether a link is behind us. A second one is not followed: links can lead in circles.
     linked: bool,
 }
 
-impl Walk<'_> {
-    fn unlisted(&mut self, id: &SourceId, why: &str) {
+impl CatalogWalk<'_> {
+    fn push_unlisted(&mut self, id: &SourceId, why: &str) {
         let message = format!("`{id}` cannot be listed: {why}");
-        self.problems.push((id.clone(), Diag::error(Code::SourceUnreadable, message)));
+        self.problems.push((id.clone(), Diagnostic::error(Code::SourceUnreadable, message)));
     }
 
-    fn folder(&mut self, dir: &SourceId, prefix: &str, way: Way) {
+    fn folder(&mut self, dir: &SourceId, prefix: &str, way: CatalogWalkState) {
         let listing = match self.sources.list(dir, ONE_LEVEL) {
             Ok(Some(listing)) => listing,
             Ok(None) => return,
-            Err(error) => return self.unlisted(dir, &error.to_string()),
+            Err(error) => return self.push_unlisted(dir, &error.to_string()),
         };
         if way.levels == 0 {
-            return self.unlisted(dir, "the folders go too deep");
+            return self.push_unlisted(dir, "the folders go too deep");
         }
         if listing.left_out > 0 {
-            self.unlisted(dir, "it has too many entries, or names that are not UTF-8");
+            self.push_unlisted(dir, "it has too many entries, or names that are not UTF-8");
         }
         for entry in listing.entries {
             // What begins with a dot belongs to editors and systems: no name of ours does.
@@ -231,12 +253,12 @@ impl Walk<'_> {
             }
             if let Ok(id) = SourceId::new(dir.root(), &format!("{}/{}", dir.path(), entry.path)) {
                 let path = format!("{prefix}{}", entry.path);
-                self.entry(id, path, entry.dir, Way { levels: way.levels - 1, ..way });
+                self.entry(id, path, entry.dir, CatalogWalkState { levels: way.levels - 1, ..way });
             }
         }
     }
 
-    fn entry(&mut self, id: SourceId, path: String, dir: bool, way: Way) {
+    fn entry(&mut self, id: SourceId, path: String, dir: bool, way: CatalogWalkState) {
         // A folder that has a file's name stands in the way of the file.
         if dir && !path.ends_with(".md") && !path.ends_with(".toml") {
             return self.folder(&id, &format!("{path}/"), way);
@@ -245,10 +267,10 @@ impl Walk<'_> {
         // A link to a folder is listed as a file, and what is behind it can be read.
         let may_be_link = !dir && !way.linked && matches!(text, Err(SourceError::NotAFile(_)));
         if may_be_link && matches!(self.sources.list(&id, ONE_LEVEL), Ok(Some(_))) {
-            return self.folder(&id, &format!("{path}/"), Way { linked: true, ..way });
+            return self.folder(&id, &format!("{path}/"), CatalogWalkState { linked: true, ..way });
         }
         if let Some(text) = text.transpose() {
-            self.found.push(File::new(id, path, text));
+            self.found.push(CatalogFile::new(id, path, text));
         }
     }
 }

@@ -16,18 +16,18 @@ use alloc::vec::Vec;
 
 use serde::Serialize;
 
-pub(crate) use files::{File, Files, Kind, folder, own_name};
-pub(crate) use pattern::Pattern;
+pub(crate) use files::{CatalogFile, CatalogFileKind, CatalogFiles, folder, own_name};
+pub(crate) use pattern::PathPattern;
 pub(crate) use provided::{REQUEST_FIELDS, rows};
-pub(crate) use reach::{Reach, fragments, is_agent};
-pub(crate) use recipes::{RecipeFile, Wording, spot_in};
+pub(crate) use reach::{TemplateReach, fragments, is_agent};
+pub(crate) use recipes::{CatalogRecipe, RecipeWording, value_range_in};
 
 use crate::data;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::candidates;
 use crate::request::Layout;
-use crate::source::{Root, SourceError, SourceId, Sources};
-use crate::template::Notation;
+use crate::source::{SourceError, SourceId, SourceRoot, Sources};
+use crate::template::TemplateNotation;
 
 /// Where everything lives that no recipe has to name.
 pub(crate) const FOLDERS: [&str; 8] =
@@ -35,7 +35,7 @@ pub(crate) const FOLDERS: [&str; 8] =
 
 /// A template of the search path: the file that wins, and what its text says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TemplateInfo {
+pub struct TemplateSummary {
     /// Its path below `templates/` without the extension, such as `system/BASE-plan`; a template that lives
     /// elsewhere has its folder in front: `profiles/generalist`.
     pub path: String,
@@ -66,45 +66,46 @@ pub struct TemplateInfo {
     pub words: String,
     /// Why it cannot be used; then there are no variables and no metadata.
     #[serde(skip)]
-    pub problem: Option<Diag>,
+    pub problem: Option<Diagnostic>,
 }
 
 /// Every template that can be asked for, in byte order of the paths.
-pub fn templates(sources: &dyn Sources, layout: &Layout) -> Vec<TemplateInfo> {
-    let catalog = Catalog::read(sources, layout);
-    let shown = |path: &str| path.starts_with("templates/") || catalog.reach.reaches(path);
+pub fn templates(sources: &dyn Sources, layout: &Layout) -> Vec<TemplateSummary> {
+    let catalog = SourceCatalog::read(sources, layout);
+    let shown = |path: &str| path.starts_with("templates/") || catalog.reach.is_reached(path);
     let paths = catalog.files.by_path().filter(|(path, _)| shown(path));
-    let mut templates: Vec<TemplateInfo> = paths.filter_map(|(_, files)| catalog.info(files)).collect();
+    let mut templates: Vec<TemplateSummary> =
+        paths.filter_map(|(_, files)| catalog.summarize_template(files)).collect();
     templates.sort_by(|a, b| a.path.cmp(&b.path));
     templates
 }
 
-pub(crate) struct Catalog {
-    pub(crate) files: Files,
+pub(crate) struct SourceCatalog {
+    pub(crate) files: CatalogFiles,
     /// The project's own texts for roles and commands; their paths begin below the folder of extensions.
-    pub(crate) extensions: Vec<File>,
-    pub(crate) recipes: Vec<RecipeFile>,
+    pub(crate) extensions: Vec<CatalogFile>,
+    pub(crate) recipes: Vec<CatalogRecipe>,
     /// What is wrong with the recipes that could not be read.
-    pub(crate) bad_recipes: Vec<(SourceId, Diag)>,
+    pub(crate) bad_recipes: Vec<(SourceId, Diagnostic)>,
     pub(crate) agents: BTreeSet<String>,
-    pub(crate) reach: Reach,
+    pub(crate) reach: TemplateReach,
     layout: Layout,
 }
 
-impl Catalog {
+impl SourceCatalog {
     pub(crate) fn read(sources: &dyn Sources, layout: &Layout) -> Self {
-        let mut files = Files::default();
+        let mut files = CatalogFiles::default();
         for folder in FOLDERS {
             files.add(sources, layout, folder);
         }
         let (recipes, bad_recipes) = recipes(&files);
-        for pattern in recipes.iter().flat_map(RecipeFile::patterns) {
+        for pattern in recipes.iter().flat_map(CatalogRecipe::patterns) {
             files.add(sources, layout, pattern.folder);
         }
         let agents: BTreeSet<String> = files.names("agents", ".toml").map(String::from).collect();
-        let reach = Reach::new(&files, &recipes, &agents);
+        let reach = TemplateReach::new(&files, &recipes, &agents);
         let mut extensions = Vec::new();
-        if let Ok(dir) = SourceId::new(Root::Project, &layout.prompts) {
+        if let Ok(dir) = SourceId::new(SourceRoot::Project, &layout.prompts) {
             files::walk(sources, &dir, "", &mut extensions, &mut files.problems);
             extensions.retain(|file| own_name(&file.path) != "README.md");
         }
@@ -119,7 +120,7 @@ impl Catalog {
     /// The agent and the phase that a name in `system/` stands for; where it can be split in several ways,
     /// the agent is one that exists.
     pub(crate) fn agent_and_phase<'n>(&self, stem: &'n str) -> Option<(&'n str, &'n str)> {
-        let fits = Pattern::new("{AGENT}-{phase}").fits(stem);
+        let fits = PathPattern::new("{AGENT}-{phase}").fits(stem);
         let splits = fits.iter().map(|fit| (fit[0].1, fit[1].1));
         let lower = splits.filter(|(_, phase)| !phase.contains(|c: char| c.is_ascii_uppercase()));
         let splits: Vec<(&str, &str)> = lower.collect();
@@ -127,12 +128,12 @@ impl Catalog {
         known.or(splits.last()).copied()
     }
 
-    fn info(&self, files: &[File]) -> Option<TemplateInfo> {
+    fn summarize_template(&self, files: &[CatalogFile]) -> Option<TemplateSummary> {
         let (winner, hidden) = files.split_first()?;
         let path = winner.path.strip_prefix("templates/").unwrap_or(&winner.path);
-        let mut notations: Vec<Notation> = self.reach.notations(&winner.path).collect();
+        let mut notations: Vec<TemplateNotation> = self.reach.notations(&winner.path).collect();
         if notations.is_empty() {
-            notations = alloc::vec![Notation::Braces, Notation::Brackets];
+            notations = alloc::vec![TemplateNotation::Braces, TemplateNotation::Brackets];
         }
         let read: Vec<_> = notations.iter().filter_map(|notation| winner.template(*notation)).collect();
         let mut variables: Vec<String> = Vec::new();
@@ -144,7 +145,7 @@ impl Catalog {
                 }
             }
         }
-        let words = read.first().map(|template| template.words_of_its_own()).unwrap_or_default();
+        let words = read.first().map(|template| template.literal_text()).unwrap_or_default();
         let front = read.first().map(|template| template.front.clone()).unwrap_or_default();
         let system =
             path.strip_prefix("system/").and_then(|name| self.agent_and_phase(name.strip_suffix(".md")?));
@@ -152,7 +153,7 @@ impl Catalog {
             Ok(_) => winner.bad().cloned(),
             Err(error) => Some(unreadable(&winner.id, error)),
         };
-        Some(TemplateInfo {
+        Some(TemplateSummary {
             path: path.strip_suffix(".md").unwrap_or(path).to_string(),
             file: winner.path.clone(),
             source: winner.id.clone(),
@@ -170,20 +171,20 @@ impl Catalog {
     }
 }
 
-pub(crate) fn unreadable(id: &SourceId, error: &SourceError) -> Diag {
-    Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
+pub(crate) fn unreadable(id: &SourceId, error: &SourceError) -> Diagnostic {
+    Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be used: {error}"))
 }
 
-fn recipes(files: &Files) -> (Vec<RecipeFile>, Vec<(SourceId, Diag)>) {
+fn recipes(files: &CatalogFiles) -> (Vec<CatalogRecipe>, Vec<(SourceId, Diagnostic)>) {
     let (mut recipes, mut bad) = (Vec::new(), Vec::new());
-    for file in files.all().filter(|file| file.kind() == Kind::Recipe) {
+    for file in files.all().filter(|file| file.kind() == CatalogFileKind::Recipe) {
         let Ok(text) = &file.text else { continue };
         if file.stem(".toml").is_none() {
             continue;
         }
         match data::read_recipe(&file.id, text) {
-            Ok(recipe) => recipes.push(RecipeFile { id: file.id.clone(), text: text.clone(), recipe }),
-            Err(Failure(problems)) => {
+            Ok(recipe) => recipes.push(CatalogRecipe { id: file.id.clone(), text: text.clone(), recipe }),
+            Err(Diagnostics(problems)) => {
                 bad.extend(problems.into_iter().map(|problem| (file.id.clone(), problem)))
             }
         }

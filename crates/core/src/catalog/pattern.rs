@@ -5,73 +5,73 @@ use alloc::vec::Vec;
 
 use crate::catalog::files::folder;
 use crate::name::is_name;
-use crate::recipe::Field;
+use crate::recipe::RequestField;
 
-const HOLES: [(&str, Hole); 5] = [
-    ("{agent}", Hole { field: Field::Agent, upper: false }),
-    ("{AGENT}", Hole { field: Field::Agent, upper: true }),
-    ("{phase}", Hole { field: Field::Phase, upper: false }),
-    ("{role}", Hole { field: Field::Role, upper: false }),
-    ("{command}", Hole { field: Field::Command, upper: false }),
+const HOLES: [(&str, PathHole); 5] = [
+    ("{agent}", PathHole { field: RequestField::Agent, upper: false }),
+    ("{AGENT}", PathHole { field: RequestField::Agent, upper: true }),
+    ("{phase}", PathHole { field: RequestField::Phase, upper: false }),
+    ("{role}", PathHole { field: RequestField::Role, upper: false }),
+    ("{command}", PathHole { field: RequestField::Command, upper: false }),
 ];
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hole {
-    pub(crate) field: Field,
+pub(crate) struct PathHole {
+    pub(crate) field: RequestField,
     pub(crate) upper: bool,
 }
 
-enum Part<'p> {
+enum PatternPart<'p> {
     Text(&'p str),
-    Hole(Hole),
+    Hole(PathHole),
 }
 
 /// What stood in the holes of a path that fits.
-pub(crate) type Fit<'t> = Vec<(Hole, &'t str)>;
+pub(crate) type PatternMatch<'t> = Vec<(PathHole, &'t str)>;
 
 /// `templates/system/{AGENT}-{phase}.md`
-pub(crate) struct Pattern<'p> {
-    parts: Vec<Part<'p>>,
+pub(crate) struct PathPattern<'p> {
+    parts: Vec<PatternPart<'p>>,
     /// The folder that holds every file that fits.
     pub(crate) folder: &'p str,
 }
 
-impl<'p> Pattern<'p> {
+impl<'p> PathPattern<'p> {
     pub(crate) fn new(text: &'p str) -> Self {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((at, word, hole)) = next_hole(rest) {
-            parts.push(Part::Text(&rest[..at]));
-            parts.push(Part::Hole(hole));
+            parts.push(PatternPart::Text(&rest[..at]));
+            parts.push(PatternPart::Hole(hole));
             rest = &rest[at + word.len()..];
         }
         let fixed = if parts.is_empty() { text } else { &text[..next_hole(text).map_or(0, |(at, ..)| at)] };
-        parts.push(Part::Text(rest));
+        parts.push(PatternPart::Text(rest));
         Self { parts, folder: folder(fixed) }
     }
 
-    pub(crate) fn holes(&self) -> impl Iterator<Item = Hole> {
+    pub(crate) fn holes(&self) -> impl Iterator<Item = PathHole> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Hole(hole) => Some(*hole),
-            Part::Text(_) => None,
+            PatternPart::Hole(hole) => Some(*hole),
+            PatternPart::Text(_) => None,
         })
     }
 
     /// Every way in which `path` fits: `GPT-4-plan` has two agents and two phases to choose from.
-    pub(crate) fn fits<'t>(&self, path: &'t str) -> Vec<Fit<'t>> {
+    pub(crate) fn fits<'t>(&self, path: &'t str) -> Vec<PatternMatch<'t>> {
         let mut fits = Vec::new();
         fit(&self.parts, path, &mut Vec::new(), &mut fits);
         fits
     }
 
     /// The path with every hole filled; `None` where `value` has nothing for one.
-    pub(crate) fn fill<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> Option<String> {
+    pub(crate) fn fill<'v>(&self, value: impl Fn(RequestField) -> Option<&'v str>) -> Option<String> {
         let mut path = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => path.push_str(text),
-                Part::Hole(Hole { field, upper: false }) => path.push_str(value(*field)?),
-                Part::Hole(Hole { field, upper: true }) => {
+                PatternPart::Text(text) => path.push_str(text),
+                PatternPart::Hole(PathHole { field, upper: false }) => path.push_str(value(*field)?),
+                PatternPart::Hole(PathHole { field, upper: true }) => {
                     path.push_str(&value(*field)?.to_ascii_uppercase())
                 }
             }
@@ -80,20 +80,25 @@ impl<'p> Pattern<'p> {
     }
 }
 
-fn next_hole(text: &str) -> Option<(usize, &'static str, Hole)> {
+fn next_hole(text: &str) -> Option<(usize, &'static str, PathHole)> {
     HOLES.iter().filter_map(|(word, hole)| Some((text.find(word)?, *word, *hole))).min_by_key(|(at, ..)| *at)
 }
 
-fn fit<'t>(parts: &[Part<'_>], rest: &'t str, so_far: &mut Fit<'t>, fits: &mut Vec<Fit<'t>>) {
+fn fit<'t>(
+    parts: &[PatternPart<'_>],
+    rest: &'t str,
+    so_far: &mut PatternMatch<'t>,
+    fits: &mut Vec<PatternMatch<'t>>,
+) {
     match parts {
         [] if rest.is_empty() => fits.push(so_far.clone()),
         [] => {}
-        [Part::Text(text), more @ ..] => {
+        [PatternPart::Text(text), more @ ..] => {
             if let Some(rest) = rest.strip_prefix(text) {
                 fit(more, rest, so_far, fits);
             }
         }
-        [Part::Hole(hole), more @ ..] => {
+        [PatternPart::Hole(hole), more @ ..] => {
             let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8());
             for end in ends.take_while(|end| is_name(&rest[..*end])) {
                 let value = &rest[..end];

@@ -1,6 +1,6 @@
 //! What fills slots without anybody's doing: the request's fields, and the fields of derived rows.
 
-use crate::recipe::Derived;
+use crate::recipe::DerivedValue;
 
 /// The slots that the request's own fields fill.
 pub(crate) const REQUEST_FIELDS: [&str; 9] = [
@@ -22,48 +22,49 @@ pub(crate) type RowKind = (&'static str, &'static [&'static str]);
 const PLAN: &[&str] = &["number", "title", "plan_file", "plan_text", "tasks_file", "tasks_text"];
 
 /// The kinds of rows that a derived value can have.
-pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
+pub(crate) const fn rows(derived: DerivedValue) -> &'static [RowKind] {
     match derived {
-        Derived::ProjectContext => &[("file", &["content"])],
-        Derived::Tasks => &[("file", &["content"]), ("task", &["content"])],
-        Derived::Research => &[("summary", &["path"]), ("detail", &["path"])],
-        Derived::Plans => &[
+        DerivedValue::ProjectContext => &[("file", &["content"])],
+        DerivedValue::Tasks => &[("file", &["content"]), ("task", &["content"])],
+        DerivedValue::Research => &[("summary", &["path"]), ("detail", &["path"])],
+        DerivedValue::Plans => &[
             ("one", PLAN),
             ("all", &["count"]),
             ("serial", &["group"]),
             ("parallel", &["group"]),
             ("plan", PLAN),
+            ("beside", &[]),
             ("delegate", &["tool"]),
             ("alone", &[]),
         ],
-        Derived::SubPlans => &[("plan", PLAN)],
-        Derived::Completion => {
+        DerivedValue::SubPlans => &[("plan", PLAN)],
+        DerivedValue::Completion => {
             &[("tool", &["number", "tool", "arguments", "path"]), ("file", &["number", "path"])]
         }
-        Derived::Findings => &[("file", &["path", "content"])],
-        Derived::ReviewRound => &[("round", &["round"])],
-        Derived::ProjectDocuments => &[("file", &["content"]), ("memory", &["content"])],
-        Derived::ProjectStructure => &[
+        DerivedValue::Findings => &[("file", &["path", "content"])],
+        DerivedValue::ReviewRound => &[("round", &["round"])],
+        DerivedValue::ProjectDocuments => &[("file", &["content"]), ("memory", &["content"])],
+        DerivedValue::ProjectStructure => &[
             ("dir", &["indent", "name"]),
             ("file", &["indent", "name"]),
             ("rest", &["count"]),
             ("deeper", &["count"]),
             ("empty", &[]),
         ],
-        Derived::Rules => &[("rule", &["text"])],
-        Derived::Artifacts => &[("artifact", &["name"])],
-        Derived::Skeleton => &[("skeleton", &["content"])],
-        Derived::Depth => &[
+        DerivedValue::Rules => &[("rule", &["text"])],
+        DerivedValue::Artifacts => &[("artifact", &["name"])],
+        DerivedValue::Skeleton => &[("skeleton", &["content"])],
+        DerivedValue::Depth => &[
             ("execution-focus", &[]),
             ("plan-structure-guide", &["max_steps"]),
             ("controlled-splitting", &["current_depth", "max_depth"]),
         ],
-        Derived::ContextData => &[("entry", &["key", "value"])],
-        Derived::Extension => &[],
-        Derived::Preferences => &[("preference", &["text"])],
-        Derived::FeatureDir | Derived::ProjectDir => &[("path", &["path"])],
-        Derived::AskUserTool => &[("tool", &["name"])],
-        Derived::Contract => &[
+        DerivedValue::ContextData => &[("entry", &["key", "value"])],
+        DerivedValue::Extension => &[],
+        DerivedValue::Preferences => &[("preference", &["text"])],
+        DerivedValue::FeatureDir | DerivedValue::ProjectDir => &[("path", &["path"])],
+        DerivedValue::AskUserTool => &[("tool", &["name"])],
+        DerivedValue::Contract => &[
             ("verdicts", &[]),
             ("verdict", &["name", "when"]),
             ("tasks", &[]),
@@ -76,14 +77,14 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
             ("submission", &["tool", "description", "file", "example"]),
             ("submission_as", &["tool", "description", "file", "example", "author"]),
         ],
-        Derived::Workspace => &[("git", &[]), ("folder", &[])],
-        Derived::Task => &[("both", &["id", "title"]), ("id", &["id"]), ("title", &["title"])],
-        Derived::Criteria => &[("criterion", &["text"])],
-        Derived::ReadFirst => &[("path", &["path"]), ("dir", &["path", "count"]), ("rest", &["count"])],
-        Derived::Memories => &[("memory", &["type", "content"])],
-        Derived::Write => &[("glob", &["glob"]), ("open", &["glob"])],
-        Derived::Exclude => &[("glob", &["glob"])],
-        Derived::RunResult => &[
+        DerivedValue::Workspace => &[("git", &[]), ("folder", &[])],
+        DerivedValue::Task => &[("both", &["id", "title"]), ("id", &["id"]), ("title", &["title"])],
+        DerivedValue::Criteria => &[("criterion", &["text"])],
+        DerivedValue::ReadFirst => &[("path", &["path"]), ("dir", &["path", "count"]), ("rest", &["count"])],
+        DerivedValue::Memories => &[("memory", &["type", "content"])],
+        DerivedValue::Write => &[("glob", &["glob"]), ("open", &["glob"])],
+        DerivedValue::Exclude => &[("glob", &["glob"])],
+        DerivedValue::RunResult => &[
             ("run", &["run"]),
             ("unstarted", &[]),
             ("exited", &[]),
@@ -95,22 +96,22 @@ pub(crate) const fn rows(derived: Derived) -> &'static [RowKind] {
             ("exit_code", &["exit_code"]),
             ("attempts", &["attempts"]),
         ],
-        Derived::Checks => &[("check", &["name", "result"]), ("output", &["name", "result", "output"])],
-        Derived::Violations => &[
+        DerivedValue::Checks => &[("check", &["name", "result"]), ("output", &["name", "result", "output"])],
+        DerivedValue::Violations => &[
             ("count", &["count"]),
             ("outside_write", &["path", "decision"]),
             ("excluded", &["path", "decision"]),
             ("leads_outside", &["path", "decision"]),
             ("rest", &["count"]),
         ],
-        Derived::Changed => &[("path", &["path"]), ("rest", &["count"])],
+        DerivedValue::Changed => &[("path", &["path"]), ("rest", &["count"])],
     }
 }
 
 /// What the wording around all rows can name.
-pub(crate) const fn around(derived: Derived) -> &'static [&'static str] {
+pub(crate) const fn around(derived: DerivedValue) -> &'static [&'static str] {
     match derived {
-        Derived::ContextData => &["rows", "title"],
+        DerivedValue::ContextData => &["rows", "title"],
         _ => &["rows"],
     }
 }

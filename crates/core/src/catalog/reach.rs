@@ -4,22 +4,22 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::catalog::files::{File, Files, folder};
-use crate::catalog::pattern::Fit;
-use crate::catalog::recipes::RecipeFile;
+use crate::catalog::files::{CatalogFile, CatalogFiles, folder};
+use crate::catalog::pattern::PatternMatch;
+use crate::catalog::recipes::CatalogRecipe;
 use crate::deliver::BY_FILE;
 use crate::lookup::{CONTROLLED, fragment_path, is_phase};
-use crate::recipe::Field;
-use crate::template::{Node, Notation, Template};
+use crate::recipe::RequestField;
+use crate::template::{Template, TemplateNode, TemplateNotation};
 
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct TemplateReach {
     /// The names that something provides, by the template and the notation that it is read in.
-    provided: BTreeMap<(String, Notation), BTreeSet<String>>,
+    provided: BTreeMap<(String, TemplateNotation), BTreeSet<String>>,
     /// The phases for which there is a template.
     pub(crate) phases: BTreeSet<String>,
     /// The roles and commands whose templates can take a project's own text, and what its slots can name.
-    pub(crate) extensible: BTreeMap<Field, BTreeMap<String, BTreeSet<String>>>,
+    pub(crate) extensible: BTreeMap<RequestField, BTreeMap<String, BTreeSet<String>>>,
     /// Templates that nothing gets to.
     pub(crate) unreached: BTreeSet<String>,
 }
@@ -30,62 +30,62 @@ pub(crate) fn is_agent(agents: &BTreeSet<String>, name: &str, upper: bool) -> bo
     same("base") || agents.iter().any(|agent| same(agent))
 }
 
-impl Reach {
-    pub(crate) fn new(files: &Files, recipes: &[RecipeFile], agents: &BTreeSet<String>) -> Self {
+impl TemplateReach {
+    pub(crate) fn new(files: &CatalogFiles, recipes: &[CatalogRecipe], agents: &BTreeSet<String>) -> Self {
         let mut reach = Self::default();
         for recipe in recipes {
             reach.templates(files, recipe, agents);
             reach.wordings(files, recipe);
             // No recipe names it: the pipeline renders it into a session, as that session's templates are.
-            if recipe.recipe.notation == Notation::Brackets {
-                reach.visit(files, CONTROLLED, Notation::Brackets, &recipe.provided());
+            if recipe.recipe.notation == TemplateNotation::Brackets {
+                reach.visit(files, CONTROLLED, TemplateNotation::Brackets, &recipe.provided());
             }
         }
         // No recipe names it: it is said to an agent whose prompt goes by file.
-        reach.visit(files, BY_FILE, Notation::Braces, &["prompt_file".to_string()].into());
+        reach.visit(files, BY_FILE, TemplateNotation::Braces, &["prompt_file".to_string()].into());
         let unreached: Vec<&str> = files
             .by_path()
-            .filter(|(path, files)| files.iter().any(File::is_template) && !reach.reaches(path))
+            .filter(|(path, files)| files.iter().any(CatalogFile::is_template) && !reach.is_reached(path))
             .map(|(path, _)| path)
             .collect();
         let mut misplaced = BTreeSet::new();
         for path in &unreached {
-            if reach.as_neighbours(files, recipes, path) {
+            if reach.visit_like_neighbours(files, recipes, path) {
                 misplaced.insert(*path);
             }
         }
-        let lost = unreached.iter().filter(|path| misplaced.contains(*path) || !reach.reaches(path));
+        let lost = unreached.iter().filter(|path| misplaced.contains(*path) || !reach.is_reached(path));
         reach.unreached = lost.map(ToString::to_string).collect();
         reach
     }
 
     /// The names that something provides to the template at `path`; `None` where nothing reads it so.
-    pub(crate) fn provided(&self, path: &str, notation: Notation) -> Option<&BTreeSet<String>> {
+    pub(crate) fn provided(&self, path: &str, notation: TemplateNotation) -> Option<&BTreeSet<String>> {
         self.provided.get(&(path.to_string(), notation))
     }
 
     /// The notations that the template at `path` is read in.
-    pub(crate) fn notations(&self, path: &str) -> impl Iterator<Item = Notation> {
-        let both = [Notation::Braces, Notation::Brackets];
+    pub(crate) fn notations(&self, path: &str) -> impl Iterator<Item = TemplateNotation> {
+        let both = [TemplateNotation::Braces, TemplateNotation::Brackets];
         both.into_iter().filter(|notation| self.provided(path, *notation).is_some())
     }
 
-    pub(crate) fn reaches(&self, path: &str) -> bool {
+    pub(crate) fn is_reached(&self, path: &str) -> bool {
         self.notations(path).next().is_some()
     }
 
-    fn templates(&mut self, files: &Files, recipe: &RecipeFile, agents: &BTreeSet<String>) {
+    fn templates(&mut self, files: &CatalogFiles, recipe: &CatalogRecipe, agents: &BTreeSet<String>) {
         let provided = recipe.provided();
         for pattern in recipe.patterns() {
             for (path, _) in files.by_path() {
-                let fits: Vec<Fit<'_>> =
-                    pattern.fits(path).into_iter().filter(|fit| possible(fit, agents)).collect();
+                let fits: Vec<PatternMatch<'_>> =
+                    pattern.fits(path).into_iter().filter(|fit| has_known_agent(fit, agents)).collect();
                 if fits.is_empty() {
                     continue;
                 }
                 self.visit(files, path, recipe.recipe.notation, &provided);
                 for (hole, value) in fits.iter().flatten() {
-                    if hole.field == Field::Phase {
+                    if hole.field == RequestField::Phase {
                         if is_phase(value) {
                             self.phases.insert(value.to_string());
                         }
@@ -101,19 +101,19 @@ impl Reach {
         }
     }
 
-    fn wordings(&mut self, files: &Files, recipe: &RecipeFile) {
+    fn wordings(&mut self, files: &CatalogFiles, recipe: &CatalogRecipe) {
         for wording in recipe.wordings() {
             let (words, provided) = (wording.template(recipe), wording.provided(recipe));
             let named = wording.is_fragment().then_some(wording.words);
             for name in named.into_iter().chain(fragments(&words.text, &words.nodes)) {
-                self.visit(files, &fragment_path(name), Notation::Braces, &provided);
+                self.visit(files, &fragment_path(name), TemplateNotation::Braces, &provided);
             }
         }
     }
 
     /// Reads a file that nothing gets to as its neighbours are read: once it has the right name, the rest
     /// of it should be right as well. False where no template with a variable name lives in its folder.
-    fn as_neighbours(&mut self, files: &Files, recipes: &[RecipeFile], path: &str) -> bool {
+    fn visit_like_neighbours(&mut self, files: &CatalogFiles, recipes: &[CatalogRecipe], path: &str) -> bool {
         let mut any = false;
         for recipe in recipes {
             for pattern in recipe.patterns() {
@@ -126,7 +126,13 @@ impl Reach {
         any
     }
 
-    fn visit(&mut self, files: &Files, path: &str, notation: Notation, provided: &BTreeSet<String>) {
+    fn visit(
+        &mut self,
+        files: &CatalogFiles,
+        path: &str,
+        notation: TemplateNotation,
+        provided: &BTreeSet<String>,
+    ) {
         let mut work = alloc::vec![(path.to_string(), provided.clone())];
         while let Some((path, provided)) = work.pop() {
             let key = (path.clone(), notation);
@@ -148,8 +154,8 @@ impl Reach {
     }
 }
 
-fn possible(fit: &Fit<'_>, agents: &BTreeSet<String>) -> bool {
-    fit.iter().all(|(hole, value)| hole.field != Field::Agent || is_agent(agents, value, hole.upper))
+fn has_known_agent(fit: &PatternMatch<'_>, agents: &BTreeSet<String>) -> bool {
+    fit.iter().all(|(hole, value)| hole.field != RequestField::Agent || is_agent(agents, value, hole.upper))
 }
 
 fn declared(template: &Template) -> impl Iterator<Item = String> {
@@ -157,9 +163,9 @@ fn declared(template: &Template) -> impl Iterator<Item = String> {
 }
 
 /// The names of the fragments among `nodes`.
-pub(crate) fn fragments<'t>(text: &'t str, nodes: &[Node]) -> impl Iterator<Item = &'t str> {
+pub(crate) fn fragments<'t>(text: &'t str, nodes: &[TemplateNode]) -> impl Iterator<Item = &'t str> {
     nodes.iter().filter_map(move |node| match node {
-        Node::Fragment(name) => Some(name.of(text)),
+        TemplateNode::Fragment(name) => Some(name.of(text)),
         _ => None,
     })
 }

@@ -6,62 +6,62 @@ use alloc::vec::Vec;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::catalog::pattern::Pattern;
+use crate::catalog::pattern::PathPattern;
 use crate::catalog::provided::{REQUEST_FIELDS, around, rows};
 use crate::document::NOTICES;
-use crate::front::Front;
+use crate::front::TemplateFrontmatter;
 use crate::name::is_name_byte;
-use crate::recipe::{BlockSpec, Derived, Each, Recipe};
+use crate::recipe::{BlockSpec, DerivedValue, Recipe, RowWording};
 use crate::source::SourceId;
-use crate::template::{Notation, Span, Template, parse_braces};
-use crate::text::Text;
+use crate::template::{Template, TemplateNotation, TextRange, parse_braces};
+use crate::text::SharedText;
 
 /// The wording that the engine itself asks for, wherever a section has a cap.
 const CUT_NOTICE: &str = "cut-notice";
 
 #[derive(Debug)]
-pub(crate) struct RecipeFile {
+pub(crate) struct CatalogRecipe {
     pub(crate) id: SourceId,
-    pub(crate) text: Text,
+    pub(crate) text: SharedText,
     pub(crate) recipe: Recipe,
 }
 
 /// A fragment's name or words of the recipe's own.
-pub(crate) struct Wording<'r> {
+pub(crate) struct RecipeWording<'r> {
     pub(crate) words: &'r str,
     /// Where the words stand in the recipe, without quotes.
-    pub(crate) span: Span,
+    pub(crate) span: TextRange,
     /// The derived value that is worded; empty where the engine words something by itself.
     pub(crate) derived: &'r str,
     /// What the row or the rows bring along.
     pub(crate) fields: BTreeSet<String>,
 }
 
-impl Wording<'_> {
+impl RecipeWording<'_> {
     pub(crate) fn is_fragment(&self) -> bool {
         !self.words.is_empty() && self.words.bytes().all(|byte| is_name_byte(byte) || byte == b'/')
     }
 
     /// The words as a template that stands in the recipe; a fragment's name has no holes.
-    pub(crate) fn template(&self, recipe: &RecipeFile) -> Template {
+    pub(crate) fn template(&self, recipe: &CatalogRecipe) -> Template {
         let nodes = if self.is_fragment() { Vec::new() } else { parse_braces(&recipe.text, self.span) };
         Template {
             units: Vec::new(),
             id: recipe.id.clone(),
             text: recipe.text.clone(),
-            front: Front::default(),
-            notation: Notation::Braces,
+            front: TemplateFrontmatter::default(),
+            notation: TemplateNotation::Braces,
             nodes,
         }
     }
 
     /// What its slots can name.
-    pub(crate) fn provided(&self, recipe: &RecipeFile) -> BTreeSet<String> {
+    pub(crate) fn provided(&self, recipe: &CatalogRecipe) -> BTreeSet<String> {
         recipe.provided().into_iter().chain(self.fields.iter().cloned()).collect()
     }
 }
 
-impl RecipeFile {
+impl CatalogRecipe {
     /// What every template of the recipe can name.
     pub(crate) fn provided(&self) -> BTreeSet<String> {
         let derived = self.recipe.derive.keys().cloned();
@@ -86,45 +86,48 @@ impl RecipeFile {
             .map(String::as_str)
     }
 
-    pub(crate) fn patterns(&self) -> impl Iterator<Item = Pattern<'_>> {
-        self.template_paths().map(Pattern::new)
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = PathPattern<'_>> {
+        self.template_paths().map(PathPattern::new)
     }
 
     /// Whether the recipe puts a project's own text for a role or command into a template.
     pub(crate) fn takes_extensions(&self) -> bool {
-        self.recipe.derive.values().any(|derive| derive.from == Derived::Extension)
+        self.recipe.derive.values().any(|derive| derive.from == DerivedValue::Extension)
     }
 
     /// Where the value behind `keys` stands, without quotes if it is a text.
-    pub(crate) fn spot(&self, keys: &[&str]) -> Span {
-        spot_in(&self.text, keys)
+    pub(crate) fn value_range(&self, keys: &[&str]) -> TextRange {
+        value_range_in(&self.text, keys)
     }
 
     /// Where the last of `keys` itself stands.
-    pub(crate) fn key_spot(&self, keys: &[&str]) -> Span {
+    pub(crate) fn key_range(&self, keys: &[&str]) -> TextRange {
         let table = DeValue::Table(parsed(&self.text));
-        let Some((last, above)) = keys.split_last() else { return Span { start: 0, end: 0 } };
+        let Some((last, above)) = keys.split_last() else { return TextRange { start: 0, end: 0 } };
         let holder = above.iter().try_fold(&table, |value, key| Some(value.get(*key)?.get_ref()));
         let entries = holder.and_then(DeValue::as_table).into_iter().flat_map(DeTable::iter);
         let key = entries.map(|(key, _)| key).find(|key| key.get_ref() == last);
-        key.map_or(Span { start: 0, end: 0 }, |key| Span { start: key.span().start, end: key.span().end })
+        key.map_or(TextRange { start: 0, end: 0 }, |key| TextRange {
+            start: key.span().start,
+            end: key.span().end,
+        })
     }
 
-    pub(crate) fn wordings(&self) -> Vec<Wording<'_>> {
+    pub(crate) fn wordings(&self) -> Vec<RecipeWording<'_>> {
         let table = DeValue::Table(parsed(&self.text));
-        let spot = |keys: &[&str]| spot(&table, &self.text, keys);
+        let spot = |keys: &[&str]| locate_value(&table, &self.text, keys);
         let mut wordings = Vec::new();
         let mut add = |words, span, derived, fields: &[&str]| {
             let fields = fields.iter().map(ToString::to_string).collect();
-            wordings.push(Wording { words, span, derived, fields });
+            wordings.push(RecipeWording { words, span, derived, fields });
         };
         for (name, derive) in &self.recipe.derive {
             let kinds = rows(derive.from);
             let every: Vec<&str> = kinds.iter().flat_map(|(_, fields)| fields.iter().copied()).collect();
             match &derive.each {
                 None => {}
-                Some(Each::All(words)) => add(words, spot(&["derive", name, "each"]), name, &every),
-                Some(Each::Kinds(each)) => {
+                Some(RowWording::All(words)) => add(words, spot(&["derive", name, "each"]), name, &every),
+                Some(RowWording::Kinds(each)) => {
                     for (kind, words) in each {
                         let known = kinds.iter().find(|(known, _)| known == kind);
                         let fields = known.map_or(every.as_slice(), |(_, fields)| fields);
@@ -150,8 +153,8 @@ impl RecipeFile {
 }
 
 /// Where the value behind `keys` stands in a file that was read before, without quotes if it is a text.
-pub(crate) fn spot_in(text: &str, keys: &[&str]) -> Span {
-    spot(&DeValue::Table(parsed(text)), text, keys)
+pub(crate) fn value_range_in(text: &str, keys: &[&str]) -> TextRange {
+    locate_value(&DeValue::Table(parsed(text)), text, keys)
 }
 
 /// The recipe was read before, so this cannot fail; an empty table only costs the places.
@@ -159,7 +162,7 @@ fn parsed(text: &str) -> DeTable<'_> {
     DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default()
 }
 
-fn spot(table: &DeValue<'_>, text: &str, keys: &[&str]) -> Span {
+fn locate_value(table: &DeValue<'_>, text: &str, keys: &[&str]) -> TextRange {
     let mut value = table;
     let mut range = 0..0;
     for key in keys {
@@ -167,13 +170,13 @@ fn spot(table: &DeValue<'_>, text: &str, keys: &[&str]) -> Span {
         let Some(next) = next else { break };
         (value, range) = (next.get_ref(), next.span());
     }
-    let Some(words) = value.as_str() else { return Span { start: range.start, end: range.end } };
+    let Some(words) = value.as_str() else { return TextRange { start: range.start, end: range.end } };
     let written = text.get(range.clone()).unwrap_or_default();
     let with_carriage_returns = words.replace('\n', "\r\n");
     for words in [words, &with_carriage_returns] {
         if let Some(at) = written.find(words) {
-            return Span { start: range.start + at, end: range.start + at + words.len() };
+            return TextRange { start: range.start + at, end: range.start + at + words.len() };
         }
     }
-    Span { start: range.start, end: range.end }
+    TextRange { start: range.start, end: range.end }
 }

@@ -6,38 +6,38 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, RecipeFile, fragments};
-use crate::check::Problems;
-use crate::diag::{Code, Diag};
+use crate::catalog::{CatalogRecipe, SourceCatalog, fragments};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic};
 use crate::lookup::fragment_path;
-use crate::recipe::Derived;
+use crate::recipe::DerivedValue;
 use crate::source::SourceId;
-use crate::template::{Notation, Span, Template};
-use crate::text::Text;
+use crate::template::{Template, TemplateNotation, TextRange};
+use crate::text::SharedText;
 
 /// A slot that names a derived value.
-struct Use {
+struct DerivedReference {
     name: String,
     id: SourceId,
-    text: Text,
-    span: Span,
+    text: SharedText,
+    span: TextRange,
 }
 
-pub(super) fn cycles(catalog: &Catalog, recipe: &RecipeFile, problems: &mut Problems) {
-    let mut rings = Rings { uses: uses(catalog, recipe), done: BTreeSet::new(), problems };
+pub(super) fn check_cycles(catalog: &SourceCatalog, recipe: &CatalogRecipe, problems: &mut LintProblems) {
+    let mut rings = CycleSearch { uses: uses(catalog, recipe), done: BTreeSet::new(), problems };
     for name in recipe.recipe.derive.keys() {
         rings.follow(name, &mut Vec::new());
     }
 }
 
-struct Rings<'p> {
+struct CycleSearch<'p> {
     /// What the text of a derived value asks for in its turn.
-    uses: BTreeMap<String, Vec<Use>>,
+    uses: BTreeMap<String, Vec<DerivedReference>>,
     done: BTreeSet<String>,
-    problems: &'p mut Problems,
+    problems: &'p mut LintProblems,
 }
 
-impl Rings<'_> {
+impl CycleSearch<'_> {
     fn follow(&mut self, name: &str, open: &mut Vec<String>) {
         if !self.done.insert(name.into()) {
             return;
@@ -50,23 +50,25 @@ impl Rings<'_> {
             };
             let name = &used.name;
             let chain = [&open[at..], core::slice::from_ref(name)].concat().join(" → ");
-            let error =
-                Diag::error(Code::FragmentCycle, format!("the text of `{name}` contains `{name}` itself"))
-                    .at(&used.id, &used.text, used.span.start..used.span.end)
-                    .hint(chain);
+            let error = Diagnostic::error(
+                Code::FragmentCycle,
+                format!("the text of `{name}` contains `{name}` itself"),
+            )
+            .at(&used.id, &used.text, used.span.start..used.span.end)
+            .hint(chain);
             self.problems.add(&used.id, error);
         }
         open.pop();
     }
 }
 
-fn uses(catalog: &Catalog, recipe: &RecipeFile) -> BTreeMap<String, Vec<Use>> {
+fn uses(catalog: &SourceCatalog, recipe: &CatalogRecipe) -> BTreeMap<String, Vec<DerivedReference>> {
     let derived = &recipe.recipe.derive;
-    let mut uses: BTreeMap<String, Vec<Use>> = BTreeMap::new();
+    let mut uses: BTreeMap<String, Vec<DerivedReference>> = BTreeMap::new();
     let mut add = |inside: &str, template: &Template, fields: &BTreeSet<String>| {
         let slots = template.slots().into_iter().map(|span| (span.of(&template.text), span));
         let named = slots.filter(|(name, _)| derived.contains_key(*name) && !fields.contains(*name));
-        let found = named.map(|(name, span)| Use {
+        let found = named.map(|(name, span)| DerivedReference {
             name: name.into(),
             id: template.id.clone(),
             text: template.text.clone(),
@@ -82,14 +84,15 @@ fn uses(catalog: &Catalog, recipe: &RecipeFile) -> BTreeMap<String, Vec<Use>> {
         let mut work: Vec<String> = first.collect();
         let mut seen = BTreeSet::new();
         while let Some(path) = work.pop() {
-            let template = catalog.files.winner(&path).and_then(|file| file.template(Notation::Braces));
+            let template =
+                catalog.files.winner(&path).and_then(|file| file.template(TemplateNotation::Braces));
             if let Some(template) = template.filter(|_| seen.insert(path)) {
                 add(wording.derived, template, &wording.fields);
                 work.extend(fragments(&template.text, &template.nodes).map(fragment_path));
             }
         }
     }
-    for (name, _) in derived.iter().filter(|(_, derive)| derive.from == Derived::Extension) {
+    for (name, _) in derived.iter().filter(|(_, derive)| derive.from == DerivedValue::Extension) {
         for file in &catalog.extensions {
             let Ok(text) = &file.text else { continue };
             add(name, &Template::parse_extension(file.id.clone(), text.clone()), &BTreeSet::new());

@@ -5,19 +5,24 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, File, Pattern, is_agent, spot_in};
-use crate::check::{Problems, suggest_path, with_file};
-use crate::contract::{Contract, Kind};
+use crate::catalog::{CatalogFile, PathPattern, SourceCatalog, is_agent, value_range_in};
+use crate::check::{LintProblems, suggest_path, with_file};
+use crate::contract::{Contract, FieldType};
 use crate::data;
-use crate::diag::{Code, Diag, Failure};
-use crate::flow::{Ask, Flow, Need, Phase, Target, need, read_flow};
-use crate::recipe::{BlockSpec, Field};
-use crate::text::Text;
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::flow::{EvidenceNeed, Flow, Phase, PhaseRequest, TransitionTarget, need, read_flow};
+use crate::recipe::{BlockSpec, RequestField};
+use crate::text::SharedText;
 
-pub(super) fn check(catalog: &Catalog, file: &File, text: &Text, problems: &mut Problems) {
+pub(super) fn check(
+    catalog: &SourceCatalog,
+    file: &CatalogFile,
+    text: &SharedText,
+    problems: &mut LintProblems,
+) {
     let flow = match read_flow(&file.id, text) {
         Ok(flow) => flow,
-        Err(Failure(wrong)) => {
+        Err(Diagnostics(wrong)) => {
             wrong.into_iter().for_each(|problem| problems.add(&file.id, with_file(&file.id, problem)));
             return;
         }
@@ -25,29 +30,30 @@ pub(super) fn check(catalog: &Catalog, file: &File, text: &Text, problems: &mut 
     let mut check = FlowCheck { catalog, file, text, flow: &flow, problems };
     for (at, phase) in flow.phase.iter().enumerate() {
         check.names(at, phase);
-        check.verdicts(at, phase);
+        check.check_verdicts(at, phase);
     }
-    check.unreachable();
-    check.loops();
+    check.check_reachability();
+    check.check_loops();
 }
 
 struct FlowCheck<'c> {
-    catalog: &'c Catalog,
-    file: &'c File,
-    text: &'c Text,
+    catalog: &'c SourceCatalog,
+    file: &'c CatalogFile,
+    text: &'c SharedText,
     flow: &'c Flow,
-    problems: &'c mut Problems,
+    problems: &'c mut LintProblems,
 }
 
 impl<'c> FlowCheck<'c> {
-    fn add(&mut self, problem: Diag, at: usize, keys: &[&str]) {
+    fn add(&mut self, problem: Diagnostic, at: usize, keys: &[&str]) {
         let at = at.to_string();
-        let span = spot_in(self.text, &[&["phase", &at], keys].concat());
+        let span = value_range_in(self.text, &[&["phase", &at], keys].concat());
         self.problems.add(&self.file.id, problem.at(&self.file.id, self.text, span.start..span.end));
     }
 
     fn missing(&mut self, code: Code, path: &str, at: usize, keys: &[&str]) {
-        let error = Diag::error(code, format!("there is no `{path}`")).looked(self.catalog.places(path));
+        let error =
+            Diagnostic::error(code, format!("there is no `{path}`")).looked(self.catalog.places(path));
         let error = suggest_path(self.catalog, error, path);
         self.add(error, at, keys);
     }
@@ -75,7 +81,7 @@ impl<'c> FlowCheck<'c> {
     }
 
     /// Every block of the recipe that a request of the phase does not skip must find its template.
-    fn templates(&mut self, at: usize, phase: &Phase, ask: &Ask, keys: &[&str]) {
+    fn templates(&mut self, at: usize, phase: &Phase, ask: &PhaseRequest, keys: &[&str]) {
         let path = format!("recipes/{}.toml", phase.recipe);
         let winner = self.catalog.files.winner(&path).map(|file| &file.id);
         let recipe = self.catalog.recipes.iter().find(|recipe| Some(&recipe.id) == winner);
@@ -86,11 +92,11 @@ impl<'c> FlowCheck<'c> {
         for kind in kinds {
             let role = ask.role.as_ref().map(|role| role.replace("{type}", kind));
             let agent = phase.agent.as_deref().unwrap_or("base");
-            let given = |field: Field| match field {
-                Field::Agent => Some(agent),
-                Field::Phase => ask.phase.as_deref(),
-                Field::Role => role.as_deref(),
-                Field::Command => ask.command.as_deref(),
+            let given = |field: RequestField| match field {
+                RequestField::Agent => Some(agent),
+                RequestField::Phase => ask.phase.as_deref(),
+                RequestField::Role => role.as_deref(),
+                RequestField::Command => ask.command.as_deref(),
             };
             let is_asked = |block: &&BlockSpec| {
                 block.when.is_none_or(|field| given(field).is_some())
@@ -102,7 +108,7 @@ impl<'c> FlowCheck<'c> {
                     continue;
                 };
                 let paths: Vec<String> =
-                    template.all().iter().filter_map(|path| Pattern::new(path).fill(given)).collect();
+                    template.all().iter().filter_map(|path| PathPattern::new(path).fill(given)).collect();
                 if !paths.is_empty() && !paths.iter().any(|path| self.catalog.files.winner(path).is_some()) {
                     missing.push(paths);
                 }
@@ -113,14 +119,14 @@ impl<'c> FlowCheck<'c> {
         for paths in missing {
             let message = format!("TemplateNotFound: there is no `{}`", paths.join("` or `"));
             let places = paths.iter().flat_map(|path| self.catalog.places(path));
-            let error = Diag::error(Code::TemplateNotFound, message).looked(places);
+            let error = Diagnostic::error(Code::TemplateNotFound, message).looked(places);
             let error = paths.iter().fold(error, |error, path| suggest_path(self.catalog, error, path));
             self.add(error, at, &[keys, &[field]].concat());
         }
     }
 
     /// Whatever a contract lets an agent say, the flow has to know where that leads.
-    fn verdicts(&mut self, at: usize, phase: &Phase) {
+    fn check_verdicts(&mut self, at: usize, phase: &Phase) {
         let file = contract_path(phase).and_then(|path| self.catalog.files.winner(&path));
         let text = file.and_then(|file| Some((&file.id, file.text.as_ref().ok()?)));
         let contract = text.and_then(|(id, text)| data::read_contract(id, text).ok());
@@ -128,15 +134,15 @@ impl<'c> FlowCheck<'c> {
         let words = words(&contract);
         let needs = || phase.on.iter().flat_map(|on| on.needs.iter().filter_map(|word| need(word)));
         let reads_reply =
-            |needs: &[String]| needs.iter().any(|word| matches!(need(word), Some(Need::Reply(_))));
+            |needs: &[String]| needs.iter().any(|word| matches!(need(word), Some(EvidenceNeed::Reply(_))));
         // A transition that needs no reply takes every one.
         if phase.on.iter().all(|on| reads_reply(&on.needs)) {
-            let said = |word: &str| needs().any(|need| need == Need::Reply(word));
+            let said = |word: &str| needs().any(|need| need == EvidenceNeed::Reply(word));
             let unsaid: Vec<String> =
                 words.iter().filter(|word| !said(word)).map(|word| format!("`{word}`")).collect();
             if !unsaid.is_empty() {
                 let message = format!("`{}` does not say where {} leads", phase.name, unsaid.join(", "));
-                let error = Diag::error(Code::FlowVerdict, message);
+                let error = Diagnostic::error(Code::FlowVerdict, message);
                 self.add(
                     error.hint("add a `[[phase.on]]` that needs it; `person` asks somebody"),
                     at,
@@ -145,27 +151,28 @@ impl<'c> FlowCheck<'c> {
             }
         }
         let foreign = needs().filter_map(|need| match need {
-            Need::Reply(word) if !words.iter().any(|known| known == word) => Some(word.to_string()),
+            EvidenceNeed::Reply(word) if !words.iter().any(|known| known == word) => Some(word.to_string()),
             _ => None,
         });
         for word in foreign.collect::<BTreeSet<_>>() {
             let name = phase.contract.as_deref().unwrap_or_default();
             let message = format!("`{}` needs `reply.{word}`, which `{name}` does not allow", phase.name);
-            let error =
-                Diag::error(Code::FlowVerdict, message).suggest(&word, words.iter().map(String::as_str));
+            let error = Diagnostic::error(Code::FlowVerdict, message)
+                .suggest(&word, words.iter().map(String::as_str));
             self.add(error, at, &["name"]);
         }
     }
 
-    fn unreachable(&mut self) {
+    fn check_reachability(&mut self) {
         let mut reached = BTreeSet::new();
         let mut open: Vec<&str> =
             self.flow.phase.first().map(|first| first.name.as_str()).into_iter().collect();
         while let Some(name) = open.pop() {
             if let Some(phase) = self.flow.phase(name).filter(|_| reached.insert(name)) {
-                let targets = phase.on.iter().map(|on| Target::new(&on.to)).chain([phase.approved()]);
+                let targets =
+                    phase.on.iter().map(|on| TransitionTarget::new(&on.to)).chain([phase.approved()]);
                 open.extend(targets.filter_map(|target| match target {
-                    Target::Phase(name) => Some(name),
+                    TransitionTarget::Phase(name) => Some(name),
                     _ => None,
                 }));
                 open.push(phase.changed());
@@ -174,32 +181,33 @@ impl<'c> FlowCheck<'c> {
         for (at, phase) in
             self.flow.phase.iter().enumerate().filter(|(_, phase)| !reached.contains(phase.name.as_str()))
         {
-            let error = Diag::error(Code::FlowUnreachable, format!("nothing leads to `{}`", phase.name));
+            let error =
+                Diagnostic::error(Code::FlowUnreachable, format!("nothing leads to `{}`", phase.name));
             self.add(error.hint("let a transition lead to it, or take it out"), at, &["name"]);
         }
     }
 
     /// Every phase without a limit that leads to itself through others without one.
-    fn loops(&mut self) {
+    fn check_loops(&mut self) {
         let mut told: BTreeSet<&str> = BTreeSet::new();
         for (at, phase) in self.flow.phase.iter().enumerate() {
-            let ahead = self.ahead(&phase.name);
+            let ahead = self.unlimited_successors(&phase.name);
             if !ahead.contains(phase.name.as_str()) || told.contains(phase.name.as_str()) {
                 continue;
             }
-            let in_loop = |name: &&str| self.ahead(name).contains(phase.name.as_str());
+            let in_loop = |name: &&str| self.unlimited_successors(name).contains(phase.name.as_str());
             let names: BTreeSet<&str> = ahead.iter().copied().filter(in_loop).collect();
             let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
             told.extend(names);
             let error =
-                Diag::error(Code::FlowLoop, format!("nothing ends the loop of {}", quoted.join(", ")));
+                Diagnostic::error(Code::FlowLoop, format!("nothing ends the loop of {}", quoted.join(", ")));
             let hint = "give one of them a `limit`; a person is asked when it is reached";
             self.add(error.hint(hint), at, &["name"]);
         }
     }
 
     /// Every phase that can follow, phases without a limit alone.
-    fn ahead(&self, name: &str) -> BTreeSet<&'c str> {
+    fn unlimited_successors(&self, name: &str) -> BTreeSet<&'c str> {
         let flow = self.flow;
         let unlimited = |name: &str| flow.phase(name).is_some_and(|phase| phase.limit.is_none());
         let mut ahead = BTreeSet::new();
@@ -218,13 +226,13 @@ fn next<'f>(flow: &'f Flow, name: &str) -> Vec<&'f str> {
     let Some(phase) = flow.phase(name) else { return Vec::new() };
     let mut next = Vec::new();
     for on in &phase.on {
-        match Target::new(&on.to) {
-            Target::Phase(name) => next.push(name),
-            Target::Back => {
+        match TransitionTarget::new(&on.to) {
+            TransitionTarget::Phase(name) => next.push(name),
+            TransitionTarget::Back => {
                 let leads_here = |other: &&Phase| other.on.iter().any(|on| on.to == name);
                 next.extend(flow.phase.iter().filter(leads_here).map(|phase| phase.name.as_str()));
             }
-            Target::Person | Target::Done => {}
+            TransitionTarget::Person | TransitionTarget::Done => {}
         }
     }
     next
@@ -238,7 +246,7 @@ fn contract_path(phase: &Phase) -> Option<String> {
 fn words(contract: &Contract) -> Vec<String> {
     let mut words: Vec<String> = contract.verdict.iter().map(|verdict| verdict.name.clone()).collect();
     let fields = contract.submission.iter().flat_map(|submission| &submission.field);
-    let has_verdict = |name: &str, kind: Kind| name == "verdict" && kind == Kind::Choice;
+    let has_verdict = |name: &str, kind: FieldType| name == "verdict" && kind == FieldType::Choice;
     if fields.into_iter().any(|field| has_verdict(&field.name, field.kind)) {
         words.extend(["PASS", "NEEDS_CHANGES"].map(String::from));
     }

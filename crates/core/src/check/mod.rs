@@ -19,9 +19,9 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::catalog::{Catalog, File, Kind, folder, own_name, unreadable};
+use crate::catalog::{CatalogFile, CatalogFileKind, SourceCatalog, folder, own_name, unreadable};
 use crate::data;
-use crate::diag::{Code, Diag, Failure, MOST, Severity, closest};
+use crate::diag::{Code, Diagnostic, Diagnostics, MOST, Severity, closest};
 use crate::request::Layout;
 use crate::secrets::read_rules;
 use crate::source::{SourceId, Sources};
@@ -29,14 +29,14 @@ use crate::template::Template;
 
 /// What [`check`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LintReport {
     /// The project's own files first, then the user's, then the shipped ones; each in order of appearance.
-    pub problems: Vec<Diag>,
+    pub problems: Vec<Diagnostic>,
     /// How many files were looked at.
     pub files: usize,
 }
 
-impl Report {
+impl LintReport {
     /// Whether there is more than warnings.
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
@@ -45,23 +45,23 @@ impl Report {
 
 /// Looks at every recipe, agent, flow, template, skeleton and extension of the project, the user and the
 /// shipped library.
-pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
-    let catalog = Catalog::read(sources, layout);
-    let mut problems = Problems::default();
+pub fn check(sources: &dyn Sources, layout: &Layout) -> LintReport {
+    let catalog = SourceCatalog::read(sources, layout);
+    let mut problems = LintProblems::default();
     for (id, problem) in &catalog.files.problems {
         problems.add(id, problem.clone());
     }
     for (id, problem) in &catalog.bad_recipes {
         problems.add(id, with_file(id, problem.clone()));
     }
-    let files: Vec<&File> = catalog.files.all().filter(|file| is_ours(&catalog, file)).collect();
+    let files: Vec<&CatalogFile> = catalog.files.all().filter(|file| is_ours(&catalog, file)).collect();
     for file in files.iter().copied().chain(&catalog.extensions) {
         match &file.text {
             Ok(contents) => {
                 text::check(&file.id, contents, &mut problems);
                 // What these hold is no prompt.
                 let is_data = files.iter().any(|data| data.id == file.id)
-                    && matches!(file.kind(), Kind::Agent | Kind::Secrets);
+                    && matches!(file.kind(), CatalogFileKind::Agent | CatalogFileKind::Secrets);
                 if !is_data {
                     phrases::check(&file.id, contents, &mut problems);
                 }
@@ -74,7 +74,7 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
     }
     for recipe in &catalog.recipes {
         recipes::check(&catalog, recipe, &mut problems);
-        derived::cycles(&catalog, recipe, &mut problems);
+        derived::check_cycles(&catalog, recipe, &mut problems);
     }
     for extension in &catalog.extensions {
         check_extension(&catalog, extension, &mut problems);
@@ -85,36 +85,38 @@ pub fn check(sources: &dyn Sources, layout: &Layout) -> Report {
     for (id, problem) in place::misnamed_folders(&catalog, sources, layout) {
         problems.add(&id, problem);
     }
-    slots::cycles(&catalog, &mut problems);
+    slots::check_cycles(&catalog, &mut problems);
     let looked_at = files.len() + catalog.extensions.len() + catalog.files.refused.len();
-    Report { problems: problems.sorted(), files: looked_at }
+    LintReport { problems: problems.sorted(), files: looked_at }
 }
 
 /// A recipe can have its templates anywhere; what else lies there is none of our business.
-fn is_ours(catalog: &Catalog, file: &File) -> bool {
-    file.kind() != Kind::Template || file.is_template() || catalog.reach.reaches(&file.path)
+fn is_ours(catalog: &SourceCatalog, file: &CatalogFile) -> bool {
+    file.kind() != CatalogFileKind::Template || file.is_template() || catalog.reach.is_reached(&file.path)
 }
 
-fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
-    if let Some(problem) = place::misplaced(catalog, file) {
+fn check_file(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    if let Some(problem) = place::check_placement(catalog, file) {
         problems.add(&file.id, problem);
     }
     let Ok(contents) = &file.text else { return };
     match file.kind() {
-        Kind::Flow => flows::check(catalog, file, contents, problems),
-        Kind::Agent | Kind::Contract | Kind::Secrets => {
+        CatalogFileKind::Flow => flows::check(catalog, file, contents, problems),
+        CatalogFileKind::Agent | CatalogFileKind::Contract | CatalogFileKind::Secrets => {
             let read = match file.kind() {
-                Kind::Agent => data::read_agent(&file.id, contents).map(drop),
-                Kind::Contract => data::read_contract(&file.id, contents).map(drop),
+                CatalogFileKind::Agent => data::read_agent(&file.id, contents).map(drop),
+                CatalogFileKind::Contract => data::read_contract(&file.id, contents).map(drop),
                 _ => read_rules(&file.id, contents).map(drop),
             };
-            for problem in read.err().into_iter().flat_map(|Failure(wrong)| wrong) {
+            for problem in read.err().into_iter().flat_map(|Diagnostics(wrong)| wrong) {
                 problems.add(&file.id, with_file(&file.id, problem));
             }
         }
-        Kind::Skeleton if !catalog.reach.reaches(&file.path) => text::markers(&file.id, contents, problems),
-        Kind::Skeleton | Kind::Template => {
-            text::markers(&file.id, contents, problems);
+        CatalogFileKind::Skeleton if !catalog.reach.is_reached(&file.path) => {
+            text::check_markers(&file.id, contents, problems)
+        }
+        CatalogFileKind::Skeleton | CatalogFileKind::Template => {
+            text::check_markers(&file.id, contents, problems);
             tools::check(catalog, file, problems);
             slots::check(catalog, file, problems);
             if file.path.starts_with("templates/system/") {
@@ -122,12 +124,12 @@ fn check_file(catalog: &Catalog, file: &File, problems: &mut Problems) {
                 units::check(catalog, file, problems);
             }
         }
-        Kind::Recipe => {}
+        CatalogFileKind::Recipe => {}
     }
 }
 
-fn check_extension(catalog: &Catalog, file: &File, problems: &mut Problems) {
-    let provided = match place::extension(catalog, file) {
+fn check_extension(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    let provided = match place::extension_slots(catalog, file) {
         Ok(provided) => provided,
         Err(problem) => {
             problems.add(&file.id, problem);
@@ -135,13 +137,13 @@ fn check_extension(catalog: &Catalog, file: &File, problems: &mut Problems) {
         }
     };
     let Ok(contents) = &file.text else { return };
-    text::markers(&file.id, contents, problems);
+    text::check_markers(&file.id, contents, problems);
     let template = Template::parse_extension(file.id.clone(), contents.clone());
     slots::unknown(&template, provided, "the template that takes this text has to declare it", problems);
 }
 
 /// Among many files a problem has to say which one it is in.
-fn with_file(id: &SourceId, mut problem: Diag) -> Diag {
+fn with_file(id: &SourceId, mut problem: Diagnostic) -> Diagnostic {
     let name = id.to_string();
     if problem.place.is_none() && !problem.message.contains(&name) {
         problem.message = format!("{name}: {}", problem.message);
@@ -150,7 +152,7 @@ fn with_file(id: &SourceId, mut problem: Diag) -> Diag {
 }
 
 /// Adds `did you mean …?` for a path of the search tree: a file of the same folder, or else a folder.
-fn suggest_path(catalog: &Catalog, error: Diag, path: &str) -> Diag {
+fn suggest_path(catalog: &SourceCatalog, error: Diagnostic, path: &str) -> Diagnostic {
     let in_folder =
         |home: &str, name: &str| if home.is_empty() { name.to_string() } else { format!("{home}/{name}") };
     let paths = || catalog.files.by_path().map(|(path, _)| path);
@@ -170,14 +172,14 @@ fn suggest_path(catalog: &Catalog, error: Diag, path: &str) -> Diag {
 
 /// Problems with the files that they are in.
 #[derive(Default)]
-struct Problems {
-    told: Vec<(SourceId, Diag)>,
+struct LintProblems {
+    told: Vec<(SourceId, Diagnostic)>,
     /// How many there are of each kind in each file.
     counts: BTreeMap<(SourceId, Code), usize>,
 }
 
-impl Problems {
-    fn add(&mut self, id: &SourceId, problem: Diag) {
+impl LintProblems {
+    fn add(&mut self, id: &SourceId, problem: Diagnostic) {
         let count = self.counts.entry((id.clone(), problem.code)).or_default();
         *count += 1;
         if *count <= MOST {
@@ -186,7 +188,7 @@ impl Problems {
     }
 
     /// Whether one more problem of this kind in this file would still be told; if not, it is counted.
-    fn has_room(&mut self, id: &SourceId, code: Code) -> bool {
+    fn has_capacity(&mut self, id: &SourceId, code: Code) -> bool {
         match self.counts.get_mut(&(id.clone(), code)) {
             Some(count) if *count >= MOST => {
                 *count += 1;
@@ -196,8 +198,8 @@ impl Problems {
         }
     }
 
-    fn sorted(mut self) -> Vec<Diag> {
-        let key = |id: &SourceId, problem: &Diag| {
+    fn sorted(mut self) -> Vec<Diagnostic> {
+        let key = |id: &SourceId, problem: &Diagnostic| {
             let start = problem.place.as_ref().map(|place| place.range.start);
             (Reverse(id.root()), id.path().to_string(), start, problem.code)
         };

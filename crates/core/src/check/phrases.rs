@@ -3,14 +3,14 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::check::Problems;
-use crate::diag::{Code, Diag};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic};
 use crate::source::SourceId;
-use crate::text::Text;
+use crate::text::SharedText;
 
 const LIST: &str = include_str!("../../../../builtin/words/phrases.txt");
 
-pub(super) fn check(id: &SourceId, text: &Text, problems: &mut Problems) {
+pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblems) {
     let phrases: Vec<&str> = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     for (at, first) in text.bytes().enumerate() {
         let first = first.to_ascii_lowercase();
@@ -18,7 +18,7 @@ pub(super) fn check(id: &SourceId, text: &Text, problems: &mut Problems) {
         for phrase in phrases.iter().filter(|phrase| phrase.as_bytes().first() == Some(&first)) {
             let Some(length) = matched(&text[at..], phrase) else { continue };
             let message = format!("`{phrase}` is a phrase that agents misread");
-            let warning = Diag::warning(Code::TextPhrase, message).at(id, text, at..at + length);
+            let warning = Diagnostic::warning(Code::TextPhrase, message).at(id, text, at..at + length);
             problems.add(id, warning.hint("say plainly what is to be done"));
         }
     }

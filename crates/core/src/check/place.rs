@@ -5,49 +5,50 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, FOLDERS, File, Kind, RecipeFile, folder, own_name};
+use crate::catalog::{CatalogFile, CatalogFileKind, CatalogRecipe, FOLDERS, SourceCatalog, folder, own_name};
 use crate::check::system;
-use crate::diag::{Code, Diag, closest};
+use crate::diag::{Code, Diagnostic, closest};
 use crate::name::is_name;
-use crate::recipe::Field;
+use crate::recipe::RequestField;
 use crate::request::Layout;
-use crate::source::{Limits, Root, SourceId, Sources};
+use crate::source::{ListingLimits, SourceId, SourceRoot, Sources};
 
 const NAMES: &str = "a name begins with a letter or digit and holds only letters, digits, `_` and `-`";
 
 /// What is wrong with the name or the folder of a file.
-pub(super) fn misplaced(catalog: &Catalog, file: &File) -> Option<Diag> {
+pub(super) fn check_placement(catalog: &SourceCatalog, file: &CatalogFile) -> Option<Diagnostic> {
     match file.kind() {
-        Kind::Recipe => misnamed_data(file, "recipes", Code::RecipeBad),
-        Kind::Agent => misnamed_data(file, "agents", Code::AgentBad),
-        Kind::Contract => misnamed_data(file, "contracts", Code::ContractBad),
-        Kind::Flow => misnamed_data(file, "flows", Code::FlowBad),
-        Kind::Secrets => misnamed_data(file, "secrets", Code::SecretsBad),
-        Kind::Skeleton => skeleton(catalog, file),
-        Kind::Template => system::misnamed(catalog, file)
-            .or_else(|| catalog.reach.unreached.contains(&file.path).then(|| unreached(catalog, file))),
+        CatalogFileKind::Recipe => misnamed_data(file, "recipes", Code::RecipeBad),
+        CatalogFileKind::Agent => misnamed_data(file, "agents", Code::AgentBad),
+        CatalogFileKind::Contract => misnamed_data(file, "contracts", Code::ContractBad),
+        CatalogFileKind::Flow => misnamed_data(file, "flows", Code::FlowBad),
+        CatalogFileKind::Secrets => misnamed_data(file, "secrets", Code::SecretsBad),
+        CatalogFileKind::Skeleton => check_skeleton(catalog, file),
+        CatalogFileKind::Template => system::check_file_name(catalog, file).or_else(|| {
+            catalog.reach.unreached.contains(&file.path).then(|| unreached_diagnostic(catalog, file))
+        }),
     }
 }
 
-fn misnamed_data(file: &File, home: &str, code: Code) -> Option<Diag> {
+fn misnamed_data(file: &CatalogFile, home: &str, code: Code) -> Option<Diagnostic> {
     if folder(&file.path) == home && file.stem(".toml").is_some_and(is_name) {
         return None;
     }
     let message = format!("`{}` can never be asked for", file.id);
-    Some(Diag::error(code, message).hint(format!("it has to be `{home}/NAME.toml`")).hint(NAMES))
+    Some(Diagnostic::error(code, message).hint(format!("it has to be `{home}/NAME.toml`")).hint(NAMES))
 }
 
 /// A user's library serves many projects, and another one may well have the recipe that looks for a file.
-fn unreachable(id: &SourceId, message: String) -> Diag {
+fn unreachable(id: &SourceId, message: String) -> Diagnostic {
     match id.root() {
-        Root::User => Diag::warning(Code::TemplateUnreachable, message),
-        _ => Diag::error(Code::TemplateUnreachable, message),
+        SourceRoot::User => Diagnostic::warning(Code::TemplateUnreachable, message),
+        _ => Diagnostic::error(Code::TemplateUnreachable, message),
     }
 }
 
-fn unreached(catalog: &Catalog, file: &File) -> Diag {
+fn unreached_diagnostic(catalog: &SourceCatalog, file: &CatalogFile) -> Diagnostic {
     let home = folder(&file.path);
-    let patterns: Vec<&str> = catalog.recipes.iter().flat_map(RecipeFile::template_paths).collect();
+    let patterns: Vec<&str> = catalog.recipes.iter().flat_map(CatalogRecipe::template_paths).collect();
     let mut here: Vec<&str> =
         patterns.iter().filter(|path| folder(path) == home && path.contains('{')).copied().collect();
     here.sort_unstable();
@@ -77,8 +78,8 @@ fn unreached(catalog: &Catalog, file: &File) -> Diag {
 }
 
 /// Skeletons belong to the phase that their names begin with.
-fn skeleton(catalog: &Catalog, file: &File) -> Option<Diag> {
-    if catalog.reach.reaches(&file.path) {
+fn check_skeleton(catalog: &SourceCatalog, file: &CatalogFile) -> Option<Diagnostic> {
+    if catalog.reach.is_reached(&file.path) {
         return None;
     }
     let phases: Vec<&str> = catalog.reach.phases.iter().map(String::as_str).collect();
@@ -101,11 +102,14 @@ fn skeleton(catalog: &Catalog, file: &File) -> Option<Diag> {
 }
 
 /// What the slots of an extension can name, or why no prompt will ever hold it.
-pub(super) fn extension<'c>(catalog: &'c Catalog, file: &File) -> Result<&'c BTreeSet<String>, Diag> {
+pub(super) fn extension_slots<'c>(
+    catalog: &'c SourceCatalog,
+    file: &CatalogFile,
+) -> Result<&'c BTreeSet<String>, Diagnostic> {
     let (home, name) = (folder(&file.path), file.stem(".md"));
     let (field, plural) = match home {
-        "agents" => (Field::Role, "roles"),
-        "commands" => (Field::Command, "commands"),
+        "agents" => (RequestField::Role, "roles"),
+        "commands" => (RequestField::Command, "commands"),
         _ if name == Some("context") => return Err(refused_extension(&file.id)),
         _ => {
             let error = unreachable(&file.id, format!("no role and no command leads to `{}`", file.id));
@@ -131,23 +135,23 @@ pub(super) fn extension<'c>(catalog: &'c Catalog, file: &File) -> Result<&'c BTr
 
 /// Folders in which nothing is looked for, and whose names look like one in which something is.
 pub(super) fn misnamed_folders(
-    catalog: &Catalog,
+    catalog: &SourceCatalog,
     sources: &dyn Sources,
     layout: &Layout,
-) -> Vec<(SourceId, Diag)> {
-    let limits = Limits { depth: 1, entries: 10_000, ignored: true };
-    let own = catalog.recipes.iter().flat_map(RecipeFile::template_paths);
+) -> Vec<(SourceId, Diagnostic)> {
+    let limits = ListingLimits { depth: 1, entries: 10_000, ignored: true };
+    let own = catalog.recipes.iter().flat_map(CatalogRecipe::template_paths);
     let own = own.filter_map(|path| path.split_once('/').map(|(first, _)| first));
     let known: BTreeSet<&str> = FOLDERS.into_iter().chain(["prompts"]).chain(own).collect();
     let mut misnamed = Vec::new();
-    for (root, home) in [(Root::Project, ".callsheet"), (Root::User, ".")] {
+    for (root, home) in [(SourceRoot::Project, ".callsheet"), (SourceRoot::User, ".")] {
         let Ok(home) = SourceId::new(root, home) else { continue };
         let Ok(Some(listing)) = sources.list(&home, limits) else { continue };
         for entry in listing.entries.iter().filter(|entry| entry.dir && !known.contains(entry.path.as_str()))
         {
             let Ok(id) = SourceId::new(root, &format!("{}/{}", home.path(), entry.path)) else { continue };
             let inside = |path: &String| {
-                let rest = path.strip_prefix(id.path()).filter(|_| root == Root::Project);
+                let rest = path.strip_prefix(id.path()).filter(|_| root == SourceRoot::Project);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
             if layout.templates.iter().chain([&layout.prompts]).any(inside) {
@@ -155,7 +159,7 @@ pub(super) fn misnamed_folders(
             }
             if let Some(near) = closest(&entry.path, known.iter().copied()) {
                 let message = format!("nothing is looked for in `{id}`");
-                let warning = Diag::warning(Code::TemplateUnreachable, message);
+                let warning = Diagnostic::warning(Code::TemplateUnreachable, message);
                 misnamed.push((id, warning.hint(format!("did you mean `{near}`?"))));
             }
         }
@@ -163,12 +167,12 @@ pub(super) fn misnamed_folders(
     misnamed
 }
 
-fn refused_extension(id: &SourceId) -> Diag {
+fn refused_extension(id: &SourceId) -> Diagnostic {
     let message = format!("`{id}`: the pipeline controls `context.md`, so it takes no text of a project");
-    Diag::error(Code::OverrideRefused, message)
+    Diagnostic::error(Code::OverrideRefused, message)
 }
 
-pub(super) fn refused_override(id: &SourceId) -> Diag {
+pub(super) fn refused_override(id: &SourceId) -> Diagnostic {
     let message = format!("`{id}`: the pipeline controls `context.md`, so nothing can take its place");
-    Diag::error(Code::OverrideRefused, message)
+    Diagnostic::error(Code::OverrideRefused, message)
 }

@@ -4,22 +4,24 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, Pattern, REQUEST_FIELDS, RecipeFile, Wording, is_agent, rows};
-use crate::check::{Problems, slots, suggest_path, text};
-use crate::diag::{Code, Diag};
-use crate::recipe::{BlockSpec, Derive, Each, Field};
-use crate::template::Span;
+use crate::catalog::{
+    CatalogRecipe, PathPattern, REQUEST_FIELDS, RecipeWording, SourceCatalog, is_agent, rows,
+};
+use crate::check::{LintProblems, slots, suggest_path, text};
+use crate::diag::{Code, Diagnostic};
+use crate::recipe::{BlockSpec, DeriveSpec, RequestField, RowWording};
+use crate::template::TextRange;
 
-pub(super) fn check(catalog: &Catalog, recipe: &RecipeFile, problems: &mut Problems) {
+pub(super) fn check(catalog: &SourceCatalog, recipe: &CatalogRecipe, problems: &mut LintProblems) {
     let mut check = RecipeCheck { catalog, recipe, problems };
-    check.default_agent();
+    check.check_default_agent();
     for (keys, block) in recipe.blocks() {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         check.templates(&keys, block);
         check.value(&keys, block);
     }
     for (name, derive) in &recipe.recipe.derive {
-        check.row_kinds(name, derive);
+        check.check_row_kinds(name, derive);
     }
     for wording in recipe.wordings() {
         check.wording(&wording);
@@ -27,32 +29,32 @@ pub(super) fn check(catalog: &Catalog, recipe: &RecipeFile, problems: &mut Probl
 }
 
 struct RecipeCheck<'c> {
-    catalog: &'c Catalog,
-    recipe: &'c RecipeFile,
-    problems: &'c mut Problems,
+    catalog: &'c SourceCatalog,
+    recipe: &'c CatalogRecipe,
+    problems: &'c mut LintProblems,
 }
 
 impl RecipeCheck<'_> {
-    fn add(&mut self, problem: Diag, at: Span) {
+    fn add(&mut self, problem: Diagnostic, at: TextRange) {
         let recipe = self.recipe;
         self.problems.add(&recipe.id, problem.at(&recipe.id, &recipe.text, at.start..at.end));
     }
 
-    fn default_agent(&mut self) {
-        let Some(agent) = self.recipe.recipe.defaults.get(&Field::Agent) else { return };
+    fn check_default_agent(&mut self) {
+        let Some(agent) = self.recipe.recipe.defaults.get(&RequestField::Agent) else { return };
         if !is_agent(&self.catalog.agents, agent, false) {
             let path = format!("agents/{agent}.toml");
-            let error = Diag::error(Code::AgentNotFound, format!("there is no `{path}`"))
+            let error = Diagnostic::error(Code::AgentNotFound, format!("there is no `{path}`"))
                 .looked(self.catalog.places(&path))
                 .suggest(agent, self.catalog.agents.iter().map(String::as_str));
-            self.add(error, self.recipe.spot(&["defaults", "agent"]));
+            self.add(error, self.recipe.value_range(&["defaults", "agent"]));
         }
     }
 
     /// A block's template must be there: some file for its holes, and the one that the defaults ask for.
     fn templates(&mut self, keys: &[&str], block: &BlockSpec) {
         let Some(template) = &block.template else { return };
-        let spot = self.recipe.spot(&[keys, &["template"]].concat());
+        let spot = self.recipe.value_range(&[keys, &["template"]].concat());
         let files = &self.catalog.files;
         let looked = |paths: &[String]| {
             let mut places: Vec<_> = paths.iter().flat_map(|path| self.catalog.places(path)).collect();
@@ -66,13 +68,13 @@ impl RecipeCheck<'_> {
             places
         };
         let exists = |path: &String| {
-            let pattern = Pattern::new(path);
+            let pattern = PathPattern::new(path);
             files.by_path().any(|(path, _)| !pattern.fits(path).is_empty())
         };
         if !template.all().iter().any(exists) {
             let written: Vec<String> = template.all().iter().map(|path| format!("`{path}`")).collect();
             let message = format!("TemplateNotFound: there is no {}", written.join(" or "));
-            let mut error = Diag::error(Code::TemplateNotFound, message).looked(looked(template.all()));
+            let mut error = Diagnostic::error(Code::TemplateNotFound, message).looked(looked(template.all()));
             for path in template.all() {
                 error = suggest_path(self.catalog, error, path);
             }
@@ -80,17 +82,17 @@ impl RecipeCheck<'_> {
             return;
         }
         let defaults = &self.recipe.recipe.defaults;
-        let given = |field: Field| defaults.get(&field).map(String::as_str);
+        let given = |field: RequestField| defaults.get(&field).map(String::as_str);
         let skipped = block.when.is_some_and(|field| given(field).is_none())
             || block.unless.is_some_and(|field| given(field).is_some());
         let usual: Vec<String> =
-            template.all().iter().filter_map(|path| Pattern::new(path).fill(given)).collect();
+            template.all().iter().filter_map(|path| PathPattern::new(path).fill(given)).collect();
         if !skipped && !usual.is_empty() && !usual.iter().any(|path| files.winner(path).is_some()) {
             let message = format!(
                 "TemplateNotFound: there is no `{}`, which the defaults ask for",
                 usual.join("` or `")
             );
-            let error = Diag::error(Code::TemplateNotFound, message).looked(looked(&usual));
+            let error = Diagnostic::error(Code::TemplateNotFound, message).looked(looked(&usual));
             let error = usual.iter().fold(error, |error, path| suggest_path(self.catalog, error, path));
             self.add(error, spot);
         }
@@ -102,23 +104,24 @@ impl RecipeCheck<'_> {
         if !derived.contains_key(value) && !REQUEST_FIELDS.contains(&value.as_str()) {
             let known = derived.keys().map(String::as_str).chain(REQUEST_FIELDS);
             let message = format!("`{value}` is neither a field of the request nor a derived value");
-            let error = Diag::error(Code::RecipeBad, message).suggest(value, known);
-            self.add(error, self.recipe.spot(&[keys, &["value"]].concat()));
+            let error = Diagnostic::error(Code::RecipeBad, message).suggest(value, known);
+            self.add(error, self.recipe.value_range(&[keys, &["value"]].concat()));
         }
     }
 
-    fn row_kinds(&mut self, name: &str, derive: &Derive) {
-        let Some(Each::Kinds(each)) = &derive.each else { return };
+    fn check_row_kinds(&mut self, name: &str, derive: &DeriveSpec) {
+        let Some(RowWording::Kinds(each)) = &derive.each else { return };
         let known: Vec<&str> = rows(derive.from).iter().map(|(kind, _)| *kind).collect();
         for kind in each.keys().filter(|kind| !known.contains(&kind.as_str())) {
-            let error = Diag::error(Code::RecipeBad, format!("`{name}` has no rows of the kind `{kind}`"))
-                .suggest(kind, known.iter().copied())
-                .hint(format!("kinds that it has: {}", known.join(", ")));
-            self.add(error, self.recipe.key_spot(&["derive", name, "each", kind]));
+            let error =
+                Diagnostic::error(Code::RecipeBad, format!("`{name}` has no rows of the kind `{kind}`"))
+                    .suggest(kind, known.iter().copied())
+                    .hint(format!("kinds that it has: {}", known.join(", ")));
+            self.add(error, self.recipe.key_range(&["derive", name, "each", kind]));
         }
     }
 
-    fn wording(&mut self, wording: &Wording<'_>) {
+    fn wording(&mut self, wording: &RecipeWording<'_>) {
         if wording.is_fragment() {
             if let Some(error) = slots::missing_fragment(self.catalog, wording.words) {
                 self.add(error, wording.span);
@@ -126,7 +129,7 @@ impl RecipeCheck<'_> {
             return;
         }
         let words = wording.template(self.recipe);
-        text::markers_in(&words.id, &words.text, wording.span.start..wording.span.end, self.problems);
+        text::check_markers_in(&words.id, &words.text, wording.span.start..wording.span.end, self.problems);
         let remedy = "a wording has the fields of its row, those of the request, and the derived values";
         slots::unknown(&words, &wording.provided(self.recipe), remedy, self.problems);
         slots::missing_fragments(self.catalog, &words, self.problems);

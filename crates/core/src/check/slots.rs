@@ -7,21 +7,21 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::catalog::{Catalog, File, folder, fragments};
-use crate::check::Problems;
-use crate::diag::{Code, Diag, closest};
+use crate::catalog::{CatalogFile, SourceCatalog, folder, fragments};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic, closest};
 use crate::front;
 use crate::lookup::fragment_path;
 use crate::name::is_name_byte;
-use crate::room::{MAX_DEPTH, too_deep};
-use crate::source::{Root, SourceId};
-use crate::template::{Node, Notation, Template};
+use crate::room::{MAX_DEPTH, depth_error};
+use crate::source::{SourceId, SourceRoot};
+use crate::template::{Template, TemplateNode, TemplateNotation};
 
-const BOTH: [Notation; 2] = [Notation::Braces, Notation::Brackets];
+const BOTH: [TemplateNotation; 2] = [TemplateNotation::Braces, TemplateNotation::Brackets];
 
 const DECLARE: &str = "a slot for values of the request is listed in the frontmatter, under `variables`";
 
-pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
+pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
     if let Some(bad) = file.bad() {
         problems.add(&file.id, bad.clone());
     }
@@ -32,22 +32,22 @@ pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
             continue;
         };
         unknown(template, provided, DECLARE, problems);
-        undeclared(template, provided, problems);
+        check_undeclared_slots(template, provided, problems);
         missing_fragments(catalog, template, problems);
-        bad_includes(template, problems);
+        check_includes(template, problems);
     }
-    unused(catalog, file, problems);
+    check_unused_variables(catalog, file, problems);
     misspelt_keys(file, problems);
 }
 
 /// Keys of the frontmatter that mean nothing, and look like one that does.
-fn misspelt_keys(file: &File, problems: &mut Problems) {
+fn misspelt_keys(file: &CatalogFile, problems: &mut LintProblems) {
     let Ok(text) = &file.text else { return };
     let Ok((_, body)) = front::split(&file.id, text) else { return };
     for key in front::foreign_keys(text, body) {
         let name = &text[key.clone()];
         if let Some(near) = closest(name, front::KEYS) {
-            let warning = Diag::warning(Code::FrontBad, format!("the frontmatter has no key `{name}`"));
+            let warning = Diagnostic::warning(Code::FrontBad, format!("the frontmatter has no key `{name}`"));
             let warning = warning.hint(format!("did you mean `{near}`?"));
             problems.add(&file.id, warning.at(&file.id, text, key));
         }
@@ -60,14 +60,14 @@ pub(super) fn unknown(
     template: &Template,
     provided: &BTreeSet<String>,
     remedy: &str,
-    problems: &mut Problems,
+    problems: &mut LintProblems,
 ) {
     let declared = template.front.variables.iter().flatten().map(|variable| variable.name.as_str());
     let known: Vec<&str> = declared.chain(provided.iter().map(String::as_str)).collect();
     for (name, span, times) in distinct_slots(template) {
-        if !known.contains(&name) && problems.has_room(&template.id, Code::SlotUnknown) {
+        if !known.contains(&name) && problems.has_capacity(&template.id, Code::SlotUnknown) {
             let message = format!("nothing declares `{name}`, and nothing provides it");
-            let error = Diag::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
+            let error = Diagnostic::error(Code::SlotUnknown, message).at(&template.id, &template.text, span);
             let error = error.suggest(name, known.iter().copied());
             let error = if error.hints.is_empty() { error.hint(remedy) } else { error };
             problems.add(&template.id, with_count(error, times));
@@ -76,18 +76,19 @@ pub(super) fn unknown(
 }
 
 /// The slots that are filled from elsewhere, and that a frontmatter with `variables` does not list.
-fn undeclared(template: &Template, provided: &BTreeSet<String>, problems: &mut Problems) {
+fn check_undeclared_slots(template: &Template, provided: &BTreeSet<String>, problems: &mut LintProblems) {
     let Some(declared) = &template.front.variables else { return };
     for (name, span, times) in distinct_slots(template) {
         if provided.contains(name) && !declared.iter().any(|variable| variable.name == name) {
             let message = format!("the frontmatter does not list `{name}` among its variables");
-            let error = Diag::error(Code::SlotUndeclared, message).at(&template.id, &template.text, span);
+            let error =
+                Diagnostic::error(Code::SlotUndeclared, message).at(&template.id, &template.text, span);
             problems.add(&template.id, with_count(error, times));
         }
     }
 }
 
-fn with_count(error: Diag, times: usize) -> Diag {
+fn with_count(error: Diagnostic, times: usize) -> Diagnostic {
     if times > 1 { error.hint(format!("it stands in {times} places")) } else { error }
 }
 
@@ -107,10 +108,10 @@ fn distinct_slots(template: &Template) -> Vec<(&str, Range<usize>, usize)> {
 }
 
 /// The fragments that no root holds.
-pub(super) fn missing_fragments(catalog: &Catalog, template: &Template, problems: &mut Problems) {
+pub(super) fn missing_fragments(catalog: &SourceCatalog, template: &Template, problems: &mut LintProblems) {
     for node in &template.nodes {
-        let Node::Fragment(span) = node else { continue };
-        if !problems.has_room(&template.id, Code::FragmentNotFound) {
+        let TemplateNode::Fragment(span) = node else { continue };
+        if !problems.has_capacity(&template.id, Code::FragmentNotFound) {
             continue;
         }
         if let Some(error) = missing_fragment(catalog, span.of(&template.text)) {
@@ -119,12 +120,12 @@ pub(super) fn missing_fragments(catalog: &Catalog, template: &Template, problems
     }
 }
 
-pub(super) fn missing_fragment(catalog: &Catalog, name: &str) -> Option<Diag> {
+pub(super) fn missing_fragment(catalog: &SourceCatalog, name: &str) -> Option<Diagnostic> {
     let path = fragment_path(name);
     if catalog.files.winner(&path).is_some() {
         return None;
     }
-    let error = Diag::error(Code::FragmentNotFound, format!("there is no fragment `{name}`"));
+    let error = Diagnostic::error(Code::FragmentNotFound, format!("there is no fragment `{name}`"));
     let error = error.looked(catalog.places(&path));
     let (prefix, own) =
         name.rsplit_once('/').map_or((String::new(), name), |(up, own)| (format!("{up}/"), own));
@@ -135,27 +136,28 @@ pub(super) fn missing_fragment(catalog: &Catalog, name: &str) -> Option<Diag> {
 }
 
 /// Includes that can never lie inside a session, whatever the request says.
-fn bad_includes(template: &Template, problems: &mut Problems) {
+fn check_includes(template: &Template, problems: &mut LintProblems) {
     for node in &template.nodes {
-        let Node::Include(include) = node else { continue };
-        let (at, [Node::Text(path)]) = (include.at, include.path.as_slice()) else { continue };
+        let TemplateNode::Include(include) = node else { continue };
+        let (at, [TemplateNode::Text(path)]) = (include.at, include.path.as_slice()) else { continue };
         let path = path.of(&template.text);
-        if let Err(why) = SourceId::new(Root::Session, path) {
-            let error = Diag::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))
-                .at(&template.id, &template.text, at.start..at.end)
-                .hint("an include lies inside the session directory");
+        if let Err(why) = SourceId::new(SourceRoot::Session, path) {
+            let error =
+                Diagnostic::error(Code::IncludeBadPath, format!("`{path}` cannot be included: {why}"))
+                    .at(&template.id, &template.text, at.start..at.end)
+                    .hint("an include lies inside the session directory");
             problems.add(&template.id, error);
         }
     }
 }
 
 /// The variables that neither the file nor a fragment in it has a slot for.
-fn unused(catalog: &Catalog, file: &File, problems: &mut Problems) {
-    let Some(template) = file.template(Notation::Braces) else { return };
+fn check_unused_variables(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    let Some(template) = file.template(TemplateNotation::Braces) else { return };
     if template.front.variables.is_none() {
         return;
     }
-    let mut notations: Vec<Notation> = catalog.reach.notations(&file.path).collect();
+    let mut notations: Vec<TemplateNotation> = catalog.reach.notations(&file.path).collect();
     if notations.is_empty() {
         notations = BOTH.to_vec();
     }
@@ -169,7 +171,7 @@ fn unused(catalog: &Catalog, file: &File, problems: &mut Problems) {
     for variable in template.front.variables.iter().flatten() {
         if !used.contains(&variable.name) {
             let message = format!("no slot uses the variable `{}`", variable.name);
-            let warning = Diag::warning(Code::VariableUnused, message);
+            let warning = Diagnostic::warning(Code::VariableUnused, message);
             let warning = match declaration(template, &variable.name) {
                 Some(range) => warning.at(&file.id, &template.text, range),
                 None => warning.hint(format!("it is declared in {}", file.id)),
@@ -181,9 +183,9 @@ fn unused(catalog: &Catalog, file: &File, problems: &mut Problems) {
 
 /// Adds the slots of `template` and of all fragments in it; false if one of these cannot be read.
 fn slots_inside(
-    catalog: &Catalog,
+    catalog: &SourceCatalog,
     template: &Template,
-    notation: Notation,
+    notation: TemplateNotation,
     slots: &mut BTreeSet<String>,
 ) -> bool {
     let mut seen = BTreeSet::new();
@@ -217,7 +219,7 @@ fn declaration(template: &Template, name: &str) -> Option<Range<usize>> {
 }
 
 /// Fragments that contain themselves, each ring once.
-pub(super) fn cycles(catalog: &Catalog, problems: &mut Problems) {
+pub(super) fn check_cycles(catalog: &SourceCatalog, problems: &mut LintProblems) {
     for notation in BOTH {
         let mut done = BTreeSet::new();
         for (path, _) in catalog.files.by_path() {
@@ -227,12 +229,12 @@ pub(super) fn cycles(catalog: &Catalog, problems: &mut Problems) {
 }
 
 fn follow(
-    catalog: &Catalog,
+    catalog: &SourceCatalog,
     path: &str,
-    notation: Notation,
+    notation: TemplateNotation,
     open: &mut Vec<String>,
     done: &mut BTreeSet<String>,
-    problems: &mut Problems,
+    problems: &mut LintProblems,
 ) {
     let template = catalog.files.winner(path).and_then(|file| file.template(notation));
     let Some(template) = template.filter(|_| catalog.reach.provided(path, notation).is_some()) else {
@@ -242,14 +244,14 @@ fn follow(
         return;
     }
     if open.len() == MAX_DEPTH {
-        let error = too_deep().at(&template.id, &template.text, 0..0);
+        let error = depth_error().at(&template.id, &template.text, 0..0);
         problems.add(&template.id, error);
         done.remove(path);
         return;
     }
     open.push(path.to_string());
     for node in &template.nodes {
-        let Node::Fragment(span) = node else { continue };
+        let TemplateNode::Fragment(span) = node else { continue };
         let name = span.of(&template.text);
         let inner = fragment_path(name);
         let Some(at) = open.iter().position(|open| *open == inner) else {
@@ -258,7 +260,7 @@ fn follow(
         };
         let ring = open[at..].iter().chain([&inner]).filter_map(|path| catalog.files.winner(path));
         let chain: Vec<String> = ring.map(|file| file.id.to_string()).collect();
-        let error = Diag::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
+        let error = Diagnostic::error(Code::FragmentCycle, format!("the fragment `{name}` contains itself"))
             .at(&template.id, &template.text, span.start..span.end)
             .hint(chain.join(" → "));
         problems.add(&template.id, error);

@@ -5,21 +5,21 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::catalog::{Catalog, File, is_agent};
-use crate::check::Problems;
-use crate::diag::{Code, Diag, closest};
+use crate::catalog::{CatalogFile, SourceCatalog, is_agent};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic, closest};
 use crate::lookup::fragment_path;
 use crate::name::is_name;
-use crate::template::{Node, Notation, Template};
+use crate::template::{Template, TemplateNode, TemplateNotation};
 
 const PARTS: [&str; 4] = ["# Identity", "## Core Principles", "## Context", "## Workflow"];
 
 /// What is wrong with the name of a file in `system/`.
-pub(super) fn misnamed(catalog: &Catalog, file: &File) -> Option<Diag> {
+pub(super) fn check_file_name(catalog: &SourceCatalog, file: &CatalogFile) -> Option<Diagnostic> {
     let name = file.path.strip_prefix("templates/system/")?;
     let error = |why: String| {
         let message = format!("`{}` is not called `[AGENT]-[PHASE].md`: {why}", file.id);
-        Some(Diag::error(Code::SystemMisnamed, message))
+        Some(Diagnostic::error(Code::SystemMisnamed, message))
     };
     if name.contains('/') {
         return error("it is in a folder of its own".into());
@@ -31,8 +31,11 @@ pub(super) fn misnamed(catalog: &Catalog, file: &File) -> Option<Diag> {
         }
         let file_name = format!("agents/{}.toml", agent.to_ascii_lowercase());
         let known = catalog.agents.iter().map(String::as_str).chain(["base"]);
-        return error(format!("there is no `{file_name}`"))
-            .map(|error| error.suggest(agent, known).looked(catalog.places(&file_name)));
+        // A template is enough to compose for an agent; it may also be a slip of the pen.
+        let message =
+            format!("`{}` is for an agent that cannot be started: there is no `{file_name}`", file.id);
+        let warning = Diagnostic::warning(Code::SystemMisnamed, message).suggest(agent, known);
+        return Some(warning.looked(catalog.places(&file_name)));
     }
     let Some((agent, phase)) = stem.rsplit_once('-') else {
         return error("it has no `-` between an agent and a phase".into());
@@ -52,7 +55,7 @@ pub(super) fn misnamed(catalog: &Catalog, file: &File) -> Option<Diag> {
 }
 
 /// A heading of a text, and what it has below it up to the next one.
-struct Heading {
+struct TemplateHeading {
     /// As it should be written: `## Context`.
     line: String,
     /// Where it stands in the file, if it is not a fragment's.
@@ -62,9 +65,9 @@ struct Heading {
 }
 
 /// Says which of the four parts is missing or empty.
-pub(super) fn parts(catalog: &Catalog, file: &File, problems: &mut Problems) {
-    let Some(template) = file.template(Notation::Braces) else { return };
-    let headings = headings(&Flat::of(catalog, template));
+pub(super) fn parts(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
+    let Some(template) = file.template(TemplateNotation::Braces) else { return };
+    let headings = headings(&FlattenedTemplate::of(catalog, template));
     for part in PARTS {
         let Some(at) = headings.iter().position(|heading| heading.line == part) else {
             problems.add(&file.id, missing(template, part, &headings));
@@ -84,7 +87,7 @@ pub(super) fn parts(catalog: &Catalog, file: &File, problems: &mut Problems) {
     }
 }
 
-fn missing(template: &Template, part: &str, headings: &[Heading]) -> Diag {
+fn missing(template: &Template, part: &str, headings: &[TemplateHeading]) -> Diagnostic {
     let message = format!("the part `{part}` is missing");
     let words = |line: &str| line.trim_start_matches('#').trim().to_string();
     let others = headings.iter().filter(|heading| !PARTS.contains(&heading.line.as_str()));
@@ -97,15 +100,15 @@ fn missing(template: &Template, part: &str, headings: &[Heading]) -> Diag {
     }
 }
 
-fn part_problem(template: &Template, what: &str, range: Option<Range<usize>>) -> Diag {
+fn part_problem(template: &Template, what: &str, range: Option<Range<usize>>) -> Diagnostic {
     match range {
-        Some(range) => Diag::error(Code::SystemPart, what).at(&template.id, &template.text, range),
-        None => Diag::error(Code::SystemPart, format!("`{}`: {what}", template.id)),
+        Some(range) => Diagnostic::error(Code::SystemPart, what).at(&template.id, &template.text, range),
+        None => Diagnostic::error(Code::SystemPart, format!("`{}`: {what}", template.id)),
     }
 }
 
-fn headings(flat: &Flat) -> Vec<Heading> {
-    let mut headings: Vec<Heading> = Vec::new();
+fn headings(flat: &FlattenedTemplate) -> Vec<TemplateHeading> {
+    let mut headings: Vec<TemplateHeading> = Vec::new();
     let mut fence: Option<(char, usize)> = None;
     let mut at = 0;
     for line in flat.text.split_inclusive('\n') {
@@ -131,7 +134,7 @@ fn headings(flat: &Flat) -> Vec<Heading> {
         if marked && indent <= 3 && fence.is_none() {
             let line = format!("{} {words}", "#".repeat(level));
             let range = flat.own(start + indent, bare.len());
-            headings.push(Heading { line, range, level, has_text: false });
+            headings.push(TemplateHeading { line, range, level, has_text: false });
         } else if let Some(last) = headings.last_mut() {
             last.has_text |= !bare.is_empty();
         }
@@ -150,23 +153,23 @@ fn fence_mark(line: &str) -> Option<(char, usize)> {
 
 /// A template's text with its fragments put in, so that a part may come from one.
 #[derive(Default)]
-struct Flat {
+struct FlattenedTemplate {
     text: String,
     /// Where in `text` a piece of the file itself begins, its length, and where it is in the file.
     own: Vec<(usize, usize, usize)>,
 }
 
-impl Flat {
-    fn of(catalog: &Catalog, template: &Template) -> Self {
+impl FlattenedTemplate {
+    fn of(catalog: &SourceCatalog, template: &Template) -> Self {
         let mut flat = Self::default();
         flat.add(catalog, template, &mut Vec::new());
         flat
     }
 
-    fn add(&mut self, catalog: &Catalog, template: &Template, open: &mut Vec<String>) {
+    fn add(&mut self, catalog: &SourceCatalog, template: &Template, open: &mut Vec<String>) {
         for node in &template.nodes {
             match node {
-                Node::Text(span) => {
+                TemplateNode::Text(span) => {
                     let text = span.of(&template.text);
                     if open.is_empty() {
                         self.own.push((self.text.len(), text.len(), span.start));
@@ -174,12 +177,12 @@ impl Flat {
                     self.text.push_str(text);
                 }
                 // Whatever will stand here, it is something.
-                Node::Slot(name) => self.text.push_str(name.of(&template.text)),
-                Node::Include(_) => self.text.push('…'),
-                Node::Fragment(name) => {
+                TemplateNode::Slot(name) => self.text.push_str(name.of(&template.text)),
+                TemplateNode::Include(_) => self.text.push('…'),
+                TemplateNode::Fragment(name) => {
                     let path = fragment_path(name.of(&template.text));
                     let fragment =
-                        catalog.files.winner(&path).and_then(|file| file.template(Notation::Braces));
+                        catalog.files.winner(&path).and_then(|file| file.template(TemplateNotation::Braces));
                     if let Some(fragment) = fragment.filter(|_| !open.contains(&path)) {
                         open.push(path);
                         self.add(catalog, fragment, open);

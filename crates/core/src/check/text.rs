@@ -5,10 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::check::Problems;
-use crate::diag::{Code, Diag, is_invisible};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic, is_invisible};
 use crate::source::SourceId;
-use crate::text::Text;
+use crate::text::SharedText;
 
 const VERDICTS: [&str; 5] = ["PASS", "NEEDS_REVISION", "NEEDS_CHANGES", "REJECTED", "MAJOR_ISSUES"];
 const STATUSES: [&str; 2] = ["COMPLETED", "FAILED"];
@@ -16,9 +16,9 @@ const STATUSES: [&str; 2] = ["COMPLETED", "FAILED"];
 /// How many code points of a run a message lists.
 const SHOWN: usize = 8;
 
-pub(super) fn check(id: &SourceId, text: &Text, problems: &mut Problems) {
+pub(super) fn check(id: &SourceId, text: &SharedText, problems: &mut LintProblems) {
     for hidden in hidden(text) {
-        if !problems.has_room(id, Code::TextInvisible) {
+        if !problems.has_capacity(id, Code::TextInvisible) {
             continue;
         }
         let points: Vec<String> =
@@ -26,7 +26,7 @@ pub(super) fn check(id: &SourceId, text: &Text, problems: &mut Problems) {
         let rest =
             if points.len() > SHOWN { format!(" and {} more", points.len() - SHOWN) } else { String::new() };
         let message = format!("{}{rest} cannot be seen", points[..points.len().min(SHOWN)].join(" "));
-        problems.add(id, Diag::error(Code::TextInvisible, message).at(id, text, hidden));
+        problems.add(id, Diagnostic::error(Code::TextInvisible, message).at(id, text, hidden));
     }
 }
 
@@ -43,7 +43,7 @@ fn hidden(text: &str) -> Vec<Range<usize>> {
         skip = at + c.len_utf8() + if c == BLACK_FLAG { flag_tags(rest) } else { 0 };
         let byte_order_mark = at == 0 && c == '\u{feff}';
         let line_end = c == '\r' && rest.starts_with('\n');
-        if !byte_order_mark && !line_end && (is_invisible(c) || joins_nothing(before, c)) {
+        if !byte_order_mark && !line_end && (is_invisible(c) || is_stray_joiner(before, c)) {
             match runs.last_mut() {
                 Some(run) if run.end == at => run.end = skip,
                 _ => runs.push(at..skip),
@@ -66,7 +66,7 @@ fn flag_tags(rest: &str) -> usize {
 
 /// Joiners and variation selectors are seen through what they join or vary; after plain letters, blanks
 /// or each other they only hide something.
-fn joins_nothing(before: Option<char>, c: char) -> bool {
+fn is_stray_joiner(before: Option<char>, c: char) -> bool {
     let varies = |c: char| matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
     let joins = |c: char| matches!(c, '\u{200c}' | '\u{200d}');
     let Some(before) = before else { return varies(c) || joins(c) };
@@ -80,12 +80,17 @@ fn joins_nothing(before: Option<char>, c: char) -> bool {
     }
 }
 
-pub(super) fn markers(id: &SourceId, text: &Text, problems: &mut Problems) {
-    markers_in(id, text, 0..text.len(), problems);
+pub(super) fn check_markers(id: &SourceId, text: &SharedText, problems: &mut LintProblems) {
+    check_markers_in(id, text, 0..text.len(), problems);
 }
 
 /// Complete markers that stand alone, on a line or spread over lines.
-pub(super) fn markers_in(id: &SourceId, text: &Text, range: Range<usize>, problems: &mut Problems) {
+pub(super) fn check_markers_in(
+    id: &SourceId,
+    text: &SharedText,
+    range: Range<usize>,
+    problems: &mut LintProblems,
+) {
     let mut lines: Vec<Range<usize>> = Vec::new();
     let mut at = range.start;
     for line in text[range].split_inclusive('\n') {
@@ -103,11 +108,12 @@ pub(super) fn markers_in(id: &SourceId, text: &Text, range: Range<usize>, proble
             continue;
         };
         let place = lines[next].start..lines[next + count - 1].end;
-        let error = Diag::error(Code::MarkerAlone, format!("a complete `<{name}>` marker stands alone"))
-            .at(id, text, place)
-            .hint(
-                "an agent that repeats this text would seem to have answered: put the marker into a sentence",
-            );
+        let error = Diagnostic::error(
+            Code::MarkerAlone,
+            format!("a complete `<{name}>` marker stands alone"),
+        )
+        .at(id, text, place)
+        .hint("an agent that repeats this text would seem to have answered: put the marker into a sentence");
         problems.add(id, error);
         next += count;
     }

@@ -3,14 +3,14 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, File, Kind, own_name};
-use crate::check::Problems;
-use crate::diag::{Code, Diag};
+use crate::catalog::{CatalogFile, CatalogFileKind, SourceCatalog, own_name};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic};
 
 /// Words between backticks that begin as our tools do (`submit_…`) and are none of them.
-pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
+pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
     let Ok(text) = &file.text else { return };
-    let contracts = catalog.files.all().filter(|file| file.kind() == Kind::Contract);
+    let contracts = catalog.files.all().filter(|file| file.kind() == CatalogFileKind::Contract);
     let tools: Vec<&str> = contracts.map(|file| own_name(&file.path).trim_end_matches(".toml")).collect();
     let families: Vec<&str> = tools.iter().filter_map(|name| Some(name.split_once('_')?.0)).collect();
     let mut at = 0;
@@ -23,7 +23,7 @@ pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
             continue;
         }
         if !tools.contains(&words) {
-            let error = Diag::error(Code::ToolUnknown, format!("there is no tool `{words}`"));
+            let error = Diagnostic::error(Code::ToolUnknown, format!("there is no tool `{words}`"));
             let error = error.at(&file.id, text, start..start + words.len());
             problems.add(&file.id, error.suggest(words, tools.iter().copied()));
         }

@@ -4,20 +4,20 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::catalog::{Catalog, File};
-use crate::check::Problems;
-use crate::diag::{Code, Diag};
-use crate::template::{Notation, Template};
-use crate::unit::Unit;
+use crate::catalog::{CatalogFile, SourceCatalog};
+use crate::check::LintProblems;
+use crate::diag::{Code, Diagnostic};
+use crate::template::{Template, TemplateNotation};
+use crate::unit::Clause;
 
 /// Compares an agent's own template with the BASE one of its phase. What is missing or empty is an error; what is
 /// changed or added has to be named in `differs`.
-pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
+pub(super) fn check(catalog: &SourceCatalog, file: &CatalogFile, problems: &mut LintProblems) {
     let stem = file.path.strip_prefix("templates/system/").and_then(|name| name.strip_suffix(".md"));
     let Some((agent, phase)) = stem.and_then(|stem| catalog.agent_and_phase(stem)) else { return };
-    let template = |file: &File| file.template(Notation::Braces).cloned();
+    let template = |file: &CatalogFile| file.template(TemplateNotation::Braces).cloned();
     let Some(own) = template(file) else { return };
-    twice(&own, problems);
+    check_duplicates(&own, problems);
     // What another file hides is asked for nowhere.
     let hidden = catalog.files.winner(&file.path).is_none_or(|winner| winner.id != file.id);
     if agent == "BASE" || hidden {
@@ -38,7 +38,7 @@ pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
                 let declared = own.front.differs.iter().any(|known| known == name);
                 if changed && !declared {
                     let message = format!("the unit `{name}` is changed: `{}` words it otherwise", base.id);
-                    undeclared(problems, &own, found, message);
+                    push_undeclared(problems, &own, found, message);
                 } else if declared && !changed {
                     let message =
                         format!("`differs` names the unit `{name}`, which says what `{}` says", base.id);
@@ -50,12 +50,12 @@ pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
     if !missing.is_empty() {
         let message = format!("`{}` lacks units of `{}`: {}", own.id, base.id, missing.join(", "));
         let hint = "say each of them, with its mark `<!-- unit: NAME -->` at the end";
-        problems.add(&own.id, Diag::error(Code::TemplateUnit, message).hint(hint));
+        problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message).hint(hint));
     }
     for unit in &own.units {
         let name = unit.id.of(&own.text);
         if find(&base, name).is_none() && !own.front.differs.iter().any(|known| known == name) {
-            undeclared(
+            push_undeclared(
                 problems,
                 &own,
                 unit,
@@ -65,12 +65,12 @@ pub(super) fn check(catalog: &Catalog, file: &File, problems: &mut Problems) {
     }
     for name in own.front.differs.iter().filter(|name| find(&own, name).is_none()) {
         let message = format!("`{}`: `differs` names a unit `{name}`, which it does not have", own.id);
-        problems.add(&own.id, Diag::error(Code::TemplateUnit, message));
+        problems.add(&own.id, Diagnostic::error(Code::TemplateUnit, message));
     }
 }
 
 /// An id stands for one statement.
-fn twice(template: &Template, problems: &mut Problems) {
+fn check_duplicates(template: &Template, problems: &mut LintProblems) {
     for (at, unit) in template.units.iter().enumerate() {
         let name = unit.id.of(&template.text);
         if template.units[..at].iter().any(|before| before.id.of(&template.text) == name) {
@@ -79,24 +79,24 @@ fn twice(template: &Template, problems: &mut Problems) {
     }
 }
 
-fn find<'t>(template: &'t Template, name: &str) -> Option<&'t Unit> {
+fn find<'t>(template: &'t Template, name: &str) -> Option<&'t Clause> {
     template.units.iter().find(|unit| unit.id.of(&template.text) == name)
 }
 
 /// What a unit says, however its lines are broken.
-fn words(template: &Template, unit: &Unit) -> String {
+fn words(template: &Template, unit: &Clause) -> String {
     let words: Vec<&str> = unit.words.of(&template.text).split_whitespace().collect();
     words.join(" ")
 }
 
-fn add(problems: &mut Problems, template: &Template, unit: &Unit, message: String) {
-    let error = Diag::error(Code::TemplateUnit, message);
+fn add(problems: &mut LintProblems, template: &Template, unit: &Clause, message: String) {
+    let error = Diagnostic::error(Code::TemplateUnit, message);
     problems.add(&template.id, error.at(&template.id, &template.text, unit.id.start..unit.id.end));
 }
 
 /// Like [`add`], for what is fine once it is said to be meant.
-fn undeclared(problems: &mut Problems, template: &Template, unit: &Unit, message: String) {
-    let error = Diag::error(Code::TemplateUnit, message)
+fn push_undeclared(problems: &mut LintProblems, template: &Template, unit: &Clause, message: String) {
+    let error = Diagnostic::error(Code::TemplateUnit, message)
         .at(&template.id, &template.text, unit.id.start..unit.id.end)
         .hint("name what differs on purpose in `differs` of the frontmatter");
     problems.add(&template.id, error);

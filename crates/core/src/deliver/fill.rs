@@ -7,24 +7,24 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-use super::{Act, Handover, Words, refused};
-use crate::agent::{Agent, Arg, ArgSpec, By, Hole};
-use crate::diag::{Code, Diag};
+use super::{DeliveryAction, DeliveryContext, DeliveryText, refused};
+use crate::agent::{Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod};
+use crate::diag::{Code, Diagnostic};
 
 /// What the server is called; agents see it in the names of its tools.
 const SERVER: &str = "callsheet";
 
-pub(super) struct Filling<'a> {
+pub(super) struct HoleFiller<'a> {
     pub(super) agent: &'a Agent,
     pub(super) prompt: &'a str,
-    pub(super) how: &'a Handover,
+    pub(super) how: &'a DeliveryContext,
     /// Files that something names, each once.
-    pub(super) files: Vec<Act>,
-    pub(super) talk: Vec<Diag>,
+    pub(super) files: Vec<DeliveryAction>,
+    pub(super) talk: Vec<Diagnostic>,
 }
 
-impl Filling<'_> {
-    pub(super) fn argv(&mut self, by: By) -> Result<Vec<String>, Diag> {
+impl HoleFiller<'_> {
+    pub(super) fn argv(&mut self, by: DeliveryMethod) -> Result<Vec<String>, Diagnostic> {
         let agent = self.agent;
         let Some(start) = &agent.start else { return Err(refused("it cannot be started")) };
         let mut argv: Vec<String> = match &start.program {
@@ -32,7 +32,7 @@ impl Filling<'_> {
             None => self.how.command.clone(),
         };
         let args = match (by, &agent.terminal) {
-            (By::Terminal, Some(terminal)) => &terminal.args,
+            (DeliveryMethod::Terminal, Some(terminal)) => &terminal.args,
             _ => &start.args,
         };
         for arg in args {
@@ -45,25 +45,25 @@ impl Filling<'_> {
         let mut env = self.how.env.clone();
         let agent = self.agent;
         for (name, arg) in &agent.env {
-            env.extend(self.words(arg, By::Stdin).pop().map(|value| (name.clone(), value)));
+            env.extend(self.words(arg, DeliveryMethod::Stdin).pop().map(|value| (name.clone(), value)));
         }
         env
     }
 
-    fn words(&mut self, arg: &Arg, by: By) -> Vec<String> {
+    fn words(&mut self, arg: &AgentArgument, by: DeliveryMethod) -> Vec<String> {
         let spec = match arg {
-            Arg::Word(word) => return [word.clone()].into(),
-            Arg::Spec(spec) => spec,
+            AgentArgument::Word(word) => return [word.clone()].into(),
+            AgentArgument::Spec(spec) => spec,
         };
         let permitted = spec.permit.is_none_or(|permit| permit == self.how.permit);
         let with = spec.with.is_none_or(|hole| !self.values(hole).is_empty());
         // The prompt is an argument only if it goes by one.
-        let elsewhere = spec.hole == Some(Hole::Prompt) && by != By::Argument;
+        let elsewhere = spec.hole == Some(ArgHole::Prompt) && by != DeliveryMethod::Argument;
         if !permitted || !with || elsewhere {
             return Vec::new();
         }
         let values = match (&spec.hole, &spec.file) {
-            (Some(_), _) => self.shaped(spec),
+            (Some(_), _) => self.fill_spec(spec),
             (None, Some(file)) => self.file(file).map(|path| around(spec, &path)).into_iter().collect(),
             (None, None) => return spec.words.clone(),
         };
@@ -71,10 +71,10 @@ impl Filling<'_> {
     }
 
     /// What fills the hole of `spec`, in the form that it asks for.
-    fn shaped(&mut self, spec: &ArgSpec) -> Vec<String> {
+    fn fill_spec(&mut self, spec: &ArgSpec) -> Vec<String> {
         let Some(hole) = spec.hole else { return Vec::new() };
         let values = self.values(hole);
-        if spec.json && hole == Hole::McpArgs && self.how.mcp.is_some() {
+        if spec.json && hole == ArgHole::McpArgs && self.how.mcp.is_some() {
             return [around(spec, &Value::from(values).to_string())].into();
         }
         // A bracket in a glob would end the rule that it stands in.
@@ -85,28 +85,28 @@ impl Filling<'_> {
                 "{} cannot be told about `{value}`; what it changes is looked at afterwards",
                 self.agent.name
             );
-            self.talk.push(Diag::warning(Code::DeliverOtherwise, message));
+            self.talk.push(Diagnostic::warning(Code::DeliverOtherwise, message));
         }
         let json = |value: String| if spec.json { Value::from(value).to_string() } else { value };
         fit.into_iter().map(|value| around(spec, &json(value))).collect()
     }
 
-    fn values(&self, hole: Hole) -> Vec<String> {
+    fn values(&self, hole: ArgHole) -> Vec<String> {
         let how = self.how;
         let one = |value: &Option<String>| value.iter().cloned().collect();
         let mcp = how.mcp.as_ref();
         match hole {
-            Hole::Model => one(&how.model),
+            ArgHole::Model => one(&how.model),
             // A session that goes on has its id already.
-            Hole::Session if how.resume.is_some() => Vec::new(),
-            Hole::Session => one(&how.session),
-            Hole::Resume => one(&how.resume),
-            Hole::McpServer => mcp.map(|_| SERVER.to_string()).into_iter().collect(),
-            Hole::McpCommand => mcp.map(|mcp| mcp.command.clone()).into_iter().collect(),
-            Hole::McpArgs => mcp.map(|mcp| mcp.args.clone()).unwrap_or_default(),
-            Hole::Write => how.scope.write.clone(),
-            Hole::Exclude => how.scope.exclude.clone(),
-            Hole::Prompt => [self.prompt.to_string()].into(),
+            ArgHole::Session if how.resume.is_some() => Vec::new(),
+            ArgHole::Session => one(&how.session),
+            ArgHole::Resume => one(&how.resume),
+            ArgHole::McpServer => mcp.map(|_| SERVER.to_string()).into_iter().collect(),
+            ArgHole::McpCommand => mcp.map(|mcp| mcp.command.clone()).into_iter().collect(),
+            ArgHole::McpArgs => mcp.map(|mcp| mcp.args.clone()).unwrap_or_default(),
+            ArgHole::Write => how.scope.write.clone(),
+            ArgHole::Exclude => how.scope.exclude.clone(),
+            ArgHole::Prompt => [self.prompt.to_string()].into(),
         }
     }
 
@@ -120,7 +120,8 @@ impl Filling<'_> {
             return None;
         }
         let path = format!("{}/{name}.json", self.how.folder);
-        let act = Act::Write { path: path.clone(), text: Words::Text(format!("{filled}\n")) };
+        let act =
+            DeliveryAction::Write { path: path.clone(), text: DeliveryText::Text(format!("{filled}\n")) };
         if !self.files.contains(&act) {
             self.files.push(act);
         }
@@ -133,8 +134,8 @@ impl Filling<'_> {
             Value::Object(map) if map.contains_key("hole") => {
                 let values = self.hole(shape);
                 *used |= !values.is_empty();
-                match hole_of(shape) {
-                    Some(Hole::McpArgs | Hole::Write | Hole::Exclude) => Value::from(values),
+                match parse_hole(shape) {
+                    Some(ArgHole::McpArgs | ArgHole::Write | ArgHole::Exclude) => Value::from(values),
                     _ => values.into_iter().next().map_or(Value::Null, Value::from),
                 }
             }
@@ -146,7 +147,7 @@ impl Filling<'_> {
             Value::Array(items) => {
                 let mut filled = Vec::new();
                 for item in items {
-                    if hole_of(item).is_some() {
+                    if parse_hole(item).is_some() {
                         let values = self.hole(item);
                         *used |= !values.is_empty();
                         filled.extend(values.into_iter().map(Value::from));
@@ -162,11 +163,11 @@ impl Filling<'_> {
 
     fn hole(&mut self, shape: &Value) -> Vec<String> {
         // What cannot be read was told when the agent's file was.
-        serde_json::from_value::<ArgSpec>(shape.clone()).map(|spec| self.shaped(&spec)).unwrap_or_default()
+        serde_json::from_value::<ArgSpec>(shape.clone()).map(|spec| self.fill_spec(&spec)).unwrap_or_default()
     }
 }
 
-fn hole_of(shape: &Value) -> Option<Hole> {
+fn parse_hole(shape: &Value) -> Option<ArgHole> {
     serde_json::from_value(shape.get("hole")?.clone()).ok()
 }
 

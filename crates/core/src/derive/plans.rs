@@ -7,33 +7,33 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 use super::session::needed;
-use super::{Maker, value};
+use super::{RowBuilder, value};
 use crate::compose::Composer;
-use crate::contract::Kind;
+use crate::contract::FieldType;
 use crate::data;
-use crate::diag::{Code, Diag, Failure, Severity};
-use crate::fill::Row;
+use crate::diag::{Code, Diagnostic, Diagnostics, Severity};
+use crate::fill::DerivedRow;
 use crate::instruct;
-use crate::prompt::{Absent, Trust, Why};
-use crate::recipe::Derive;
-use crate::submission::{self, Order, OrderGroup, OrderPlan};
+use crate::prompt::{OmissionReason, OmittedInput, Trust};
+use crate::recipe::DeriveSpec;
+use crate::submission::{self, ExecutionGroup, ExecutionPlan, ExecutionSubplan};
 
 /// What is wrong is told already: no slot has to complain that nothing fills it.
-const NOTHING: Option<Vec<Row>> = Some(Vec::new());
+const NOTHING: Option<Vec<DerivedRow>> = Some(Vec::new());
 
 /// The sub-plan that the value `plan` names; `None` where the whole plan is meant.
-fn one(c: &mut Composer<'_>) -> Result<Option<u64>, Failure> {
+fn one(c: &mut Composer<'_>) -> Result<Option<u64>, Diagnostics> {
     let Some(given) = value(c, "plan") else { return Ok(None) };
     let number = given.parse().ok().filter(|number| *number > 0);
     number.map(Some).ok_or_else(|| {
         let message = format!("the value `plan` is `{given}`, which is no number of a sub-plan");
-        Diag::error(Code::RequestBad, message).hint("sub-plans are numbered from 1").into()
+        Diagnostic::error(Code::RequestBad, message).hint("sub-plans are numbered from 1").into()
     })
 }
 
 /// The plan is asked for by its text and by its completion; what is wrong with it is told once.
-fn told<T>(c: &mut Composer<'_>, result: Result<T, Failure>) -> Option<T> {
-    let Failure(diags) = match result {
+fn told<T>(c: &mut Composer<'_>, result: Result<T, Diagnostics>) -> Option<T> {
+    let Diagnostics(diags) = match result {
         Ok(fine) => return Some(fine),
         Err(failure) => failure,
     };
@@ -45,24 +45,29 @@ fn told<T>(c: &mut Composer<'_>, result: Result<T, Failure>) -> Option<T> {
     None
 }
 
-pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
-    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
+pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let asked = one(c);
     let Some(one) = told(c, asked) else { return NOTHING };
     // A part of a plan is carried out only where the whole of it is good.
     let order = submission::order(c.library, &c.request.layout);
     let Some(order) = told(c, order) else { return NOTHING };
     if let Some(number) = one {
-        let is_planned = planned(&order, number);
+        let is_planned = ensure_planned(&order, number);
         let row = told(c, is_planned).and_then(|()| plan_row(c, &mut make, "one", number, ""));
-        return Some(row.into_iter().collect());
+        let is_in = |group: &&ExecutionGroup| group.plans.iter().any(|plan| plan.number == number);
+        let is_beside = |group: &ExecutionGroup| group.parallel && group.plans.len() > 1;
+        make.trust = Trust::Ours;
+        let beside = order.groups.iter().find(is_in).is_some_and(is_beside);
+        let beside = beside.then(|| make.row(c, "beside", []));
+        return Some(beside.into_iter().chain(row).collect());
     }
     let count = order.plans().count();
     let mut rows = alloc::vec![make.row(c, "all", [("count", count.to_string().into())])];
-    for OrderGroup { id, parallel, plans } in order.groups {
+    for ExecutionGroup { id, parallel, plans } in order.groups {
         let kind = if parallel { "parallel" } else { "serial" };
         rows.push(make.row(c, kind, [("group", id.into())]));
-        for OrderPlan { number, name, .. } in plans {
+        for ExecutionSubplan { number, name, .. } in plans {
             rows.extend(plan_row(c, &mut make, "plan", number, &name));
         }
     }
@@ -76,40 +81,40 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
 
 /// Every sub-plan in the order of the execution plan. Whoever examines what was made of a plan is told what is wrong with
 /// it, and goes on.
-pub(super) fn all(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
-    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
+pub(super) fn all(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let order = match submission::order(c.library, &c.request.layout) {
         Ok(order) => order,
-        Err(Failure(diags)) => {
+        Err(Diagnostics(diags)) => {
             let absent = diags.iter().all(|diag| diag.code == Code::IncludeNotFound);
-            let why = if absent { Why::NotThere } else { Why::Empty };
-            c.absent.push(Absent { what: "the execution plan".into(), why, detail: String::new() });
+            let why = if absent { OmissionReason::NotThere } else { OmissionReason::Empty };
+            c.absent.push(OmittedInput { what: "the execution plan".into(), why, detail: String::new() });
             let wrong = diags.into_iter().filter(|_| !absent);
-            c.talk.extend(wrong.map(|diag| Diag { severity: Severity::Warning, ..diag }));
+            c.talk.extend(wrong.map(|diag| Diagnostic { severity: Severity::Warning, ..diag }));
             return Vec::new();
         }
     };
     order.plans().filter_map(|plan| plan_row(c, &mut make, "plan", plan.number, &plan.name)).collect()
 }
 
-fn planned(order: &Order, number: u64) -> Result<(), Failure> {
+fn ensure_planned(order: &ExecutionPlan, number: u64) -> Result<(), Diagnostics> {
     let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
     if numbers.contains(&number) {
         return Ok(());
     }
     numbers.sort_unstable();
     let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-    let error = Diag::error(Code::RequestBad, format!("the execution plan has no sub-plan {number}"));
+    let error = Diagnostic::error(Code::RequestBad, format!("the execution plan has no sub-plan {number}"));
     Err(error.hint(format!("its sub-plans: {}", numbers.join(", "))).into())
 }
 
 fn plan_row(
     c: &mut Composer<'_>,
-    make: &mut Maker,
+    make: &mut RowBuilder,
     kind: &'static str,
     number: u64,
     title: &str,
-) -> Option<Row> {
+) -> Option<DerivedRow> {
     let (plan_file, tasks_file) =
         (format!("04_planning/plan_{number}.md"), format!("04_planning/tasks_{number}.md"));
     // Both are looked for, so that both are told where neither is there.
@@ -129,9 +134,9 @@ fn plan_row(
 }
 
 /// One row for each time that something has to be said to be finished.
-pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Option<Vec<Row>> {
+pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Option<Vec<DerivedRow>> {
     let contract = spec.contract.first()?;
-    let read = data::contract(c.library, contract, &c.request.layout);
+    let read = data::find_contract(c.library, contract, &c.request.layout);
     let Some((_, contract_read)) = told(c, read) else { return NOTHING };
     let submission = contract_read.submission?;
     let marker = submission.write.first().map(|companion| companion.path.clone()).or(submission.file)?;
@@ -153,7 +158,9 @@ pub(super) fn completion(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Opt
     let mut rows = Vec::new();
     for number in numbers {
         let mut arguments = Map::new();
-        for field in submission.field.iter().filter(|field| field.kind != Kind::Preferences && !field.asks) {
+        for field in
+            submission.field.iter().filter(|field| field.kind != FieldType::Preferences && !field.asks)
+        {
             let given = match number.filter(|_| spec.per_plan.as_ref() == Some(&field.name)) {
                 Some(number) => number.into(),
                 None => match spec.given.get(&field.name) {
@@ -175,8 +182,8 @@ fn finished(
     marker: &str,
     number: Option<u64>,
     arguments: Map<String, Value>,
-) -> Row {
-    let mut make = Maker { name: name.into(), trust: Trust::Ours, lines: true };
+) -> DerivedRow {
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Ours, lines: true };
     let number: String = number.map(|number| number.to_string()).unwrap_or_default();
     let path = submission::path(marker, &arguments);
     if !c.request.mcp {

@@ -7,17 +7,17 @@ use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::Maker;
+use super::RowBuilder;
 use crate::compose::Composer;
-use crate::diag::{Code, Diag};
-use crate::fill::Row;
+use crate::diag::{Code, Diagnostic};
+use crate::fill::DerivedRow;
 use crate::lookup;
 use crate::prefs;
-use crate::prompt::{Absent, From, Origin, Trust, Why};
-use crate::recipe::{Derive, Field};
+use crate::prompt::{OmissionReason, OmittedInput, Origin, OriginKind, Trust};
+use crate::recipe::{DeriveSpec, RequestField};
 use crate::request::{DocumentKind, Layout};
-use crate::source::{Root, SourceId};
-use crate::text::Text;
+use crate::source::{SourceId, SourceRoot};
+use crate::text::SharedText;
 
 const PROFILE: &str = ".callsheet/memory/profile.md";
 
@@ -25,7 +25,7 @@ const PROFILE: &str = ".callsheet/memory/profile.md";
 const DOCUMENTS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "README.md"];
 
 /// The profile and the file that describes the project; `None` where there is neither.
-pub(super) fn context(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
+pub(super) fn context(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
     let paths = [PROFILE.to_string(), context_file(c)];
     let (mut rows, left_out) = files(c, name, &paths);
     if let [only] = rows.as_mut_slice() {
@@ -38,10 +38,10 @@ pub(super) fn context(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
 }
 
 /// Memory first; where the request brings none, the project's profile and documents.
-pub(super) fn documents(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
+pub(super) fn documents(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
     let request = c.request;
     if !request.memories.is_empty() {
-        let mut make = Maker { name: name.into(), trust: Trust::Project, lines: false };
+        let mut make = RowBuilder { name: name.into(), trust: Trust::Project, lines: false };
         let told = request.memories.iter().filter(|memory| !memory.content.trim().is_empty());
         return told.map(|memory| make.row(c, "memory", [("content", memory.content.clone())])).collect();
     }
@@ -58,15 +58,19 @@ fn context_file(c: &Composer<'_>) -> String {
 }
 
 /// A row for each file that there is, and whether one was left out because the agent loads it.
-fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<Row>, bool) {
+fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<DerivedRow>, bool) {
     let mut rows = Vec::new();
     let mut left_out = false;
     let mut seen = BTreeSet::new();
     for path in paths.iter().filter(|path| seen.insert(path.as_str())) {
-        let Ok(id) = SourceId::new(Root::Project, path) else { continue };
-        if loaded_by_agent(c, id.path()) {
+        let Ok(id) = SourceId::new(SourceRoot::Project, path) else { continue };
+        if is_loaded_by_agent(c, id.path()) {
             let agent = c.agent.name.clone();
-            c.absent.push(Absent { what: id.to_string(), why: Why::LoadedByAgent, detail: agent });
+            c.absent.push(OmittedInput {
+                what: id.to_string(),
+                why: OmissionReason::LoadedByAgent,
+                detail: agent,
+            });
             left_out = true;
             continue;
         }
@@ -75,47 +79,48 @@ fn files(c: &mut Composer<'_>, name: &str, paths: &[String]) -> (Vec<Row>, bool)
     (rows, left_out)
 }
 
-fn file(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<Row> {
+fn file(c: &mut Composer<'_>, name: &str, id: &SourceId) -> Option<DerivedRow> {
     let (why, detail) = match lookup::read(c.library.sources, id) {
         Ok(Some(text)) if !text.trim().is_empty() => {
             let mut content = c.file_block(name, id, &text);
-            let from = From::derived(Text::from(name), Text::fixed("path"));
+            let from = OriginKind::derived(SharedText::from(name), SharedText::fixed("path"));
             let origin = c.origin(Origin { from, trust: Trust::Project, text: id.path().into() });
             for supplied in &mut content.supplied {
-                supplied.name = Some(Text::fixed(DocumentKind::File.name()));
+                supplied.name = Some(SharedText::fixed(DocumentKind::File.name()));
                 supplied.path = Some(c.whole(origin));
             }
-            return Some(Row { kind: "file", fields: alloc::vec![("content", content)] });
+            return Some(DerivedRow { kind: "file", fields: alloc::vec![("content", content)] });
         }
-        Ok(Some(_)) => (Why::Empty, String::new()),
-        Ok(None) => (Why::NotThere, String::new()),
+        Ok(Some(_)) => (OmissionReason::Empty, String::new()),
+        Ok(None) => (OmissionReason::NotThere, String::new()),
         Err(error) => {
-            let warning = Diag::warning(Code::SourceUnreadable, error.message.clone());
+            let warning = Diagnostic::warning(Code::SourceUnreadable, error.message.clone());
             c.talk.push(warning.hint("the prompt is composed without it"));
-            (Why::Empty, error.message)
+            (OmissionReason::Empty, error.message)
         }
     };
-    c.absent.push(Absent { what: id.to_string(), why, detail });
+    c.absent.push(OmittedInput { what: id.to_string(), why, detail });
     None
 }
 
 /// Whether the agent reads `path`, which is there, without our help.
-fn loaded_by_agent(c: &Composer<'_>, path: &str) -> bool {
+fn is_loaded_by_agent(c: &Composer<'_>, path: &str) -> bool {
     let is_there = |path: &str| is_there(c, path);
     let version = c.request.agent_version.as_deref();
     is_there(path) && c.agent.loads.iter().any(|entry| entry.loads(path, &is_there, version))
 }
 
 fn is_there(c: &Composer<'_>, path: &str) -> bool {
-    SourceId::new(Root::Project, path).is_ok_and(|id| !matches!(c.library.sources.text(&id), Ok(None)))
+    SourceId::new(SourceRoot::Project, path).is_ok_and(|id| !matches!(c.library.sources.text(&id), Ok(None)))
 }
 
 /// What a person approved for the role, or else for the one that the recipe names for the command or the phase.
-pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Vec<Row> {
+pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &DeriveSpec) -> Vec<DerivedRow> {
     let of = |field| c.field(field).and_then(|name| spec.roles.get(name)).map(String::as_str);
-    let role = c.field(Field::Role).or_else(|| of(Field::Command)).or_else(|| of(Field::Phase));
+    let role =
+        c.field(RequestField::Role).or_else(|| of(RequestField::Command)).or_else(|| of(RequestField::Phase));
     let Some(role) = role.map(String::from) else { return Vec::new() };
-    let Ok(id) = SourceId::new(Root::Project, &prefs::file(&c.request.layout, &role)) else {
+    let Ok(id) = SourceId::new(SourceRoot::Project, &prefs::file(&c.request.layout, &role)) else {
         return Vec::new();
     };
     let text = match lookup::read(c.library.sources, &id) {
@@ -127,7 +132,7 @@ pub(super) fn preferences(c: &mut Composer<'_>, name: &str, spec: &Derive) -> Ve
     };
     let Some(text) = text else { return Vec::new() };
     // Each is one line already, and may well hold code.
-    let mut make = Maker { name: name.into(), trust: Trust::Project, lines: false };
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Project, lines: false };
     prefs::list(&text)
         .into_iter()
         .map(|bullet| make.row(c, "preference", [("text", bullet.into())]))

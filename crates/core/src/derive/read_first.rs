@@ -5,13 +5,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Maker, limited};
+use super::{RowBuilder, limited};
 use crate::compose::Composer;
-use crate::diag::{Code, Diag};
-use crate::fill::Row;
+use crate::diag::{Code, Diagnostic};
+use crate::fill::DerivedRow;
 use crate::prompt::Trust;
-use crate::request::{Document, DocumentKind};
-use crate::source::{Root, SourceId};
+use crate::request::{DocumentKind, RequestDocument};
+use crate::source::{SourceId, SourceRoot};
 
 /// Names of files that lead to the others.
 const ENTRY_FILES: [&str; 14] = [
@@ -31,15 +31,16 @@ const ENTRY_FILES: [&str; 14] = [
     "mod.rs",
 ];
 
-/// The paths of the request and of its documents. Too many: those that the request names, then entry files, then the
-/// directories of the rest with how many are in each.
-pub(super) fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<Row> {
+/// The paths of the request and of its documents. Too many: those that the request names, unless they are too many by
+/// themselves, then entry files, then the directories of the rest with how many are in each.
+pub(super) fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<DerivedRow> {
     let request = c.request;
-    let listed = |document: &&Document| document.kind != DocumentKind::Thought && c.lists_path(document);
+    let listed =
+        |document: &&RequestDocument| document.kind != DocumentKind::Thought && c.is_path_listed(document);
     let documents: Vec<&String> =
         request.documents.iter().filter(listed).filter_map(|document| document.path.as_ref()).collect();
     let mut seen = BTreeSet::new();
-    let mut plain = |c: &mut Composer<'_>, path: &String| match SourceId::new(Root::Project, path) {
+    let mut plain = |c: &mut Composer<'_>, path: &String| match SourceId::new(SourceRoot::Project, path) {
         Ok(id) => {
             let folder = if path.ends_with('/') { "/" } else { "" };
             // However it is spelled, it is one path.
@@ -47,45 +48,61 @@ pub(super) fn read_first(c: &mut Composer<'_>, name: &str, limit: usize) -> Vec<
         }
         Err(why) => {
             let message = format!("`{path}` cannot be read first: {why}");
-            c.errors.push(Diag::error(Code::RequestBad, message).hint("paths are relative to the worktree"));
+            c.errors.push(
+                Diagnostic::error(Code::RequestBad, message).hint("paths are relative to the worktree"),
+            );
             None
         }
     };
     let mut named: Vec<String> = request.read_first.iter().filter_map(|path| plain(c, path)).collect();
     let mut others: Vec<String> = documents.into_iter().filter_map(|path| plain(c, path)).collect();
-    let mut make = Maker { name: name.into(), trust: Trust::Person, lines: true };
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Person, lines: true };
     if named.len() + others.len() <= limit {
         named.append(&mut others);
         return named.into_iter().map(|path| make.row(c, "path", [("path", path.into())])).collect();
     }
+    let named_folders: BTreeSet<String> =
+        named.iter().map(|path| path.trim_end_matches('/').to_string()).collect();
+    let lies_in_named =
+        |path: &String| path.match_indices('/').any(|(end, _)| named_folders.contains(&path[..end]));
     if named.len() > limit {
         // There is no room for all that was named, so none of it is dearer than the rest.
         named.append(&mut others);
         core::mem::swap(&mut named, &mut others);
+    } else {
+        // What lies in a folder that is named is named with it.
+        others.retain(|path| !lies_in_named(path));
     }
+    let parent =
+        |path: &str| path.rsplit_once('/').map_or("./".to_string(), |(folder, _)| format!("{folder}/"));
+    let parents: BTreeSet<String> =
+        others.iter().filter(|path| !path.ends_with('/')).map(|path| parent(path)).collect();
     let is_entry = |path: &String| {
         let file = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-        path.ends_with('/') || ENTRY_FILES.contains(&file.as_str())
+        ENTRY_FILES.contains(&file.as_str()) || path.ends_with('/') && !parents.contains(path)
     };
     let (mut entries, others): (Vec<String>, Vec<String>) = others.into_iter().partition(is_entry);
     named.append(&mut entries);
-    let mut rows: Vec<Row> =
+    let mut rows: Vec<DerivedRow> =
         named.iter().map(|path| make.row(c, "path", [("path", path.as_str().into())])).collect();
     let mut folders: Vec<(String, usize)> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    // What lies in a folder that is named is named with it.
-    let is_named =
-        |path: &String| named.iter().any(|named| named.ends_with('/') && path.starts_with(named.as_str()));
-    for path in others.iter().filter(|path| !is_named(path)) {
-        let folder = path.rsplit_once('/').map_or("./".to_string(), |(folder, _)| format!("{folder}/"));
+    for path in &others {
+        let itself = format!("{}/", path.trim_end_matches('/'));
+        let is_folder = path.ends_with('/') || parents.contains(&itself);
+        let folder = if is_folder { itself } else { parent(path) };
         let place = *places.entry(folder.clone()).or_insert(folders.len());
-        match folders.get_mut(place) {
-            Some((_, count)) => *count += 1,
-            None => folders.push((folder, 1)),
+        if place == folders.len() {
+            folders.push((folder, 0));
         }
+        folders[place].1 += usize::from(!is_folder);
     }
     for (folder, count) in folders {
-        rows.push(make.row(c, "dir", [("path", folder.into()), ("count", count.to_string().into())]));
+        let count = (count > 0).then(|| count.to_string());
+        rows.push(match count {
+            Some(count) => make.row(c, "dir", [("path", folder.into()), ("count", count.into())]),
+            None => make.row(c, "path", [("path", folder.into())]),
+        });
     }
     limited(c, &mut make, rows, limit)
 }

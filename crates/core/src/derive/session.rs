@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::{Maker, value};
+use super::{RowBuilder, value};
 use crate::compose::Composer;
-use crate::diag::{Code, Diag, tell};
-use crate::fill::Row;
+use crate::diag::{Code, Diagnostic, tell};
+use crate::fill::DerivedRow;
 use crate::lookup;
 use crate::name::is_name;
-use crate::prompt::{Absent, Block, Trust, Why};
-use crate::source::{Limits, Listing, Root, SourceId};
+use crate::prompt::{Block, OmissionReason, OmittedInput, Trust};
+use crate::source::{Listing, ListingLimits, SourceId, SourceRoot};
 
 const RESEARCH: &str = "03_research";
 const REVIEW: &str = "07_review";
@@ -28,7 +28,7 @@ pub(super) fn needed(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Blo
         Ok(None) => {
             let message = format!("`{path}` is not there");
             tell(&mut c.errors, Code::IncludeNotFound, || {
-                Diag::error(Code::IncludeNotFound, message).looked([&id])
+                Diagnostic::error(Code::IncludeNotFound, message).looked([&id])
             });
         }
         Err(error) => c.errors.push(error),
@@ -37,45 +37,50 @@ pub(super) fn needed(c: &mut Composer<'_>, name: &str, path: &str) -> Option<Blo
 }
 
 fn session_file(c: &mut Composer<'_>, path: &str) -> Option<SourceId> {
-    let id = SourceId::new(Root::Session, path);
+    let id = SourceId::new(SourceRoot::Session, path);
     if let Err(why) = &id {
         let message = format!("`{path}` cannot be read: {why}");
-        c.errors.push(Diag::error(Code::IncludeBadPath, message));
+        c.errors.push(Diagnostic::error(Code::IncludeBadPath, message));
     }
     id.ok()
 }
 
 /// What stands in a folder of the session; nothing where there is no such folder.
 fn listing(c: &mut Composer<'_>, folder: &str, depth: usize) -> Listing {
-    let Ok(id) = SourceId::new(Root::Session, folder) else { return Listing::default() };
+    let Ok(id) = SourceId::new(SourceRoot::Session, folder) else { return Listing::default() };
     // A session may lie where version control does not look.
-    let limits = Limits { depth, entries: 10_000, ignored: true };
+    let limits = ListingLimits { depth, entries: 10_000, ignored: true };
     match c.library.sources.list(&id, limits) {
         Ok(listing) => {
             if listing.is_none() {
-                c.absent.push(Absent { what: id.to_string(), why: Why::NotThere, detail: "".into() });
+                c.absent.push(OmittedInput {
+                    what: id.to_string(),
+                    why: OmissionReason::NotThere,
+                    detail: "".into(),
+                });
             }
             listing.unwrap_or_default()
         }
         Err(error) => {
-            c.errors.push(Diag::error(Code::SourceUnreadable, format!("`{id}` cannot be listed: {error}")));
+            c.errors
+                .push(Diagnostic::error(Code::SourceUnreadable, format!("`{id}` cannot be listed: {error}")));
             Listing::default()
         }
     }
 }
 
 /// A topic counts once both its `done` and its summary are there.
-pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
+pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
     let entries = listing(c, RESEARCH, 2).entries;
     let files: BTreeSet<&str> = entries.iter().filter(|e| !e.dir).map(|e| e.path.as_str()).collect();
-    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let mut rows = Vec::new();
     for topic in entries.iter().filter(|entry| entry.dir && !entry.path.contains('/')) {
         let has = |file: &str| files.contains(format!("{}/{file}", topic.path).as_str());
         if !has("done") || !has("summary.md") {
             let missing = if has("done") { "no summary.md" } else { "not done" };
             let what = format!("session:{RESEARCH}/{}", topic.path);
-            c.absent.push(Absent { what, why: Why::Empty, detail: missing.into() });
+            c.absent.push(OmittedInput { what, why: OmissionReason::Empty, detail: missing.into() });
             continue;
         }
         let mut row = |kind: &'static str, file: &str| {
@@ -91,9 +96,9 @@ pub(super) fn research(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
 }
 
 /// The fix request, or else every review that failed, in the order of their names.
-pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
+pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<DerivedRow> {
     let named = value(c, "fix_request_file");
-    let mut make = Maker { name: name.into(), trust: Trust::Agent, lines: true };
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Agent, lines: true };
     let mut row = |c: &mut Composer<'_>, path: &str, content: Block| {
         let mut row = make.row(c, "file", [("path", path.into())]);
         row.fields.push(("content", content));
@@ -102,7 +107,8 @@ pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     if let Some(path) = named {
         return needed(c, "findings", &path).map(|content| row(c, &path, content)).into_iter().collect();
     }
-    let there = SourceId::new(Root::Session, FIX_REQUEST).map(|id| lookup::read(c.library.sources, &id));
+    let there =
+        SourceId::new(SourceRoot::Session, FIX_REQUEST).map(|id| lookup::read(c.library.sources, &id));
     if !matches!(there, Ok(Ok(None))) {
         return needed(c, "findings", FIX_REQUEST)
             .map(|content| row(c, FIX_REQUEST, content))
@@ -121,9 +127,9 @@ pub(super) fn findings(c: &mut Composer<'_>, name: &str) -> Vec<Row> {
     if rows.is_empty() {
         let looked = [FIX_REQUEST, "07_review/review.md"];
         let looked: Vec<SourceId> =
-            looked.into_iter().filter_map(|path| SourceId::new(Root::Session, path).ok()).collect();
+            looked.into_iter().filter_map(|path| SourceId::new(SourceRoot::Session, path).ok()).collect();
         let message = "there are no findings: neither a fix request nor a review that failed";
-        c.errors.push(Diag::error(Code::IncludeNotFound, message).looked(looked));
+        c.errors.push(Diagnostic::error(Code::IncludeNotFound, message).looked(looked));
     }
     rows
 }
@@ -136,8 +142,8 @@ fn is_review(file: &str) -> bool {
         || role.is_some_and(|role| is_name(role) && !role.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
-    let id = SourceId::new(Root::Session, "state.json").ok()?;
+pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+    let id = SourceId::new(SourceRoot::Session, "state.json").ok()?;
     let state = match lookup::read(c.library.sources, &id) {
         Ok(state) => state?,
         Err(error) => {
@@ -149,11 +155,11 @@ pub(super) fn review_round(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>>
         Ok(state) => state,
         Err(error) => {
             let message = format!("`state.json` is no JSON: {error}");
-            c.talk.push(Diag::warning(Code::SourceUnreadable, message).looked([&id]));
+            c.talk.push(Diagnostic::warning(Code::SourceUnreadable, message).looked([&id]));
             return None;
         }
     };
     let rounds = state["review_iteration"].as_u64()?;
-    let mut make = Maker { name: name.into(), trust: Trust::Ours, lines: true };
+    let mut make = RowBuilder { name: name.into(), trust: Trust::Ours, lines: true };
     Some(alloc::vec![make.row(c, "round", [("round", rounds.saturating_add(1).to_string().into())])])
 }

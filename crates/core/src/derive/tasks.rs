@@ -11,14 +11,14 @@ use core::ops::Range;
 
 use super::{file_row, value};
 use crate::compose::{Composer, supplied_block};
-use crate::diag::{Code, Diag};
-use crate::fill::Row;
+use crate::diag::{Code, Diagnostic};
+use crate::fill::DerivedRow;
 use crate::lookup;
 use crate::prompt::Piece;
-use crate::source::{Root, SourceId};
+use crate::source::{SourceId, SourceRoot};
 
-pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
-    let id = SourceId::new(Root::Session, "tasks.md").ok()?;
+pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<DerivedRow>> {
+    let id = SourceId::new(SourceRoot::Session, "tasks.md").ok()?;
     let picked = value(c, "tasks");
     let whole = file_row(c, name, &id);
     let Some(picked) = picked else { return Some(alloc::vec![whole?]) };
@@ -32,14 +32,17 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
     let mut seen = BTreeSet::new();
     let wanted = picked.split(',').map(str::trim).filter(|id| !id.is_empty() && seen.insert(*id));
     for wanted in wanted {
-        let found: Vec<&Task> = tasks.iter().filter(|task| &text[task.id.clone()] == wanted).collect();
+        let found: Vec<&TaskEntry> = tasks.iter().filter(|task| &text[task.id.clone()] == wanted).collect();
         if found.is_empty() {
             unknown.push(wanted);
         }
         for task in found {
             let origin = c.source_origin(&id, &text);
             let piece = Piece { origin, start: task.words.start, end: task.words.end };
-            rows.push(Row { kind: "task", fields: alloc::vec![("content", supplied_block(name, piece))] });
+            rows.push(DerivedRow {
+                kind: "task",
+                fields: alloc::vec![("content", supplied_block(name, piece))],
+            });
         }
     }
     if !unknown.is_empty() || seen.is_empty() {
@@ -52,7 +55,7 @@ pub(super) fn rows(c: &mut Composer<'_>, name: &str) -> Option<Vec<Row>> {
             true => "a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`".into(),
             false => format!("its tasks: {}", quoted(&known)),
         };
-        c.errors.push(Diag::error(Code::RequestBad, message).looked([&id]).hint(hint));
+        c.errors.push(Diagnostic::error(Code::RequestBad, message).looked([&id]).hint(hint));
     }
     Some(rows)
 }
@@ -68,19 +71,19 @@ fn quoted(ids: &[&str]) -> String {
 }
 
 #[derive(Debug, PartialEq)]
-struct Task {
+struct TaskEntry {
     id: Range<usize>,
     words: Range<usize>,
 }
 
 /// A line without its end, and where it begins.
 #[derive(Clone, Copy)]
-struct Line<'t> {
+struct TaskLine<'t> {
     start: usize,
     text: &'t str,
 }
 
-impl Line<'_> {
+impl TaskLine<'_> {
     fn indent(&self) -> usize {
         self.text.len() - self.text.trim_start_matches([' ', '\t']).len()
     }
@@ -94,13 +97,13 @@ impl Line<'_> {
     }
 }
 
-fn tasks(text: &str) -> Vec<Task> {
+fn tasks(text: &str) -> Vec<TaskEntry> {
     let mut at = 0;
     let lines = text.split_inclusive('\n').map(|line| {
         at += line.len();
-        Line { start: at - line.len(), text: line.trim_end_matches(['\n', '\r']) }
+        TaskLine { start: at - line.len(), text: line.trim_end_matches(['\n', '\r']) }
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines: Vec<TaskLine<'_>> = lines.collect();
     let mut tasks = Vec::new();
     let mut next = 0;
     while next < lines.len() {
@@ -123,7 +126,7 @@ fn tasks(text: &str) -> Vec<Task> {
 }
 
 /// The fence that a line opens, which is what closes it too.
-fn fence<'t>(line: &Line<'t>) -> Option<&'t str> {
+fn fence<'t>(line: &TaskLine<'t>) -> Option<&'t str> {
     let text = line.text.trim_start();
     let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = text.len() - text.trim_start_matches(mark).len();
@@ -131,7 +134,7 @@ fn fence<'t>(line: &Line<'t>) -> Option<&'t str> {
 }
 
 /// `- [ ] 1.1 words`, with the lines below it that are indented deeper.
-fn check_box(lines: &[Line<'_>], at: usize) -> Option<Task> {
+fn check_box(lines: &[TaskLine<'_>], at: usize) -> Option<TaskEntry> {
     let line = lines[at];
     let item = line.text.trim_start().strip_prefix(['-', '*', '+'])?.trim_start();
     let words = ["[ ]", "[x]", "[X]"].into_iter().find_map(|mark| item.strip_prefix(mark))?.trim_start();
@@ -145,14 +148,14 @@ fn check_box(lines: &[Line<'_>], at: usize) -> Option<Task> {
     let start = line.start + (line.text.len() - words.len());
     let below = lines[at + 1..].iter().take_while(|below| below.is_blank() || below.indent() > line.indent());
     let end = below.filter(|line| !line.is_blank()).last().unwrap_or(&line).end();
-    Some(Task { id: start..start + id.len(), words: line.start..end })
+    Some(TaskEntry { id: start..start + id.len(), words: line.start..end })
 }
 
 /// Every `id:` in YAML between fences: an item of a list, or all that is there.
-fn in_yaml(lines: &[Line<'_>], inside: Range<usize>, tasks: &mut Vec<Task>) {
+fn in_yaml(lines: &[TaskLine<'_>], inside: Range<usize>, tasks: &mut Vec<TaskEntry>) {
     for at in inside.clone() {
         let Some((id, column)) = yaml_id(&lines[at]) else { continue };
-        let begins = |line: &Line<'_>| {
+        let begins = |line: &TaskLine<'_>| {
             let bare = line.text.trim_start();
             bare.starts_with("- ") && line.indent() + (bare.len() - bare[1..].trim_start().len()) == column
         };
@@ -177,12 +180,12 @@ fn in_yaml(lines: &[Line<'_>], inside: Range<usize>, tasks: &mut Vec<Task>) {
             }
             None => continue,
         };
-        tasks.push(Task { id, words });
+        tasks.push(TaskEntry { id, words });
     }
 }
 
 /// Where the value of `id:` stands in a line, and the column of its key.
-fn yaml_id(line: &Line<'_>) -> Option<(Range<usize>, usize)> {
+fn yaml_id(line: &TaskLine<'_>) -> Option<(Range<usize>, usize)> {
     let bare = line.text.trim_start_matches(' ');
     let bare = bare.strip_prefix("- ").map_or(bare, str::trim_start);
     let column = line.text.len() - bare.len();

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Lane;
-use crate::caseless::{caseless, plain_path};
+use crate::caseless::{fold_case, plain_path};
 use crate::submission::OwnedGlob;
 
 /// A lane is compared with no more globs than this. One that is near to more of them runs alone.
@@ -13,7 +13,7 @@ const MOST: usize = 64;
 
 /// What a lane of a group has to wait for, among those before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Waits {
+pub(super) struct LaneDependencies {
     /// Their places in the group.
     pub(super) after: Vec<usize>,
     /// All of them.
@@ -22,12 +22,16 @@ pub(super) struct Waits {
 
 /// For each lane what it waits for. Globs are found by how they begin, so that a plan of many disjoint lanes does not
 /// take the square of their number.
-pub(super) fn waits(lanes: &[Lane]) -> Vec<Waits> {
+pub(super) fn waits(lanes: &[Lane]) -> Vec<LaneDependencies> {
     let mut known: BTreeMap<String, Vec<(usize, OwnedGlob)>> = BTreeMap::new();
     let mut all = Vec::with_capacity(lanes.len());
     for (at, lane) in lanes.iter().enumerate() {
-        let own: Vec<(String, OwnedGlob)> =
-            lane.owned.iter().chain(&lane.also).map(|glob| (beginning(glob), OwnedGlob::new(glob))).collect();
+        let own: Vec<(String, OwnedGlob)> = lane
+            .owned
+            .iter()
+            .chain(&lane.also)
+            .map(|glob| (literal_prefix(glob), OwnedGlob::new(glob)))
+            .collect();
         all.push(compare(&own, &known));
         for (begins, glob) in own {
             known.entry(begins).or_default().push((at, glob));
@@ -36,8 +40,11 @@ pub(super) fn waits(lanes: &[Lane]) -> Vec<Waits> {
     all
 }
 
-fn compare(own: &[(String, OwnedGlob)], known: &BTreeMap<String, Vec<(usize, OwnedGlob)>>) -> Waits {
-    let mut waits = Waits::default();
+fn compare(
+    own: &[(String, OwnedGlob)],
+    known: &BTreeMap<String, Vec<(usize, OwnedGlob)>>,
+) -> LaneDependencies {
+    let mut waits = LaneDependencies::default();
     let mut compared = 0;
     for (begins, glob) in own {
         let shorter = (0..begins.len()).filter(|end| begins.is_char_boundary(*end));
@@ -47,7 +54,7 @@ fn compare(own: &[(String, OwnedGlob)], known: &BTreeMap<String, Vec<(usize, Own
         for (at, other) in shorter.chain(longer.map(|(_, others)| others)).flatten() {
             compared += 1;
             if compared > MOST {
-                return Waits { after: Vec::new(), alone: true };
+                return LaneDependencies { after: Vec::new(), alone: true };
             }
             if !waits.after.contains(at) && glob.overlaps(other) {
                 waits.after.push(*at);
@@ -59,13 +66,13 @@ fn compare(own: &[(String, OwnedGlob)], known: &BTreeMap<String, Vec<(usize, Own
 
 /// The letters that every path begins with that the glob owns. Of two globs that own a path together, one begins as
 /// the other does.
-fn beginning(glob: &str) -> String {
+fn literal_prefix(glob: &str) -> String {
     let fixed = glob.find(['*', '?', '[', '\\', '{']).unwrap_or(glob.len());
     let plain = plain_path(&glob[..fixed]);
     // Of `src/` and what follows, the slash is part of the beginning; alone it says that `src` is a folder.
     let plain = if fixed == glob.len() { plain.trim_end_matches('/') } else { &plain };
     // Of `.` and what follows, nobody knows whether it stays.
-    caseless(plain.strip_suffix('.').unwrap_or(plain))
+    fold_case(plain.strip_suffix('.').unwrap_or(plain))
 }
 
 #[cfg(test)]
@@ -117,7 +124,7 @@ mod tests {
             for b in globs {
                 let waits = waits(&[owning(&[a]), owning(&[b])]);
                 let after = if OwnedGlob::new(a).overlaps(&OwnedGlob::new(b)) { vec![0] } else { Vec::new() };
-                assert_eq!(waits[1], Waits { after, alone: false }, "{a} and {b}");
+                assert_eq!(waits[1], LaneDependencies { after, alone: false }, "{a} and {b}");
             }
         }
     }
@@ -128,8 +135,8 @@ mod tests {
         lanes.push(owning(&["src/**"]));
         lanes.push(owning(&["src/**"]));
         let waits = waits(&lanes);
-        assert!(waits[..MOST].iter().all(|waits| *waits == Waits::default()));
+        assert!(waits[..MOST].iter().all(|waits| *waits == LaneDependencies::default()));
         assert_eq!(waits[MOST].after.len(), MOST);
-        assert_eq!(waits[MOST + 1], Waits { after: Vec::new(), alone: true });
+        assert_eq!(waits[MOST + 1], LaneDependencies { after: Vec::new(), alone: true });
     }
 }

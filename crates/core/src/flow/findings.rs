@@ -1,34 +1,83 @@
 //! Findings: what a review wants changed. Each has an id, `R<round>.<n>`, by which the next round answers.
 //!
-//! A finding begins with a heading of the third level in a section `Findings`. What looks like a heading in a code block
-//! is none.
+//! Findings stand in a section `Findings`: each is a heading, else an entry of a list, else a row of a table, else a paragraph
+//! that begins with a severity or with `Finding`. Without such a section each begins with one of those. What stands in code,
+//! quotes and comments is none.
+
+mod blocks;
+mod rating;
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use serde_json::{Map, Value};
 
+use self::blocks::{ReviewBlock, ReviewBlockKind, blocks, cells};
+use self::rating::{
+    FindingRating, RatingContext, cell, is_id, is_named, is_none, is_rating_alone, labelled, parse_rating,
+};
 use crate::submission::as_yaml;
 
 /// What a review wants changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct ReviewFinding {
     pub id: String,
-    /// What its heading says besides.
+    /// What it is about, in one line.
     pub title: String,
 }
 
 const SECTION: &str = "## Findings";
 
+/// Labels of what is said about a finding, in lower case.
+const LABELS: [&str; 20] = [
+    "where",
+    "problem",
+    "evidence",
+    "consequence",
+    "resolved when",
+    "file",
+    "files",
+    "location",
+    "place",
+    "line",
+    "severity",
+    "recommendation",
+    "fix",
+    "suggestion",
+    "impact",
+    "why",
+    "how",
+    "issue",
+    "steps",
+    "expected",
+];
+
+/// Titles of sections that hold no findings, in lower case.
+const OTHERS: [&str; 12] = [
+    "questions",
+    "open questions",
+    "summary",
+    "verdict",
+    "conclusion",
+    "notes",
+    "tests",
+    "security",
+    "requirements",
+    "next steps",
+    "what was checked",
+    "not checked",
+];
+
 /// Gives ids to the findings of one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Numbering {
+pub struct FindingNumbering {
     round: u32,
     next: u32,
 }
 
-impl Numbering {
+impl FindingNumbering {
     pub const fn new(round: u32) -> Self {
         Self { round, next: 1 }
     }
@@ -39,26 +88,48 @@ impl Numbering {
         id
     }
 
-    /// The same text with an id at each finding. A review that asks for changes has at least one: where it names none by
-    /// a heading, all that it says is one.
+    /// The same text with an id at each finding. A review that asks for changes has at least one: where it names none, all
+    /// that it says is one.
     pub fn number(&mut self, text: &str, asks_for_changes: bool) -> String {
-        let headings = headings(text);
+        let blocks = blocks(text);
+        let review = ReviewOutline::new(&blocks);
         let mut numbered = String::with_capacity(text.len());
         let mut from = 0;
-        for heading in headings.iter().filter(|heading| heading.is_finding) {
+        let found = review.found(asks_for_changes);
+        for unit in &found {
             let id = self.id();
-            let title = title(heading.title, &id);
-            numbered.push_str(&text[from..heading.start]);
-            numbered.push_str(format!("### {id} {title}").trim_end());
-            from = heading.end;
+            let block = &blocks[*unit];
+            let words = match block.kind {
+                ReviewBlockKind::Row(_) => {
+                    let (at, first) = cells(block.text).first().copied().unwrap_or((0, ""));
+                    numbered.push_str(&text[from..block.start + at]);
+                    from = block.start + at + first.len();
+                    first
+                }
+                _ => {
+                    numbered.push_str(&text[from..block.start]);
+                    // The blank of a heading that says nothing is not there.
+                    if numbered.ends_with('#') {
+                        numbered.push(' ');
+                    }
+                    from = block.end();
+                    block.text
+                }
+            };
+            let rest = match block.kind {
+                ReviewBlockKind::Heading(_) => title(words, &id),
+                ReviewBlockKind::Row(_) if words.bytes().all(|byte| byte.is_ascii_digit()) => "",
+                _ => without(words, &id),
+            };
+            numbered.push_str(format!("{id} {rest}").trim_end());
         }
-        if from == 0 && asks_for_changes && !text.trim().is_empty() {
+        if found.is_empty() && asks_for_changes && !text.trim().is_empty() {
             let id = self.id();
-            match headings.iter().find(|heading| heading.is_section()) {
+            match review.sections.first().map(|section| &blocks[section.start]) {
                 Some(section) => {
-                    numbered.push_str(&text[..section.end]);
+                    numbered.push_str(&text[..section.end()]);
                     numbered.push_str(&format!("\n\n### {id}"));
-                    from = section.end;
+                    from = section.end();
                 }
                 None => numbered.push_str(&format!("{SECTION}\n\n### {id}\n\n")),
             }
@@ -69,16 +140,30 @@ impl Numbering {
 }
 
 /// The findings of a text that has their ids, in order.
-pub fn findings(text: &str) -> Vec<Finding> {
-    let found = headings(text).into_iter().filter(|heading| heading.is_finding).filter_map(|heading| {
-        let (id, title) = heading.title.split_once(' ').unwrap_or((heading.title, ""));
-        is_id(id).then(|| Finding { id: id.to_string(), title: title.trim().to_string() })
+pub fn findings(text: &str) -> Vec<ReviewFinding> {
+    let blocks = blocks(text);
+    let review = ReviewOutline::new(&blocks);
+    let mut found = review.found(true);
+    found.retain(|at| split_id(&blocks[*at]).is_some());
+    // Of several reviews one may have a section for its findings, and another none.
+    let round =
+        |at: &usize| split_id(&blocks[*at]).and_then(|(id, _)| id.split_once('.')).map(|(round, _)| round);
+    let last = found.last().and_then(round).filter(|_| !review.sections.is_empty());
+    let begins = |at: &usize| {
+        !matches!(blocks[*at].kind, ReviewBlockKind::Text { begins: false } | ReviewBlockKind::Columns)
+    };
+    let others = (0..blocks.len()).filter(|at| last.is_some() && !review.is_in_section(*at));
+    found.extend(others.filter(begins).filter(|at| round(at) == last));
+    found.sort_unstable();
+    let named = found.into_iter().filter_map(|at| {
+        let (id, words) = split_id(&blocks[at])?;
+        Some(ReviewFinding { id: id.to_string(), title: title_of(&blocks, at, words) })
     });
-    found.collect()
+    named.collect()
 }
 
 /// What was reported on each of the tasks `ids`, in YAML: findings with their titles in `text`, and the files that changed.
-pub fn fixes_of<'r>(
+pub fn format_fixes<'r>(
     text: &str,
     ids: &[String],
     reported: &dyn Fn(&str) -> Option<&'r str>,
@@ -104,33 +189,130 @@ pub fn fixes_of<'r>(
 
 /// Whether a finding is rated so that nothing passes with it.
 pub fn has_severe(text: &str) -> bool {
-    let is_severe = |heading: &Heading<'_>| {
-        let words = heading.title.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
-        let mut words = words.filter(|word| !word.is_empty());
-        // The rating is the first word that is no number.
-        let first = words.find(|word| !is_id(word) && !word.starts_with(|c: char| c.is_ascii_digit()));
-        let first = if first == Some("Finding") { words.find(|word| !is_number(word)) } else { first };
-        first.is_some_and(|word| matches!(word, "CRITICAL" | "HIGH"))
+    let blocks = blocks(text);
+    let review = ReviewOutline::new(&blocks);
+    let mut earlier: Option<usize> = None;
+    for (at, block) in blocks.iter().enumerate() {
+        if let Some(level) = block.level() {
+            if earlier.is_some_and(|open| level <= open) {
+                earlier = None;
+            }
+            if earlier.is_none() && !review.is_in_section(at) && is_of_earlier(block.text) {
+                earlier = Some(level);
+            }
+        }
+        if earlier.is_none() && review.is_severe(at) && !is_settled(block) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The id that a finding has, and its other words.
+fn split_id<'t>(block: &ReviewBlock<'t>) -> Option<(&'t str, &'t str)> {
+    let words = match block.kind {
+        ReviewBlockKind::Row(_) => cells(block.text).first()?.1,
+        _ => block.text,
     };
-    headings(text).iter().any(|heading| heading.is_finding && is_severe(heading))
+    let (id, rest) = words.split_once(' ').unwrap_or((words, ""));
+    is_id(id).then_some((id, rest.trim()))
 }
 
-fn is_number(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit())
+/// What a finding is about: its own words, else the first ones that say more than where and how severe.
+fn title_of(blocks: &[ReviewBlock<'_>], at: usize, words: &str) -> String {
+    if let ReviewBlockKind::Row(_) = blocks[at].kind {
+        let others = cells(blocks[at].text).into_iter().skip(1).map(|(_, cell)| cell);
+        let all = core::iter::once(words).chain(others).filter(|cell| !cell.is_empty());
+        return all.collect::<Vec<_>>().join(" – ");
+    }
+    let own = match blocks[at].kind {
+        ReviewBlockKind::Heading(_) => words,
+        _ => title(words, ""),
+    };
+    if !own.is_empty() {
+        return own.to_string();
+    }
+    let below = blocks[at + 1..].iter().take_while(|block| block.level().is_none());
+    let said: Vec<&str> = below
+        .filter(|block| {
+            matches!(block.kind, ReviewBlockKind::Text { begins: true } | ReviewBlockKind::Item(_))
+        })
+        .map(|block| block.text)
+        // A marker says nothing of it.
+        .filter(|text| !text.starts_with('<'))
+        .collect();
+    let first = said.iter().find(|text| !is_detail(text)).or(said.first());
+    first.map(ToString::to_string).unwrap_or_default()
 }
 
-fn is_id(word: &str) -> bool {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let parts = word.strip_prefix('R').and_then(|rest| rest.split_once('.'));
-    parts.is_some_and(|(round, number)| is_number(round) && is_number(number))
+/// Whether it is said of an earlier finding, by its id, that it is settled.
+fn is_settled(block: &ReviewBlock<'_>) -> bool {
+    let Some((_, words)) = split_id(block) else { return false };
+    let words = words.to_ascii_lowercase();
+    let mut words = words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut is_settled = false;
+    let is_denial = |word: &str| {
+        ["not", "never", "still", "partly", "partially", "unresolved", "t", "open", "wrongly"].contains(&word)
+    };
+    for word in words.by_ref() {
+        if is_denial(word) {
+            return false;
+        }
+        is_settled |= ["resolved", "fixed", "closed", "addressed"].contains(&word);
+    }
+    is_settled
 }
 
-/// What a heading says besides its number: `1.`, `Finding 1`, or the id that it has already.
+/// Whether a section is about what was found before.
+fn is_of_earlier(title: &str) -> bool {
+    let lower = title.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let first = words.find(|word| !word.bytes().all(|byte| byte.is_ascii_digit())).unwrap_or_default();
+    let of =
+        ["finding", "findings", "issue", "issues", "problems", "review", "reviews", "round", "challenge"];
+    ["earlier", "previous", "prior", "last", "old", "resolved", "fixed", "addressed", "closed"]
+        .contains(&first)
+        && words.clone().next().is_none_or(|_| words.any(|word| of.contains(&word)))
+}
+
+/// Whether words are about a finding, and none themselves.
+fn is_detail(words: &str) -> bool {
+    let bare = words.trim_start_matches(['*', '_', ' ']);
+    let Some((label, _)) = bare.split_once(':') else { return false };
+    LABELS.contains(&label.trim_end_matches(['*', '_', ' ']).to_ascii_lowercase().as_str())
+}
+
+/// Whether a heading, or a line of its own, announces the findings.
+fn is_section(block: &ReviewBlock<'_>) -> bool {
+    let words = block.text.trim_matches(['*', '_', ' ']);
+    match block.kind {
+        ReviewBlockKind::Heading(_) => {
+            let words = words.trim_end_matches([':', '#', ' ']);
+            let words =
+                words.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ')' | ' '));
+            let counted = words
+                .strip_suffix(')')
+                .and_then(|words| words.rsplit_once('('))
+                .map_or(words, |(words, _)| words);
+            ["findings", "new findings", "open findings"]
+                .contains(&counted.trim().to_ascii_lowercase().as_str())
+        }
+        ReviewBlockKind::Text { begins: true } => {
+            let bare = words.strip_suffix(':').map(|words| words.trim_end_matches(['*', '_']));
+            bare.is_some_and(|words| words.eq_ignore_ascii_case("findings"))
+        }
+        _ => false,
+    }
+}
+
+/// What a heading says besides its number: `1.`, `Finding 1`, `Finding:`, or the id that it has already.
 fn title<'t>(words: &'t str, id: &str) -> &'t str {
-    let words =
-        words.strip_prefix(id).filter(|rest| rest.is_empty() || rest.starts_with(' ')).unwrap_or(words);
-    let words = words.trim_start();
-    let named = words.strip_prefix("Finding ").map_or(words, str::trim_start);
+    let words = without(words, id);
+    let named = words.strip_prefix("Finding").filter(|rest| rest.starts_with([' ', ':']));
+    let named = named.map_or(words, str::trim_start);
+    if let Some(rest) = named.strip_prefix(':') {
+        return rest.trim();
+    }
     let digits = named.len() - named.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let rest = &named[digits..];
     let is_number =
@@ -138,61 +320,236 @@ fn title<'t>(words: &'t str, id: &str) -> &'t str {
     if is_number { rest.trim_start_matches([':', '.', ')']).trim() } else { words }
 }
 
-struct Heading<'t> {
-    start: usize,
-    /// Where its line ends.
-    end: usize,
-    level: usize,
-    title: &'t str,
-    is_finding: bool,
+/// The words without the id that they have already.
+fn without<'t>(words: &'t str, id: &str) -> &'t str {
+    let bare = words.strip_prefix(id).filter(|rest| rest.is_empty() || rest.starts_with(' '));
+    bare.unwrap_or(words).trim()
 }
 
-impl Heading<'_> {
-    fn is_section(&self) -> bool {
-        self.level == 2 && self.title.eq_ignore_ascii_case("findings")
-    }
+/// A review in its blocks.
+struct ReviewOutline<'b, 't> {
+    blocks: &'b [ReviewBlock<'t>],
+    /// The blocks of the sections that hold the findings, their headings included.
+    sections: Vec<Range<usize>>,
 }
 
-fn headings(text: &str) -> Vec<Heading<'_>> {
-    let mut headings: Vec<Heading<'_>> = Vec::new();
-    let mut fence: Option<&str> = None;
-    let mut in_section = false;
-    let mut at = 0;
-    for whole in text.split_inclusive('\n') {
-        let line = whole.trim_end();
-        let words = line.trim_start_matches(' ');
-        let start = at + (line.len() - words.len());
-        let end = at + line.len();
-        at += whole.len();
-        if line.len() - words.len() > 3 {
-            continue;
-        }
-        let run = |sign: char| words.len() - words.trim_start_matches(sign).len();
-        if let Some(open) = fence {
-            let sign = open.chars().next().unwrap_or('`');
-            if run(sign) >= open.len() && words.trim_start_matches(sign).is_empty() {
-                fence = None;
+impl<'b, 't> ReviewOutline<'b, 't> {
+    fn new(blocks: &'b [ReviewBlock<'t>]) -> Self {
+        let mut sections: Vec<Range<usize>> = Vec::new();
+        let has_heading = blocks.iter().any(|block| block.level().is_some() && is_section(block));
+        for (start, block) in blocks.iter().enumerate().filter(|(_, block)| is_section(block)) {
+            let is_open = sections.last().is_some_and(|last| start < last.end);
+            if is_open || (has_heading && block.level().is_none()) {
+                continue;
             }
-            continue;
+            let level = block.level().unwrap_or(6);
+            let ends = |block: &ReviewBlock<'_>| {
+                let is_other = |words: &str| OTHERS.contains(&words.to_ascii_lowercase().as_str());
+                block.level().is_some_and(|own| {
+                    is_other(block.text.trim_end_matches([':', '#', ' ']))
+                        || (own <= level && !is_rated(block))
+                })
+            };
+            let length = blocks[start + 1..].iter().position(ends);
+            sections.push(start..length.map_or(blocks.len(), |length| start + 1 + length));
         }
-        if run('`') >= 3 || run('~') >= 3 {
-            fence = Some(&words[..run('`').max(run('~'))]);
-            continue;
-        }
-        let level = run('#');
-        let rest = &words[level..];
-        if !(1..=6).contains(&level) || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
-            continue;
-        }
-        let title = rest.trim();
-        let mut heading = Heading { start, end, level, title, is_finding: level == 3 && in_section };
-        if level <= 2 {
-            in_section = heading.is_section();
-            heading.is_finding = false;
-        }
-        headings.push(heading);
+        Self { blocks, sections }
     }
-    headings
+
+    fn is_in_section(&self, at: usize) -> bool {
+        self.sections.iter().any(|section| section.contains(&at))
+    }
+
+    /// Where the findings begin.
+    fn found(&self, asks_for_changes: bool) -> Vec<usize> {
+        let in_section = |section: &Range<usize>| {
+            let mut found = self.in_section(section.start + 1..section.end);
+            // All that a review says was made one finding, and what is below its heading is no other.
+            let id = |at: &usize| split_id(&self.blocks[*at]);
+            let is_all = found.first().and_then(id).is_some_and(|(_, rest)| rest.is_empty());
+            if is_all && !found[1..].iter().any(|at| id(at).is_some()) {
+                found.truncate(1);
+            }
+            found
+        };
+        match self.sections.is_empty() {
+            false => self.sections.iter().flat_map(in_section).collect(),
+            true if asks_for_changes => self.anywhere(),
+            true => Vec::new(),
+        }
+    }
+
+    /// Headings, else entries of lists, else rows of tables, else paragraphs that begin as findings do.
+    fn in_section(&self, range: Range<usize>) -> Vec<usize> {
+        let headings = self.headings(range.clone());
+        if !headings.is_empty() {
+            return headings;
+        }
+        let is_said = |at: &usize| !is_none(self.blocks[*at].text);
+        let items: Vec<usize> = self
+            .items(range.clone())
+            .filter(is_said)
+            .filter(|at| !is_detail(self.blocks[*at].text))
+            .collect();
+        if !items.is_empty() {
+            return items;
+        }
+        let rows: Vec<usize> = range.clone().filter(|at| self.is_finding_row(*at)).collect();
+        if !rows.is_empty() {
+            return rows;
+        }
+        range.filter(|at| self.is_paragraph(*at)).collect()
+    }
+
+    /// The same where no section says what is a finding, so that each has to say so itself.
+    fn anywhere(&self) -> Vec<usize> {
+        let all = 0..self.blocks.len();
+        let is = |at: &usize| is_rated(&self.blocks[*at]) || is_named(self.blocks[*at].text);
+        let headings: Vec<usize> =
+            all.clone().filter(|at| self.blocks[*at].level().is_some() && is(at)).collect();
+        if !headings.is_empty() {
+            return headings;
+        }
+        let items: Vec<usize> = self.items(all.clone()).collect();
+        let rated: Vec<usize> = items.iter().copied().filter(is).collect();
+        if !rated.is_empty() {
+            return rated;
+        }
+        let rows: Vec<usize> = all.clone().filter(|at| self.row_rating(*at).is_some()).collect();
+        if !rows.is_empty() {
+            return rows;
+        }
+        let paragraphs: Vec<usize> = all.clone().filter(|at| self.is_paragraph(*at)).collect();
+        let is_list = |at: usize| {
+            !matches!(self.blocks[at].kind, ReviewBlockKind::Heading(_) | ReviewBlockKind::Row(_))
+        };
+        match paragraphs.is_empty() && all.into_iter().all(is_list) {
+            true => items
+                .into_iter()
+                .filter(|at| !is_detail(self.blocks[*at].text) && !is_none(self.blocks[*at].text))
+                .collect(),
+            false => paragraphs,
+        }
+    }
+
+    /// The headings that are in no other. One that is a severity alone has findings below it.
+    fn headings(&self, range: Range<usize>) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut open: Option<usize> = None;
+        for at in range.clone() {
+            let Some(level) = self.blocks[at].level() else { continue };
+            if open.is_some_and(|open| level > open) {
+                continue;
+            }
+            open = Some(level);
+            let text = self.blocks[at].text;
+            let has_id = split_id(&self.blocks[at]).is_some();
+            if !has_id && is_none(text) {
+                continue;
+            }
+            if !has_id && is_rating_alone(text) && !is_named(text) {
+                let below = self.below(at, level, range.end);
+                let units = self.in_section(below.clone());
+                match units.is_empty() {
+                    false => found.extend(units),
+                    true if below.clone().next().is_some_and(|next| is_none(self.blocks[next].text)) => {}
+                    true => found.push(at),
+                }
+                continue;
+            }
+            found.push(at);
+        }
+        found
+    }
+
+    fn below(&self, at: usize, level: usize, end: usize) -> Range<usize> {
+        let next = (at + 1..end).find(|next| self.blocks[*next].level().is_some_and(|own| own <= level));
+        at + 1..next.unwrap_or(end)
+    }
+
+    /// The entries of lists that are in no other.
+    fn items(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
+        let indent = |at: usize| match self.blocks[at].kind {
+            ReviewBlockKind::Item(indent) => Some(indent),
+            _ => None,
+        };
+        let least = range.clone().filter_map(indent).min();
+        range.filter(move |at| least.is_some_and(|least| indent(*at).is_some_and(|own| own <= least + 1)))
+    }
+
+    fn is_finding_row(&self, at: usize) -> bool {
+        let ReviewBlockKind::Row(_) = self.blocks[at].kind else { return false };
+        let says = |text: &str| {
+            !text.is_empty()
+                && cell(text).is_none()
+                && !text.bytes().all(|byte| byte.is_ascii_digit())
+                && !is_none(text)
+        };
+        cells(self.blocks[at].text).into_iter().any(|(_, text)| says(text) && !is_id(text))
+    }
+
+    fn is_paragraph(&self, at: usize) -> bool {
+        let block = &self.blocks[at];
+        matches!(block.kind, ReviewBlockKind::Text { begins: true })
+            && (is_named(block.text) || is_rated(block))
+    }
+
+    /// The rating that a row gives. Where a review has a section for findings, others have to call it a severity.
+    fn row_rating(&self, at: usize) -> Option<FindingRating> {
+        let ReviewBlockKind::Row(columns) = self.blocks[at].kind else { return None };
+        if !self.is_finding_row(at) && !self.is_counted_row(at) {
+            return None;
+        }
+        let counts = self.sections.is_empty() || self.is_in_section(at);
+        let columns: Vec<(usize, &str)> = columns.map(|at| cells(self.blocks[at].text)).unwrap_or_default();
+        let is_severity = |nth: usize| {
+            columns
+                .get(nth)
+                .is_some_and(|(_, name)| name.trim_matches(['*', '_']).eq_ignore_ascii_case("severity"))
+        };
+        let row = cells(self.blocks[at].text);
+        let ratings = row.iter().enumerate().filter(|(nth, _)| counts || is_severity(*nth));
+        let ratings: Vec<FindingRating> = ratings.filter_map(|(_, (_, text))| cell(text)).collect();
+        ratings.iter().copied().find(|rating| *rating == FindingRating::Severe).or(ratings.first().copied())
+    }
+
+    /// Whether a row says how many there are, and there are some.
+    fn is_counted_row(&self, at: usize) -> bool {
+        let is_count = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte != b'0')
+        };
+        cells(self.blocks[at].text).into_iter().skip(1).any(|(_, text)| is_count(text))
+    }
+
+    fn is_severe(&self, at: usize) -> bool {
+        let block = &self.blocks[at];
+        if labelled(block.text) == Some(FindingRating::Severe) {
+            return true;
+        }
+        if let ReviewBlockKind::Row(_) = block.kind {
+            return self.row_rating(at) == Some(FindingRating::Severe);
+        }
+        // Below a severity alone it may say that there is nothing.
+        let is_empty =
+            is_rating_alone(block.text) && self.blocks.get(at + 1).is_some_and(|next| is_none(next.text));
+        rating(block) == Some(FindingRating::Severe) && !is_empty
+    }
+}
+
+fn is_rated(block: &ReviewBlock<'_>) -> bool {
+    rating(block).is_some()
+}
+
+fn rating(block: &ReviewBlock<'_>) -> Option<FindingRating> {
+    match block.kind {
+        ReviewBlockKind::Heading(_) | ReviewBlockKind::Item(_) => {
+            parse_rating(block.text, RatingContext::Title)
+        }
+        ReviewBlockKind::Text { begins } => {
+            parse_rating(block.text, RatingContext::Text).filter(|_| begins || block.text.contains(':'))
+        }
+        ReviewBlockKind::Columns | ReviewBlockKind::Row(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -200,7 +557,118 @@ mod tests {
     use super::*;
 
     fn numbered(text: &str) -> String {
-        Numbering::new(2).number(text, true)
+        FindingNumbering::new(2).number(text, true)
+    }
+
+    fn titles(text: &str) -> Vec<String> {
+        findings(text).into_iter().map(|finding| format!("{} {}", finding.id, finding.title)).collect()
+    }
+
+    /// However a review lists its findings, each has an id and its title.
+    #[test]
+    fn each_finding_has_an_id_however_it_is_written() {
+        let cases: [(&str, &[&str]); 15] = [
+            (
+                "## Findings\n\n- HIGH: no label\n  - Where: x\n- LOW: typo\n",
+                &["HIGH: no label", "LOW: typo"],
+            ),
+            ("Findings:\n\n1. No label.\n2. Leaks.\n", &["No label.", "Leaks."]),
+            ("**Findings:**\n\n- [ ] No label.\n\n  More.\n\n- [ ] Leaks.\n", &["No label.", "Leaks."]),
+            ("Finding: no label.\n\nFinding: leaks.\n", &["no label.", "leaks."]),
+            ("## HIGH: no label\n\nx\n\n## LOW: leaks\n\ny\n", &["HIGH: no label", "LOW: leaks"]),
+            ("## Findings\n\n## HIGH: no label\n\n## LOW: leaks\n", &["HIGH: no label", "LOW: leaks"]),
+            (
+                "## Findings\n\n| # | severity | finding |\n|---|---|---|\n| 1 | high | no label |\n| 2 | low | leaks |\n",
+                &["high – no label", "low – leaks"],
+            ),
+            ("- **high** Still leaks.\n- **low** A typo.\n", &["**high** Still leaks.", "**low** A typo."]),
+            ("I want:\n\n- a label\n- no leak\n\n<review>NEEDS_CHANGES</review>\n", &["a label", "no leak"]),
+            ("# Findings\n\n#### 1. No label\n\n##### How\n\n#### 2. Leaks\n", &["No label", "Leaks"]),
+            (
+                "## Findings (2)\n\n### High\n\n- No label\n- Leaks\n\n### Low\n\nNone.\n",
+                &["No label", "Leaks"],
+            ),
+            ("## Findings\n\nHIGH: no label\n\nText.\n\nLOW - leaks\n", &["HIGH: no label", "LOW - leaks"]),
+            ("R1.1 is fixed.\n\nFinding 1: leaks.\n", &["leaks."]),
+            (
+                "## Findings\n\n- No high contrast\n- None of it works\n- No open handler\n- No findings in tests.\n- None.\n",
+                &["No high contrast", "None of it works", "No open handler", "No findings in tests."],
+            ),
+            (
+                "## Findings\n\n### Finding 1\n\nSeverity: high\n\nNo label.\n\n### Finding 2\n",
+                &["No label.", ""],
+            ),
+        ];
+        for (review, expected) in cases {
+            let text = numbered(review);
+            let expected = expected.iter().enumerate().map(|(nth, title)| format!("R2.{} {title}", nth + 1));
+            assert_eq!(titles(&text), expected.collect::<Vec<_>>(), "{text}");
+            assert_eq!(numbered(&text), text);
+        }
+        assert_eq!(numbered("- **high** Leaks.\n"), "- R2.1 **high** Leaks.\n");
+        assert_eq!(
+            numbered("## Findings\n\n| # | finding |\n|--|--|\n| 1 | no label |\n"),
+            "## Findings\n\n| # | finding |\n|--|--|\n| R2.1 | no label |\n"
+        );
+        // Several reviews in one text, as they are put together.
+        let both = "## expert\n\n- R2.1 **high** Leaks.\n\n## logic\n\n## Summary\n\nR1.1 is fixed.\n\n## Findings\n\n\
+                    ### R2.2 A name\n\n## quality\n\n## Findings\n\n### R2.3\n\nA word.\n";
+        assert_eq!(titles(both), ["R2.1 **high** Leaks.", "R2.2 A name", "R2.3 A word."]);
+        // What passes and has no section has no findings.
+        assert_eq!(FindingNumbering::new(1).number("- All fine.\n", false), "- All fine.\n");
+    }
+
+    /// A severity counts where it is given as one, and nowhere else.
+    #[test]
+    fn a_severity_counts_where_it_is_given_as_one() {
+        for review in [
+            "## Findings\n\n- HIGH: no label\n",
+            "## Findings\n\n### CRITICAL: no label\n",
+            "## Findings\n\n### 1. No label\n\n**Severity:** high\n",
+            "## Findings\n\n### 1. No label\n\n- Severity: High\n",
+            "## Findings\n\n### 1. No label\n\n- **Severity**: `high`\n",
+            "## Findings\n\n1. [high] No label\n",
+            "## Findings\n\n| # | severity | finding |\n|---|---|---|\n| 1 | high | no label |\n",
+            "The form has no label.\nSeverity: critical\n",
+            "- Severity: critical. The form has no label.\n",
+            "No label. Severity: High\n",
+            "## HIGH: no label\n",
+            "HIGH: no label\n",
+            "**[Critical]** no label\n",
+            "- **High** – no label\n",
+            "- high: no label\n",
+            "- High severity: no label\n",
+            "1. **HIGH**: none of the inputs is checked\n",
+            "- 🔴 HIGH No label\n",
+            "### High\n\n- No label\n",
+            "## Earlier findings\n\n- R1.1 LOW: fixed\n\n## Findings\n\n- R1.2 HIGH: not fixed\n",
+            "| Severity | Count |\n|---|---|\n| High | 2 |\n",
+            "1. No label\n    - Severity: high\n",
+        ] {
+            assert!(has_severe(review), "{review}");
+        }
+        for review in [
+            "There are no HIGH findings. Quality is high.\n\n## Findings\n\n### 1. LOW high contrast is missing\n",
+            "No high or critical findings.\n",
+            "- No high or critical findings.\n",
+            "High-level design is fine.\n",
+            "- High-level design is fine.\n- HIGH-level too\n",
+            "HIGH: none\n",
+            "- HIGH: none\n- Critical: 0\n- **High:** None found.\n- HIGH or CRITICAL findings: none\n",
+            "- High: 0, Medium: 2\n- HIGH: no findings\n- High: n/a\n- 0 HIGH findings\n",
+            "### High\n\nNone.\n\n### Critical (0)\n\n### Low\n\n- A typo\n",
+            "## Findings\n\n```\n- HIGH: no label\nSeverity: high\n```\n\n> HIGH: no label\n> Severity: high\nmore\n",
+            "Text.\n\n    HIGH: no label\n\n<!-- HIGH: no label -->\n\n- `HIGH: x`\n",
+            "- High contrast is there.\n- high quality\n- Highlight: x\n",
+            "## Earlier findings\n\n### 1. HIGH Settled\n\nSeverity: high\n\n## Findings\n\nNone.\n",
+            "- R1.1 (HIGH): resolved in form.txt\n",
+            "| Severity | Count |\n|---|---|\n| High | 0 |\n| Critical | none |\n",
+            "## Requirements\n\n| what | priority | met |\n|---|---|---|\n| login | high | yes |\n\n## Findings\n\nNone.\n",
+            "There is no finding of severity: high.\nSeverity scale: critical, high\nSeverity: low\n",
+            "### 1. (HIGH, MEDIUM or LOW) (the problem in one line)\n",
+        ] {
+            assert!(!has_severe(review), "{review}");
+        }
     }
 
     #[test]
@@ -226,10 +694,18 @@ mod tests {
     #[test]
     fn a_review_that_asks_for_changes_has_a_finding() {
         assert_eq!(numbered("No label.\n"), "## Findings\n\n### R2.1\n\nNo label.\n");
-        let list = "Seen.\n\n## Findings\n\n- No label.\n";
-        assert_eq!(numbered(list), "Seen.\n\n## Findings\n\n### R2.1\n\n- No label.\n");
-        assert_eq!(numbered(&numbered(list)), numbered(list));
-        assert_eq!(Numbering::new(2).number("Fine.\n", false), "Fine.\n");
+        let words = "Seen.\n\n## Findings\n\nNo label.\n\n- Where: form.txt\n\n### Details\n";
+        let words = words.replace("### Details", "See above.");
+        let expected = "Seen.\n\n## Findings\n\n### R2.1\n\nNo label.\n\n- Where: form.txt\n\nSee above.\n";
+        assert_eq!(numbered(&words), expected);
+        assert_eq!(numbered(expected), expected);
+        let prose = "Bad.\n\n### How\n\nSo.\n";
+        assert_eq!(numbered(prose), "## Findings\n\n### R2.1\n\nBad.\n\n### How\n\nSo.\n");
+        assert_eq!(numbered(&numbered(prose)), numbered(prose));
+        assert_eq!(titles(&numbered(prose)), ["R2.1 Bad."]);
+        let rated = "- Severity: critical. No label.\n\n<review>PASS</review>\n";
+        assert_eq!(titles(&numbered(rated)), ["R2.1 Severity: critical. No label."]);
+        assert_eq!(FindingNumbering::new(2).number("Fine.\n", false), "Fine.\n");
         assert_eq!(numbered(" \n"), " \n");
     }
 

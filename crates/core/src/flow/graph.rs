@@ -5,10 +5,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{At, Flow, Phase, Stage, State, Target};
+use super::{Flow, FlowState, FlowStatus, LaneStage, Phase, TransitionTarget};
 
 /// The chart, and in it the phase that `state` is in.
-pub fn graph(flow: &Flow, state: Option<&State>) -> String {
+pub fn graph(flow: &Flow, state: Option<&FlowState>) -> String {
     let mut lines = alloc::vec!["flowchart TD".to_string()];
     let place: BTreeMap<&str, usize> =
         flow.phase.iter().enumerate().map(|(at, phase)| (phase.name.as_str(), at)).collect();
@@ -22,26 +22,26 @@ pub fn graph(flow: &Flow, state: Option<&State>) -> String {
         let leads = |phase: &Phase| phase.on.iter().any(|on| on.to == name);
         (0..flow.phase.len()).filter(|at| leads(&flow.phase[*at])).collect()
     };
-    let node = |target: Target<'_>, from: &str| -> Vec<String> {
+    let node = |target: TransitionTarget<'_>, from: &str| -> Vec<String> {
         match target {
-            Target::Phase(name) => place.get(name).map(|at| format!("p{at}")).into_iter().collect(),
-            Target::Person => alloc::vec!["person".to_string()],
-            Target::Done => alloc::vec!["done".to_string()],
-            Target::Back => leads_here(from).iter().map(|at| format!("p{at}")).collect(),
+            TransitionTarget::Phase(name) => place.get(name).map(|at| format!("p{at}")).into_iter().collect(),
+            TransitionTarget::Person => alloc::vec!["person".to_string()],
+            TransitionTarget::Done => alloc::vec!["done".to_string()],
+            TransitionTarget::Back => leads_here(from).iter().map(|at| format!("p{at}")).collect(),
         }
     };
     for (at, phase) in flow.phase.iter().enumerate() {
         for on in &phase.on {
-            for to in node(Target::new(&on.to), &phase.name) {
+            for to in node(TransitionTarget::new(&on.to), &phase.name) {
                 lines.push(format!("    p{at} -->|\"{}\"| {to}", quoted(&on.needs.join("<br/>"))));
             }
         }
-        let asks = phase.on.iter().any(|on| Target::new(&on.to) == Target::Person);
+        let asks = phase.on.iter().any(|on| TransitionTarget::new(&on.to) == TransitionTarget::Person);
         if asks {
             for to in node(phase.approved(), &phase.name) {
                 lines.push(format!("    person -. \"{} approved\" .-> {to}", quoted(&phase.name)));
             }
-            for to in node(Target::Phase(phase.changed()), &phase.name) {
+            for to in node(TransitionTarget::Phase(phase.changed()), &phase.name) {
                 lines.push(format!("    person -. \"changes to {}\" .-> {to}", quoted(&phase.name)));
             }
         }
@@ -54,24 +54,26 @@ pub fn graph(flow: &Flow, state: Option<&State>) -> String {
     lines.join("\n") + "\n"
 }
 
-fn current(place: &BTreeMap<&str, usize>, state: &State) -> Option<String> {
+fn current(place: &BTreeMap<&str, usize>, state: &FlowState) -> Option<String> {
     let phase = || place.get(state.phase.as_str()).map(|at| format!("p{at}"));
     match &state.at {
-        At::New | At::Rejected => None,
-        At::Done => Some("done".to_string()),
-        At::Waiting { .. } => Some(phase().map_or("person".to_string(), |phase| format!("{phase},person"))),
-        At::Entering | At::Running => phase(),
+        FlowStatus::New | FlowStatus::Rejected => None,
+        FlowStatus::Done => Some("done".to_string()),
+        FlowStatus::Waiting { .. } => {
+            Some(phase().map_or("person".to_string(), |phase| format!("{phase},person")))
+        }
+        FlowStatus::Entering | FlowStatus::Running => phase(),
     }
 }
 
-fn label(phase: &Phase, state: Option<&State>) -> String {
+fn label(phase: &Phase, state: Option<&FlowState>) -> String {
     let name = quoted(&phase.name);
     let Some(state) = state.filter(|state| state.phase == phase.name && !state.has_ended()) else {
         return name;
     };
     let mut label = format!("{name}<br/>round {}", state.round());
     if state.lanes.len() > 1 {
-        let done = state.lanes.iter().filter(|state| matches!(state.stage, Stage::Done { .. })).count();
+        let done = state.lanes.iter().filter(|state| matches!(state.stage, LaneStage::Done { .. })).count();
         label.push_str(&format!("<br/>{done} of {} lanes", state.lanes.len()));
     }
     label

@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::evidence::{Evidence, lacking};
-use super::{Lane, Phase, Stage, Target, Why};
+use super::evidence::{Evidence, missing_evidence};
+use super::{Lane, LaneStage, Phase, TransitionTarget, WaitReason};
 
 /// Whether an agent that submits something else can provide this.
 pub(super) fn is_submitted(need: &str) -> bool {
@@ -13,26 +13,30 @@ pub(super) fn is_submitted(need: &str) -> bool {
 
 /// Whether all that an agent itself has to provide is there for one of the transitions.
 pub fn has_submitted(phase: &Phase, lane: &Lane, evidence: &Evidence) -> bool {
-    let lacks = |needs: &[String]| lacking(needs, lane, evidence).iter().any(|need| is_submitted(need));
+    let lacks =
+        |needs: &[String]| missing_evidence(needs, lane, evidence).iter().any(|need| is_submitted(need));
     phase.on.iter().any(|on| !lacks(&on.needs))
 }
 
 /// Where a transition leads.
-pub(super) fn target(phase: &Phase, on: usize) -> Target<'_> {
-    phase.on.get(on).map_or(Target::Person, |on| Target::new(&on.to))
+pub(super) fn target(phase: &Phase, on: usize) -> TransitionTarget<'_> {
+    phase.on.get(on).map_or(TransitionTarget::Person, |on| TransitionTarget::new(&on.to))
 }
 
 /// What becomes of a lane by its evidence.
-pub(super) fn judge(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> Stage {
-    let lacks: Vec<Vec<String>> = phase.on.iter().map(|on| lacking(&on.needs, lane, evidence)).collect();
+pub(super) fn judge(phase: &Phase, lane: &Lane, evidence: &Evidence, worktree: bool) -> LaneStage {
+    let lacks: Vec<Vec<String>> =
+        phase.on.iter().map(|on| missing_evidence(&on.needs, lane, evidence)).collect();
     match lacks.iter().position(Vec::is_empty) {
         // Nobody merges what a person has yet to decide about.
-        Some(on) if worktree && target(phase, on) == Target::Person => Stage::Failed { why: Why::Decision },
-        Some(on) if worktree => Stage::Unmerged { on: Some(on) },
-        Some(on) => Stage::Done { on: Some(on) },
+        Some(on) if worktree && target(phase, on) == TransitionTarget::Person => {
+            LaneStage::Failed { why: WaitReason::Decision }
+        }
+        Some(on) if worktree => LaneStage::Unmerged { on: Some(on) },
+        Some(on) => LaneStage::Done { on: Some(on) },
         None => {
             let nearest = lacks.into_iter().min_by_key(Vec::len).unwrap_or_default();
-            Stage::Failed { why: Why::Evidence { lane: lane.id.clone(), lacks: nearest } }
+            LaneStage::Failed { why: WaitReason::Evidence { lane: lane.id.clone(), lacks: nearest } }
         }
     }
 }

@@ -5,16 +5,16 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::findings::{Finding, findings};
-use super::{Each, Flow, Group, Lane, Phase, Severity, State};
+use super::findings::{ReviewFinding, findings};
+use super::{Flow, FlowState, Lane, LaneGroup, LaneSource, Phase, ReviewSeverity};
 use crate::data;
 use crate::derive::task_ids;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::{Library, read};
 use crate::name::is_name;
 use crate::request::Layout;
-use crate::source::{Limits, Root, SourceId};
-use crate::submission::{self, Order, SharedName};
+use crate::source::{ListingLimits, SourceId, SourceRoot};
+use crate::submission::{self, ExecutionPlan, SharedName};
 
 const TASKS: &str = "tasks.md";
 const RESEARCH: &str = "03_research";
@@ -24,8 +24,8 @@ const ALL: &str = "all";
 
 /// What a phase is entered with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prepared {
-    pub groups: Vec<Group>,
+pub struct PreparedPhase {
+    pub groups: Vec<LaneGroup>,
     /// There is something to go on from.
     pub again: bool,
 }
@@ -34,13 +34,13 @@ pub struct Prepared {
 /// anything is set aside. `shared_names` tells which files of the project have several names. What is needed and not there, or not valid, is an error: the phase is refused.
 pub fn prepare(
     flow: &Flow,
-    state: &State,
+    state: &FlowState,
     library: &Library<'_>,
     layout: &Layout,
     shared_names: &dyn Fn() -> Vec<SharedName>,
-) -> Result<Prepared, Failure> {
+) -> Result<PreparedPhase, Diagnostics> {
     let phase = flow.phase(&state.phase).ok_or_else(|| {
-        Diag::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
+        Diagnostic::error(Code::FlowBad, format!("the flow has no phase `{}` any more", state.phase))
     })?;
     let again = match &phase.again {
         Some(again) => session_text(library, &again.file)?.is_some(),
@@ -53,29 +53,31 @@ pub fn prepare(
         None => Vec::new(),
     };
     let of_contract = match &phase.contract {
-        Some(contract) => data::contract(library, contract, layout)?.1.tasks,
+        Some(contract) => data::find_contract(library, contract, layout)?.1.tasks,
         None => Vec::new(),
     };
     let groups = match phase.ask.each {
-        _ if !found.is_empty() => alloc::vec![group("findings", alloc::vec![answering(&found)])],
-        None if !of_contract.is_empty() => alloc::vec![group("all", alloc::vec![whole_of(of_contract)])],
+        _ if !found.is_empty() => alloc::vec![group("findings", alloc::vec![findings_lane(&found)])],
+        None if !of_contract.is_empty() => alloc::vec![group("all", alloc::vec![combined_lane(of_contract)])],
         None => alloc::vec![group("all", alloc::vec![one(ALL)])],
-        Some(Each::Tasks) => alloc::vec![group("tasks", tasks(library, whole)?)],
-        Some(Each::Plans) => plans(library, layout, whole || state.settings.single_coder, shared_names)?,
-        Some(Each::Reviewers) => {
-            let lanes = reviewers(phase, &submission::order(library, layout)?)?;
-            alloc::vec![Group { parallel: true, ..group("reviewers", lanes) }]
+        Some(LaneSource::Tasks) => alloc::vec![group("tasks", tasks(library, whole)?)],
+        Some(LaneSource::Plans) => {
+            plans(library, layout, whole || state.settings.single_coder, shared_names)?
         }
-        Some(Each::Topics) => {
-            let lanes = topics(library)?;
-            alloc::vec![Group { parallel: true, ..group("topics", lanes) }]
+        Some(LaneSource::Reviewers) => {
+            let lanes = reviewers(phase, &submission::order(library, layout)?)?;
+            alloc::vec![LaneGroup { parallel: true, ..group("reviewers", lanes) }]
+        }
+        Some(LaneSource::Topics) => {
+            let lanes = topics(library, &state.rerun)?;
+            alloc::vec![LaneGroup { parallel: true, ..group("topics", lanes) }]
         }
     };
-    Ok(Prepared { groups, again })
+    Ok(PreparedPhase { groups, again })
 }
 
-fn group(id: &str, lanes: Vec<Lane>) -> Group {
-    Group { id: id.to_string(), parallel: false, worktrees: false, lanes }
+fn group(id: &str, lanes: Vec<Lane>) -> LaneGroup {
+    LaneGroup { id: id.to_string(), parallel: false, worktrees: false, lanes }
 }
 
 fn one(id: &str) -> Lane {
@@ -83,28 +85,29 @@ fn one(id: &str) -> Lane {
 }
 
 /// The lane that answers these findings.
-fn answering(found: &[Finding]) -> Lane {
-    let line = |finding: &Finding| format!("- [ ] {} {}", finding.id, finding.title).trim_end().to_string();
+fn findings_lane(found: &[ReviewFinding]) -> Lane {
+    let line =
+        |finding: &ReviewFinding| format!("- [ ] {} {}", finding.id, finding.title).trim_end().to_string();
     let lines: Vec<String> = found.iter().map(line).collect();
     let values = [("findings".to_string(), lines.join("\n"))];
-    Lane { values: values.into(), ..whole_of(found.iter().map(|finding| finding.id.clone()).collect()) }
+    Lane { values: values.into(), ..combined_lane(found.iter().map(|finding| finding.id.clone()).collect()) }
 }
 
 /// One lane for all of these.
-fn whole_of(of: Vec<String>) -> Lane {
+fn combined_lane(of: Vec<String>) -> Lane {
     Lane { of, ..one(ALL) }
 }
 
-fn session_text(library: &Library<'_>, path: &str) -> Result<Option<crate::text::Text>, Failure> {
-    let id = SourceId::new(Root::Session, path)
-        .map_err(|why| Diag::error(Code::FlowBad, format!("`{path}` is no path: {why}")))?;
+fn session_text(library: &Library<'_>, path: &str) -> Result<Option<crate::text::SharedText>, Diagnostics> {
+    let id = SourceId::new(SourceRoot::Session, path)
+        .map_err(|why| Diagnostic::error(Code::FlowBad, format!("`{path}` is no path: {why}")))?;
     Ok(read(library.sources, &id)?)
 }
 
-fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Failure> {
+fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Diagnostics> {
     let text = session_text(library, TASKS)?.ok_or_else(|| {
-        Diag::error(Code::IncludeNotFound, format!("`{TASKS}` is not there"))
-            .looked(SourceId::new(Root::Session, TASKS).ok())
+        Diagnostic::error(Code::IncludeNotFound, format!("`{TASKS}` is not there"))
+            .looked(SourceId::new(SourceRoot::Session, TASKS).ok())
     })?;
     let mut seen = BTreeSet::new();
     let mut ids = task_ids(&text);
@@ -112,15 +115,16 @@ fn tasks(library: &Library<'_>, as_one: bool) -> Result<Vec<Lane>, Failure> {
     // They become values, and parts of file names.
     let is_bad = |id: &&String| !id.split('.').all(is_name);
     if let Some(bad) = ids.iter().find(is_bad) {
-        let error = Diag::error(Code::FlowRefused, format!("`{TASKS}` has a task `{bad}`, which is no id"));
+        let error =
+            Diagnostic::error(Code::FlowRefused, format!("`{TASKS}` has a task `{bad}`, which is no id"));
         return Err(error.hint("an id is a name, or names with dots between them, such as `1.1`").into());
     }
     if ids.is_empty() {
-        let error = Diag::error(Code::FlowRefused, format!("`{TASKS}` has no task"));
+        let error = Diagnostic::error(Code::FlowRefused, format!("`{TASKS}` has no task"));
         let hint = "a task begins `- [ ] 1.1 …`, or is YAML in a code fence with `id: 1.1`";
         return Err(error.hint(hint).into());
     }
-    Ok(if as_one { alloc::vec![whole_of(ids)] } else { ids.iter().map(|id| one(id)).collect() })
+    Ok(if as_one { alloc::vec![combined_lane(ids)] } else { ids.iter().map(|id| one(id)).collect() })
 }
 
 fn plans(
@@ -128,13 +132,13 @@ fn plans(
     layout: &Layout,
     as_one: bool,
     shared_names: &dyn Fn() -> Vec<SharedName>,
-) -> Result<Vec<Group>, Failure> {
+) -> Result<Vec<LaneGroup>, Diagnostics> {
     let order = submission::order(library, layout)?;
     if as_one {
         let mut numbers: Vec<u64> = order.plans().map(|plan| plan.number).collect();
         numbers.sort_unstable();
         let numbers = numbers.iter().map(ToString::to_string).collect();
-        return Ok(alloc::vec![group(ALL, alloc::vec![whole_of(numbers)])]);
+        return Ok(alloc::vec![group(ALL, alloc::vec![combined_lane(numbers)])]);
     }
     let at_once = order.groups.iter().any(|group| group.parallel && group.plans.len() > 1);
     let shared_names = if at_once { shared_names() } else { Vec::new() };
@@ -150,16 +154,16 @@ fn plans(
             Lane { owned, also, ..one(&plan.number.to_string()) }
         });
         let worktrees = group.parallel && group.plans.len() > 1;
-        Group { id: group.id.clone(), parallel: group.parallel, worktrees, lanes: lanes.collect() }
+        LaneGroup { id: group.id.clone(), parallel: group.parallel, worktrees, lanes: lanes.collect() }
     });
     Ok(groups.collect())
 }
 
-fn reviewers(phase: &Phase, order: &Order) -> Result<Vec<Lane>, Failure> {
+fn reviewers(phase: &Phase, order: &ExecutionPlan) -> Result<Vec<Lane>, Diagnostics> {
     let severity = match order.severity.as_str() {
-        "low" => Severity::Low,
-        "high" => Severity::High,
-        _ => Severity::Medium,
+        "low" => ReviewSeverity::Low,
+        "high" => ReviewSeverity::High,
+        _ => ReviewSeverity::Medium,
     };
     let called = phase.reviewer.iter().filter(|reviewer| reviewer.severity.contains(&severity));
     let lanes: Vec<Lane> = called
@@ -170,26 +174,26 @@ fn reviewers(phase: &Phase, order: &Order) -> Result<Vec<Lane>, Failure> {
         .collect();
     if lanes.is_empty() {
         let message = format!("`{}` has no reviewer for the severity `{}`", phase.name, order.severity);
-        return Err(Diag::error(Code::FlowRefused, message).into());
+        return Err(Diagnostic::error(Code::FlowRefused, message).into());
     }
     Ok(lanes)
 }
 
-/// The research that was asked for and is not done, in the order of the folders.
-pub(super) fn topics(library: &Library<'_>) -> Result<Vec<Lane>, Failure> {
-    let Ok(dir) = SourceId::new(Root::Session, RESEARCH) else { return Ok(Vec::new()) };
-    let limits = Limits { depth: 2, entries: 10_000, ignored: true };
-    let listing = library
-        .sources
-        .list(&dir, limits)
-        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}")))?;
+/// The research that was asked for and is not done, or has to be done again, in the order of the folders.
+pub(super) fn topics(library: &Library<'_>, rerun: &BTreeSet<String>) -> Result<Vec<Lane>, Diagnostics> {
+    let Ok(dir) = SourceId::new(SourceRoot::Session, RESEARCH) else { return Ok(Vec::new()) };
+    let limits = ListingLimits { depth: 2, entries: 10_000, ignored: true };
+    let listing = library.sources.list(&dir, limits).map_err(|error| {
+        Diagnostic::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}"))
+    })?;
     let entries = listing.unwrap_or_default().entries;
     let files: BTreeSet<&str> = entries.iter().filter(|entry| !entry.dir).map(|e| e.path.as_str()).collect();
     let mut lanes = Vec::new();
     for folder in entries.iter().filter(|entry| entry.dir && is_name(&entry.path)) {
         let has = |file: &str| files.contains(format!("{}/{file}", folder.path).as_str());
         let Some((kind @ ("code" | "web"), topic)) = folder.path.split_once('-') else { continue };
-        if has("request.md") && !(has("done") && has("summary.md")) {
+        let is_done = has("done") && has("summary.md") && !rerun.contains(&folder.path);
+        if has("request.md") && !is_done {
             let values = [("type", kind), ("topic", topic)];
             let values: BTreeMap<String, String> =
                 values.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();

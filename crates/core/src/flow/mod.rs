@@ -28,18 +28,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use changes::add_changes;
-pub use documents::{DocumentChanges, DocumentFilter, Documents, document_changes};
-pub use evidence::{Evidence, Seen, evidence, refused_plan};
-pub use findings::{Finding, Numbering, findings, fixes_of, has_severe};
+pub use documents::{DocumentChanges, DocumentDigests, DocumentFilter, document_changes};
+pub use evidence::{Evidence, LaneObservation, evidence, needs_changelog, plan_errors};
+pub use findings::{FindingNumbering, ReviewFinding, findings, format_fixes, has_severe};
 pub use graph::graph;
 pub use judge::has_submitted;
-pub use lanes::{Prepared, prepare};
-pub(crate) use read::{Need, need};
+pub use lanes::{PreparedPhase, prepare};
+pub(crate) use read::{EvidenceNeed, need};
 pub use read::{find_flow, read_flow};
-pub use request::{aside, may_write, present, request};
-pub use session::{CONTEXT, Session, collect, session_context, session_state};
+pub use request::{aside, existing_outputs, request, writable_globs};
+pub use session::{CONTEXT, SessionLabels, collect, session_context, session_state};
 pub use state::{
-    Action, At, Decision, Event, Group, GroupState, Lane, LaneState, Left, Settings, Stage, State, Why,
+    DriverPresence, FinishedPhase, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, FlowStatus,
+    Lane, LaneGroup, LaneGroupState, LaneStage, LaneState, WaitReason,
 };
 pub use step::{fold, step};
 
@@ -50,7 +51,7 @@ pub use step::{fold, step};
 pub struct Flow {
     pub description: String,
     /// Where its documents are: `.callsheet/FOLDER/ID/`.
-    pub folder: Folder,
+    pub folder: FolderKind,
     /// The file of that folder which holds what a person asks for, where phases read it there.
     #[serde(default)]
     pub request: Option<String>,
@@ -65,13 +66,13 @@ pub struct Flow {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Folder {
+pub enum FolderKind {
     #[default]
     Changes,
     Sessions,
 }
 
-impl Folder {
+impl FolderKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Changes => "changes",
@@ -95,10 +96,10 @@ pub struct Phase {
     /// The role that its agents are told to have where `ask` names none.
     #[serde(default)]
     pub role: Option<String>,
-    pub ask: Ask,
+    pub ask: PhaseRequest,
     /// What is asked once there is something to go on from.
     #[serde(default)]
-    pub again: Option<Again>,
+    pub again: Option<PhaseRetry>,
     /// It is left out unless somebody wants it.
     #[serde(default)]
     pub optional: bool,
@@ -119,16 +120,16 @@ pub struct Phase {
     pub owns: Vec<String>,
     /// The findings that it answers once they are there.
     #[serde(default)]
-    pub findings: Option<Findings>,
+    pub findings: Option<FindingFiles>,
     /// How reviews of several lanes become one, by the time that another phase is entered.
     #[serde(default)]
-    pub collect: Option<Collect>,
+    pub collect: Option<ReviewCollection>,
     /// What may be written.
     #[serde(default)]
-    pub writes: Writes,
+    pub writes: WriteAccess,
     /// The reviewers that there are, where the phase has one lane for each.
     #[serde(default)]
-    pub reviewer: Vec<Reviewer>,
+    pub reviewer: Vec<ReviewerSpec>,
     /// How many times it is entered before a person is asked.
     #[serde(default)]
     pub limit: Option<u32>,
@@ -140,14 +141,14 @@ pub struct Phase {
     pub changes: Option<String>,
     /// From the best to the worst. A lane takes the first that it has all evidence for, the phase goes where its worst
     /// lane leads, and a lane that takes none needs a person.
-    pub on: Vec<Transition>,
+    pub on: Vec<PhaseTransition>,
 }
 
 /// What fills the request: one of `phase`, `role` and `command`. In texts `{request}` stands for the person's words,
 /// `{lane}` for the lane, `{findings}` for the findings that are answered, and a topic has `{type}` and `{topic}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Ask {
+pub struct PhaseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,15 +162,15 @@ pub struct Ask {
     pub values: BTreeMap<String, String>,
     /// One lane for each of these.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub each: Option<Each>,
+    pub each: Option<LaneSource>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Again {
+pub struct PhaseRetry {
     /// The file that has to be there when the phase is entered.
     pub file: String,
-    pub ask: Ask,
+    pub ask: PhaseRequest,
     /// Instead of those of the phase.
     #[serde(default)]
     pub inputs: Option<Vec<String>>,
@@ -178,7 +179,7 @@ pub struct Again {
 /// Findings of a review. callsheet gives each an id in `file`, and writes what was reported on each to `fixes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Findings {
+pub struct FindingFiles {
     /// The file that they stand in.
     pub file: String,
     /// The file, in YAML, that says of each what was reported, and what changed.
@@ -187,7 +188,7 @@ pub struct Findings {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Each {
+pub enum LaneSource {
     /// The tasks of `tasks.md`, one after the other.
     Tasks,
     /// The sub-plans of the execution plan, group by group.
@@ -201,7 +202,7 @@ pub enum Each {
 /// What a phase may write besides the flow's folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Writes {
+pub enum WriteAccess {
     /// Nothing.
     #[default]
     Folder,
@@ -211,17 +212,17 @@ pub enum Writes {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Reviewer {
+pub struct ReviewerSpec {
     pub name: String,
     /// The severities of a review strategy that call for it.
-    pub severity: Vec<Severity>,
+    pub severity: Vec<ReviewSeverity>,
     #[serde(default)]
     pub instructions: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum ReviewSeverity {
     Low,
     #[default]
     Medium,
@@ -230,7 +231,7 @@ pub enum Severity {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Collect {
+pub struct ReviewCollection {
     /// The review of a lane.
     pub from: String,
     /// The file that holds all of them.
@@ -241,7 +242,7 @@ pub struct Collect {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Transition {
+pub struct PhaseTransition {
     /// All of this evidence.
     pub needs: Vec<String>,
     /// A phase; `person` who decides, `done`, or `back` to the phase that led here.
@@ -250,14 +251,14 @@ pub struct Transition {
 
 /// Where something leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target<'f> {
+pub(crate) enum TransitionTarget<'f> {
     Phase(&'f str),
     Person,
     Done,
     Back,
 }
 
-impl<'f> Target<'f> {
+impl<'f> TransitionTarget<'f> {
     pub(crate) const RESERVED: [&'static str; 3] = ["person", "done", "back"];
 
     pub(crate) fn new(name: &'f str) -> Self {
@@ -283,7 +284,7 @@ impl Flow {
 
 impl Phase {
     /// What is asked: in the first place, or where there is something to go on from.
-    pub fn asked(&self, again: bool) -> &Ask {
+    pub fn asked(&self, again: bool) -> &PhaseRequest {
         match &self.again {
             Some(instead) if again => &instead.ask,
             _ => &self.ask,
@@ -297,13 +298,13 @@ impl Phase {
     }
 
     /// Which files are set aside when the phase is entered.
-    pub fn stale(&self) -> impl Iterator<Item = &str> {
+    pub fn stale_files(&self) -> impl Iterator<Item = &str> {
         let outputs = self.outputs.iter().chain(&self.report).map(String::as_str);
         outputs.filter(|path| !path.contains("{lane}"))
     }
 
     /// Which files are set aside when a lane is run. There are some if it was started before, and did not end.
-    pub fn stale_of(&self, lane: &Lane) -> Vec<String> {
+    pub fn stale_lane_files(&self, lane: &Lane) -> Vec<String> {
         let is_its_own = |path: &&String| self.ask.each.is_none() || path.contains("{lane}");
         let outputs = self.outputs.iter().chain(&self.report).filter(is_its_own);
         let filled = outputs.flat_map(|path| lane.covers().iter().map(|id| path.replace("{lane}", id)));
@@ -311,9 +312,9 @@ impl Phase {
     }
 
     /// Where the phase goes on when a person accepts the work as it is.
-    pub(crate) fn approved(&self) -> Target<'_> {
+    pub(crate) fn approved(&self) -> TransitionTarget<'_> {
         let first = self.on.first().map_or("person", |first| first.to.as_str());
-        Target::new(self.approve.as_deref().unwrap_or(first))
+        TransitionTarget::new(self.approve.as_deref().unwrap_or(first))
     }
 
     /// Where the phase goes on when a person wants something changed.
@@ -321,12 +322,12 @@ impl Phase {
         self.changes.as_deref().unwrap_or(&self.name)
     }
 
-    pub(crate) fn goes_back(&self) -> bool {
-        self.on.iter().any(|on| Target::new(&on.to) == Target::Back)
+    pub(crate) fn has_back_transition(&self) -> bool {
+        self.on.iter().any(|on| TransitionTarget::new(&on.to) == TransitionTarget::Back)
     }
 }
 
-impl Ask {
+impl PhaseRequest {
     /// A text of it with its holes filled; `None` where there is nothing to fill one with.
     pub fn fill(text: &str, request: &str, lane: &Lane) -> Option<String> {
         let mut filled = String::with_capacity(text.len());

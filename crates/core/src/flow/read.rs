@@ -5,30 +5,34 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Ask, Each, Flow, Phase, Target};
-use crate::data::{self, Codes, Notation, is_short};
-use crate::diag::{Code, Diag, Failure};
+use super::{Flow, LaneSource, Phase, PhaseRequest, TransitionTarget};
+use crate::data::{self, FileFormat, ReadErrorCodes, check_length};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::Library;
 use crate::name::{NAME_HINT, is_name};
 use crate::request::Layout;
-use crate::source::{Root, SourceId};
-use crate::text::Text;
+use crate::source::{SourceId, SourceRoot};
+use crate::text::SharedText;
 
 const NEEDS: &str = "evidence is `reply.WORD`, `submission.CONTRACT`, `file.PATH`, `check.NAME`, `checks`, \
-                     `checks-or-none`, `exit`, `clean`, `plan`, `plan.needs_design` or `topics`";
+                     `checks-or-none`, `changelog-or-none`, `exit`, `clean`, `plan`, `plan.needs_design` or `topics`";
 
 /// Reads a flow.
-pub fn read_flow(id: &SourceId, text: &Text) -> Result<Flow, Failure> {
-    is_short(id, text, Code::FlowBad)?;
-    let codes = Codes { bad: Code::FlowBad, unknown: Code::FlowBad };
-    let flow: Flow = data::read(&id.to_string(), text, Notation::Toml, codes)?;
-    let mut problems = Problems { id, told: Vec::new() };
+pub fn read_flow(id: &SourceId, text: &SharedText) -> Result<Flow, Diagnostics> {
+    check_length(id, text, Code::FlowBad)?;
+    let codes = ReadErrorCodes { bad: Code::FlowBad, unknown: Code::FlowBad };
+    let flow: Flow = data::read(&id.to_string(), text, FileFormat::Toml, codes)?;
+    let mut problems = FlowProblems { id, told: Vec::new() };
     problems.flow(&flow);
-    if problems.told.is_empty() { Ok(flow) } else { Err(Failure(problems.told)) }
+    if problems.told.is_empty() { Ok(flow) } else { Err(Diagnostics(problems.told)) }
 }
 
 /// The flow `name`, and where it was found.
-pub fn find_flow(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(SourceId, Flow), Failure> {
+pub fn find_flow(
+    library: &Library<'_>,
+    name: &str,
+    layout: &Layout,
+) -> Result<(SourceId, Flow), Diagnostics> {
     let (id, text) = data::find(library, "flows", name, layout, Code::FlowNotFound)?;
     let flow = read_flow(&id, &text)?;
     Ok((id, flow))
@@ -36,7 +40,7 @@ pub fn find_flow(library: &Library<'_>, name: &str, layout: &Layout) -> Result<(
 
 /// What a word of evidence is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need<'n> {
+pub(crate) enum EvidenceNeed<'n> {
     Reply(&'n str),
     Submission(&'n str),
     File(&'n str),
@@ -46,32 +50,41 @@ pub(crate) enum Need<'n> {
 }
 
 /// `None` where nothing could ever be evidence for it.
-pub(crate) fn need(word: &str) -> Option<Need<'_>> {
+pub(crate) fn need(word: &str) -> Option<EvidenceNeed<'_>> {
     match word.split_once('.') {
-        Some(("reply", word)) if is_name(word) => Some(Need::Reply(word)),
-        Some(("submission", name)) if is_name(name) => Some(Need::Submission(name)),
-        Some(("file", path)) if is_path(path) => Some(Need::File(path)),
-        Some(("check", name)) if !name.trim().is_empty() => Some(Need::Check(name)),
+        Some(("reply", word)) if is_name(word) => Some(EvidenceNeed::Reply(word)),
+        Some(("submission", name)) if is_name(name) => Some(EvidenceNeed::Submission(name)),
+        Some(("file", path)) if is_path(path) => Some(EvidenceNeed::File(path)),
+        Some(("check", name)) if !name.trim().is_empty() => Some(EvidenceNeed::Check(name)),
         _ => {
-            let known = ["checks", "checks-or-none", "exit", "clean", "plan", "plan.needs_design", "topics"];
-            known.contains(&word).then_some(Need::Other)
+            let known = [
+                "checks",
+                "checks-or-none",
+                "changelog-or-none",
+                "exit",
+                "clean",
+                "plan",
+                "plan.needs_design",
+                "topics",
+            ];
+            known.contains(&word).then_some(EvidenceNeed::Other)
         }
     }
 }
 
 /// Whether it stays inside the flow's folder.
 fn is_path(path: &str) -> bool {
-    SourceId::new(Root::Session, path).is_ok_and(|id| id.path() == path && path != ".")
+    SourceId::new(SourceRoot::Session, path).is_ok_and(|id| id.path() == path && path != ".")
 }
 
-struct Problems<'i> {
+struct FlowProblems<'i> {
     id: &'i SourceId,
-    told: Vec<Diag>,
+    told: Vec<Diagnostic>,
 }
 
-impl Problems<'_> {
+impl FlowProblems<'_> {
     fn bad(&mut self, message: impl core::fmt::Display, hint: &str) {
-        self.told.push(Diag::error(Code::FlowBad, format!("{}: {message}", self.id)).hint(hint));
+        self.told.push(Diagnostic::error(Code::FlowBad, format!("{}: {message}", self.id)).hint(hint));
     }
 
     fn flow(&mut self, flow: &Flow) {
@@ -83,8 +96,8 @@ impl Problems<'_> {
         let mut names = BTreeSet::new();
         for phase in &flow.phase {
             let name = &phase.name;
-            if !is_name(name) || Target::RESERVED.contains(&name.as_str()) {
-                let hint = format!("{NAME_HINT}; {} are taken", Target::RESERVED.join(", "));
+            if !is_name(name) || TransitionTarget::RESERVED.contains(&name.as_str()) {
+                let hint = format!("{NAME_HINT}; {} are taken", TransitionTarget::RESERVED.join(", "));
                 self.bad(format_args!("`{name}` cannot be the name of a phase"), &hint);
             }
             if !names.insert(name.as_str()) {
@@ -124,7 +137,7 @@ impl Problems<'_> {
         if phase.limit == Some(0) {
             self.bad(format_args!("`{name}` may never be entered"), "a `limit` is at least 1");
         }
-        let has_reviewers = phase.ask.each == Some(Each::Reviewers);
+        let has_reviewers = phase.ask.each == Some(LaneSource::Reviewers);
         if has_reviewers == phase.reviewer.is_empty() {
             let message =
                 format_args!("`{name}` has one of `each = \"reviewers\"` and `[[phase.reviewer]]` alone");
@@ -140,15 +153,15 @@ impl Problems<'_> {
         let name = &phase.name;
         if phase.on.is_empty() {
             self.bad(format_args!("nothing leads out of `{name}`"), "give a `[[phase.on]]`");
-        } else if phase.approved() == Target::Person {
+        } else if phase.approved() == TransitionTarget::Person {
             let message = format_args!("`{name}` does not say what follows when a person approves");
             self.bad(message, "give `approve`, a phase or `done`");
         }
         let targets = phase.on.iter().map(|on| &on.to).chain(&phase.approve);
-        for to in
-            targets.filter(|to| !names.contains(to.as_str()) && !Target::RESERVED.contains(&to.as_str()))
+        for to in targets
+            .filter(|to| !names.contains(to.as_str()) && !TransitionTarget::RESERVED.contains(&to.as_str()))
         {
-            self.no_phase(name, to, names, &Target::RESERVED);
+            self.no_phase(name, to, names, &TransitionTarget::RESERVED);
         }
         if let Some(to) = phase.changes.as_ref().filter(|to| !names.contains(to.as_str())) {
             self.no_phase(name, to, names, &[]);
@@ -158,7 +171,9 @@ impl Problems<'_> {
                 self.bad(format_args!("nothing is ever evidence for `{word}`, which `{name}` needs"), NEEDS);
             }
             // Checks pass where nothing was done, and so does a scope: neither shows that a phase did its work.
-            let shows = |word: &String| !matches!(word.as_str(), "clean" | "checks-or-none" | "checks");
+            let shows = |word: &String| {
+                !matches!(word.as_str(), "clean" | "checks-or-none" | "checks" | "changelog-or-none")
+            };
             if !on.needs.iter().any(shows) {
                 let message = format_args!("`{name}` goes to `{}` without evidence of its own", on.to);
                 self.bad(message, "say in `needs` what shows that the phase did its work");
@@ -170,11 +185,11 @@ impl Problems<'_> {
         let message = format!("{}: `{name}` leads to `{to}`, which is no phase", self.id);
         let known = names.iter().chain(besides).copied();
         let all: Vec<&str> = known.clone().collect();
-        let error = Diag::error(Code::FlowBad, message).suggest(to, known);
+        let error = Diagnostic::error(Code::FlowBad, message).suggest(to, known);
         self.told.push(error.hint(format!("it can lead to {}", all.join(", "))));
     }
 
-    fn asks(&mut self, phase: &Phase, ask: &Ask) {
+    fn asks(&mut self, phase: &Phase, ask: &PhaseRequest) {
         let name = &phase.name;
         let given = [&ask.phase, &ask.role, &ask.command];
         if given.iter().filter(|given| given.is_some()).count() != 1 {
@@ -192,8 +207,8 @@ impl Problems<'_> {
         known.extend(phase.findings.iter().map(|_| "findings"));
         match ask.each {
             None => {}
-            Some(Each::Reviewers) => known.extend(["lane", "says"]),
-            Some(Each::Topics) => known.extend(["lane", "type", "topic"]),
+            Some(LaneSource::Reviewers) => known.extend(["lane", "says"]),
+            Some(LaneSource::Topics) => known.extend(["lane", "type", "topic"]),
             Some(_) => known.push("lane"),
         }
         let texts = ask.values.values().chain(&ask.instructions).map(String::as_str);

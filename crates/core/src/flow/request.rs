@@ -6,14 +6,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::changes::changes_for;
-use super::{Ask, Flow, Lane, Phase, State, Writes};
-use crate::diag::{Code, Diag, Failure};
+use super::{Flow, FlowState, Lane, Phase, PhaseRequest, WriteAccess};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::glob::Glob;
 use crate::lookup::{Library, read};
-use crate::request::{Document, DocumentKind, Request};
-use crate::source::{Limits, Root, SourceId};
-use crate::text::Text;
-use crate::values::Values;
+use crate::request::{DocumentKind, Request, RequestDocument};
+use crate::source::{ListingLimits, SourceId, SourceRoot};
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
 /// The artifact that holds why the last submission of a lane was refused.
 const REFUSED: &str = "REFUSED.md";
@@ -28,13 +28,13 @@ pub fn aside(entry: u32) -> String {
 pub fn request(
     flow: &Flow,
     phase: &Phase,
-    state: &State,
+    state: &FlowState,
     lane: &Lane,
     library: &Library<'_>,
-) -> Result<Request, Failure> {
+) -> Result<Request, Diagnostics> {
     let ask = phase.asked(state.again);
-    let fill = |text: &String| Ask::fill(text, &state.request, lane);
-    let mut values = Values::default();
+    let fill = |text: &String| PhaseRequest::fill(text, &state.request, lane);
+    let mut values = SlotValues::default();
     for (name, value) in &ask.values {
         if let Some(value) = fill(value) {
             values.insert(name.as_str().into(), value.into());
@@ -44,7 +44,7 @@ pub fn request(
     let refused = state.refused.get(&lane.id).map(Vec::as_slice).unwrap_or_default();
     if !refused.is_empty() {
         // Whoever corrects something has it before them.
-        inputs.extend(phase.stale_of(lane));
+        inputs.extend(phase.stale_lane_files(lane));
     }
     let mut documents = artifacts(&inputs, state.entry, library)?;
     for document in documents.iter_mut().filter(|document| document.name.as_deref() == Some(&*flow.changes)) {
@@ -64,7 +64,7 @@ pub fn request(
         phase: ask.phase.clone().or_else(|| Some(phase.name.clone())),
         role: ask.role.as_ref().and_then(fill),
         command: ask.command.clone(),
-        instructions: ask.instructions.as_ref().and_then(fill).map(Text::from),
+        instructions: ask.instructions.as_ref().and_then(fill).map(SharedText::from),
         values,
         documents,
         ..Request::default()
@@ -73,13 +73,17 @@ pub fn request(
 
 /// The files of the flow's folder that `inputs` name, in that order. What this entry has set aside is taken from
 /// there, so that a lane is given what it is about to replace, however often it is started.
-fn artifacts(inputs: &[String], entry: u32, library: &Library<'_>) -> Result<Vec<Document>, Failure> {
+fn artifacts(
+    inputs: &[String],
+    entry: u32,
+    library: &Library<'_>,
+) -> Result<Vec<RequestDocument>, Diagnostics> {
     let before = aside(entry) + "/";
-    let mut documents: Vec<Document> = Vec::new();
+    let mut documents: Vec<RequestDocument> = Vec::new();
     let mut seen = BTreeSet::new();
     for input in inputs {
-        let mut paths = matching(library, &before, input)?;
-        paths.extend(matching(library, "", input)?);
+        let mut paths = find_matching(library, &before, input)?;
+        paths.extend(find_matching(library, "", input)?);
         for path in paths {
             if seen.contains(&path) {
                 continue;
@@ -92,13 +96,18 @@ fn artifacts(inputs: &[String], entry: u32, library: &Library<'_>) -> Result<Vec
     Ok(documents)
 }
 
-fn artifact(name: String, content: Text) -> Document {
-    Document { kind: DocumentKind::Artifact, name: Some(name), content: Some(content), ..Document::default() }
+fn artifact(name: String, content: SharedText) -> RequestDocument {
+    RequestDocument {
+        kind: DocumentKind::Artifact,
+        name: Some(name),
+        content: Some(content),
+        ..RequestDocument::default()
+    }
 }
 
-fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<Text>, Failure> {
+fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<SharedText>, Diagnostics> {
     for place in [format!("{before}{path}"), path.to_string()] {
-        let Ok(id) = SourceId::new(Root::Session, &place) else { continue };
+        let Ok(id) = SourceId::new(SourceRoot::Session, &place) else { continue };
         if let Some(text) = read(library.sources, &id)? {
             return Ok(Some(text));
         }
@@ -107,16 +116,19 @@ fn first_text(library: &Library<'_>, path: &str, before: &str) -> Result<Option<
 }
 
 /// The paths below `home` that `input` fits, in byte order.
-pub(super) fn matching(library: &Library<'_>, home: &str, input: &str) -> Result<BTreeSet<String>, Failure> {
+pub(super) fn find_matching(
+    library: &Library<'_>,
+    home: &str,
+    input: &str,
+) -> Result<BTreeSet<String>, Diagnostics> {
     let Some(first) = input.find(['*', '?', '[', '{']) else { return Ok([input.to_string()].into()) };
     let folder = input[..first].rsplit_once('/').map_or("", |(folder, _)| folder);
-    let dir = SourceId::new(Root::Session, &format!("./{home}{folder}"));
+    let dir = SourceId::new(SourceRoot::Session, &format!("./{home}{folder}"));
     let Ok(dir) = dir else { return Ok(BTreeSet::new()) };
-    let limits = Limits { depth: 8, entries: 10_000, ignored: true };
-    let listing = library
-        .sources
-        .list(&dir, limits)
-        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}")))?;
+    let limits = ListingLimits { depth: 8, entries: 10_000, ignored: true };
+    let listing = library.sources.list(&dir, limits).map_err(|error| {
+        Diagnostic::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}"))
+    })?;
     let glob = Glob::new(input);
     let files = listing.unwrap_or_default().entries.into_iter().filter(|entry| !entry.dir);
     let paths = files.map(|entry| match folder {
@@ -127,12 +139,16 @@ pub(super) fn matching(library: &Library<'_>, home: &str, input: &str) -> Result
 }
 
 /// The files among the lane's outputs that are there now.
-pub fn present(phase: &Phase, lane: &Lane, library: &Library<'_>) -> Result<Vec<String>, Failure> {
+pub fn existing_outputs(
+    phase: &Phase,
+    lane: &Lane,
+    library: &Library<'_>,
+) -> Result<Vec<String>, Diagnostics> {
     let mut files = BTreeSet::new();
     for output in phase.outputs.iter().chain(&phase.report) {
         for id in lane.covers() {
-            for path in matching(library, "", &output.replace("{lane}", id))? {
-                let Ok(place) = SourceId::new(Root::Session, &path) else { continue };
+            for path in find_matching(library, "", &output.replace("{lane}", id))? {
+                let Ok(place) = SourceId::new(SourceRoot::Session, &path) else { continue };
                 if read(library.sources, &place)?.is_some() {
                     files.insert(path);
                 }
@@ -143,11 +159,11 @@ pub fn present(phase: &Phase, lane: &Lane, library: &Library<'_>) -> Result<Vec<
 }
 
 /// Globs of what a lane may write, relative to the project; none where it may write everything. `folder` is the flow's.
-pub fn may_write(phase: &Phase, lane: &Lane, folder: &str) -> Vec<String> {
+pub fn writable_globs(phase: &Phase, lane: &Lane, folder: &str) -> Vec<String> {
     let own = format!("{}/**", folder.trim_end_matches('/'));
     match phase.writes {
-        Writes::Folder => alloc::vec![own],
-        Writes::Project if lane.owned.is_empty() => Vec::new(),
-        Writes::Project => lane.owned.iter().map(ToString::to_string).chain([own]).collect(),
+        WriteAccess::Folder => alloc::vec![own],
+        WriteAccess::Project if lane.owned.is_empty() => Vec::new(),
+        WriteAccess::Project => lane.owned.iter().map(ToString::to_string).chain([own]).collect(),
     }
 }

@@ -7,24 +7,24 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use super::findings::Numbering;
-use super::request::matching;
-use super::{At, Each, Flow, LaneState, Left, Stage, State};
+use super::findings::FindingNumbering;
+use super::request::find_matching;
+use super::{FinishedPhase, Flow, FlowState, FlowStatus, LaneSource, LaneStage, LaneState};
 use crate::builtin::Builtin;
-use crate::diag::{Code, Diag, Failure};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::{CONTROLLED, Library, read};
 use crate::name::is_name;
 use crate::request::Layout;
-use crate::source::{Root, SourceId};
-use crate::template::{Node, Notation};
-use crate::text::Text;
+use crate::source::{SourceId, SourceRoot};
+use crate::template::{TemplateNode, TemplateNotation};
+use crate::text::SharedText;
 
 /// The file of a session that says what the session is.
 pub const CONTEXT: &str = "context.md";
 
 /// What the state cannot know.
 #[derive(Clone, Copy, Debug)]
-pub struct Session<'s> {
+pub struct SessionLabels<'s> {
     /// The flow's folder, relative to the project.
     pub feature_dir: &'s str,
     pub session_name: &'s str,
@@ -34,16 +34,17 @@ pub struct Session<'s> {
 }
 
 /// The contents of `context.md` for the session in `feature_dir`: the shipped template, whatever a project holds.
-pub fn session_context(feature_dir: &str) -> Result<String, Failure> {
-    let template = Library::new(&Builtin).template(CONTROLLED, Notation::Brackets, &Layout::default())?;
-    let missing = || Diag::error(Code::TemplateNotFound, format!("there is no `{CONTROLLED}`"));
+pub fn session_context(feature_dir: &str) -> Result<String, Diagnostics> {
+    let template =
+        Library::new(&Builtin).template(CONTROLLED, TemplateNotation::Brackets, &Layout::default())?;
+    let missing = || Diagnostic::error(Code::TemplateNotFound, format!("there is no `{CONTROLLED}`"));
     let template = template.ok_or_else(missing)?;
     let mut text = String::new();
     for node in &template.nodes {
         match node {
-            Node::Text(span) => text.push_str(span.of(&template.text)),
-            Node::Slot(_) => text.push_str(feature_dir),
-            Node::Fragment(_) | Node::Include(_) => {}
+            TemplateNode::Text(span) => text.push_str(span.of(&template.text)),
+            TemplateNode::Slot(_) => text.push_str(feature_dir),
+            TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
         }
     }
     text.push('\n');
@@ -51,15 +52,15 @@ pub fn session_context(feature_dir: &str) -> Result<String, Failure> {
 }
 
 /// The contents of `state.json`. It is made from the state and never read back, but for the number of the round.
-pub fn session_state(flow: &Flow, state: &State, session: &Session<'_>) -> Value {
-    let lanes = |each: Each| lanes(flow, state, each);
-    let plans = lanes(Each::Plans);
-    let reviewers = lanes(Each::Reviewers);
+pub fn session_state(flow: &Flow, state: &FlowState, session: &SessionLabels<'_>) -> Value {
+    let lanes = |each: LaneSource| lanes(flow, state, each);
+    let plans = lanes(LaneSource::Plans);
+    let reviewers = lanes(LaneSource::Reviewers);
     let phase = match &state.at {
-        At::New => "new",
-        At::Done => "done",
-        At::Rejected => "rejected",
-        At::Entering | At::Running | At::Waiting { .. } => &state.phase,
+        FlowStatus::New => "new",
+        FlowStatus::Done => "done",
+        FlowStatus::Rejected => "rejected",
+        FlowStatus::Entering | FlowStatus::Running | FlowStatus::Waiting { .. } => &state.phase,
     };
     let mut shown = json!({
         "feature_dir": session.feature_dir,
@@ -82,21 +83,21 @@ pub fn session_state(flow: &Flow, state: &State, session: &Session<'_>) -> Value
         "updated_by": "callsheet",
     });
     if let (true, Value::Object(shown)) = (state.is_waiting(), &mut shown) {
-        shown.insert("waiting_for".to_string(), json!(state.waits_for()));
+        shown.insert("waiting_for".to_string(), json!(state.wait_reasons()));
     }
     if let Value::Object(shown) = &mut shown {
-        shown.insert("research_tasks".to_string(), topics(&lanes(Each::Topics), "code-"));
-        shown.insert("web_research_tasks".to_string(), topics(&lanes(Each::Topics), "web-"));
+        shown.insert("research_tasks".to_string(), topics(&lanes(LaneSource::Topics), "code-"));
+        shown.insert("web_research_tasks".to_string(), topics(&lanes(LaneSource::Topics), "web-"));
         let is_last = flow.phase.last().is_some_and(|last| last.name == state.phase);
-        let awaiting = is_last && matches!(state.at, At::Entering | At::Running);
+        let awaiting = is_last && matches!(state.at, FlowStatus::Entering | FlowStatus::Running);
         shown.insert("awaiting_summary".to_string(), awaiting.into());
     }
     shown
 }
 
 /// How many reviews led to another round.
-fn review_iteration(flow: &Flow, state: &State) -> u32 {
-    let reviews = flow.phase.iter().find(|phase| phase.ask.each == Some(Each::Reviewers));
+fn review_iteration(flow: &Flow, state: &FlowState) -> u32 {
+    let reviews = flow.phase.iter().find(|phase| phase.ask.each == Some(LaneSource::Reviewers));
     let rounds = reviews.map(|phase| state.round_of(&phase.name)).unwrap_or_default();
     let in_review = reviews.is_some_and(|phase| phase.name == state.phase);
     if in_review { rounds.saturating_sub(1) } else { rounds }
@@ -104,7 +105,7 @@ fn review_iteration(flow: &Flow, state: &State) -> u32 {
 
 /// The lanes of one kind, wherever the flow is.
 #[derive(Default)]
-struct Shown {
+struct LaneProgress {
     count: usize,
     done: Vec<String>,
     running: Vec<String>,
@@ -116,34 +117,34 @@ struct Shown {
     parallel: bool,
 }
 
-fn lanes(flow: &Flow, state: &State, each: Each) -> Shown {
+fn lanes(flow: &Flow, state: &FlowState, each: LaneSource) -> LaneProgress {
     let Some(phase) = flow.phase.iter().find(|phase| phase.ask.each == Some(each)) else {
-        return Shown::default();
+        return LaneProgress::default();
     };
     if phase.name != state.phase || state.has_ended() {
-        let Some(Left { lanes, done, groups, parallel }) = state.left.get(&phase.name) else {
-            return Shown::default();
+        let Some(FinishedPhase { lanes, done, groups, parallel }) = state.left.get(&phase.name) else {
+            return LaneProgress::default();
         };
-        return Shown {
+        return LaneProgress {
             count: *lanes,
             done: done.clone(),
             groups: groups.clone(),
             groups_done: groups.clone(),
             group: groups.len(),
             parallel: *parallel,
-            ..Shown::default()
+            ..LaneProgress::default()
         };
     }
-    let ids = |wanted: fn(&Stage) -> bool| -> Vec<String> {
+    let ids = |wanted: fn(&LaneStage) -> bool| -> Vec<String> {
         let lanes = state.lanes.iter().filter(|lane| wanted(&lane.stage));
         lanes.flat_map(|LaneState { lane, .. }| lane.covers().iter().cloned()).collect()
     };
     let groups: Vec<String> = state.groups.iter().map(|group| group.id.clone()).collect();
-    Shown {
+    LaneProgress {
         count: state.lanes.iter().map(|lane| lane.lane.covers().len()).sum(),
-        done: ids(|stage| matches!(stage, Stage::Done { .. })),
-        running: ids(|stage| matches!(stage, Stage::Running { .. })),
-        open: ids(|stage| !matches!(stage, Stage::Done { .. })),
+        done: ids(|stage| matches!(stage, LaneStage::Done { .. })),
+        running: ids(|stage| matches!(stage, LaneStage::Running { .. })),
+        open: ids(|stage| !matches!(stage, LaneStage::Done { .. })),
         groups_done: groups.iter().take(state.group).cloned().collect(),
         group: (state.group + 1).min(groups.len()),
         groups,
@@ -151,7 +152,7 @@ fn lanes(flow: &Flow, state: &State, each: Each) -> Shown {
     }
 }
 
-fn topics(lanes: &Shown, kind: &str) -> Value {
+fn topics(lanes: &LaneProgress, kind: &str) -> Value {
     let named = |ids: &[String], word: &str| -> Map<String, Value> {
         let topics = ids.iter().filter_map(|id| id.strip_prefix(kind));
         topics.map(|topic| (topic.to_string(), word.into())).collect()
@@ -167,30 +168,30 @@ const PASS: &str = "verdict: pass";
 /// failed. It is written whenever a phase is entered, before anything is set aside; writing it again changes nothing.
 pub fn collect(
     flow: &Flow,
-    state: &State,
+    state: &FlowState,
     library: &Library<'_>,
-) -> Result<BTreeMap<String, String>, Failure> {
+) -> Result<BTreeMap<String, String>, Diagnostics> {
     let mut files = BTreeMap::new();
     for (phase, collect) in
         flow.phase.iter().filter_map(|phase| phase.collect.as_ref().map(|collect| (phase, collect)))
     {
         // The round that is about to begin has no reviews yet, unless it goes on.
-        let begins = phase.name == state.phase && state.at == At::Entering && state.refusals == 0;
+        let begins = phase.name == state.phase && state.at == FlowStatus::Entering && state.refusals == 0;
         let round = state.round_of(&phase.name).saturating_sub(u32::from(begins && state.kept.is_empty()));
-        let mut numbering = Numbering::new(round);
+        let mut numbering = FindingNumbering::new(round);
         let mut reviews = Vec::new();
         for (reviewer, path) in reviewers(library, &collect.from)? {
-            reviews.extend(text(library, &path)?.map(|text| Review::new(reviewer, &text)));
+            reviews.extend(text(library, &path)?.map(|text| ReviewerReport::new(reviewer, &text)));
         }
         let several = !reviews.is_empty();
         if !several {
             let only = text(library, &collect.all)?;
-            reviews.extend(only.map(|text| Review::new(String::new(), &text)));
+            reviews.extend(only.map(|text| ReviewerReport::new(String::new(), &text)));
         }
         for review in &mut reviews {
             review.text = numbering.number(&review.text, !review.passed);
         }
-        let section = |review: &Review| match review.reviewer.as_str() {
+        let section = |review: &ReviewerReport| match review.reviewer.as_str() {
             "" => format!("{}\n", review.text),
             name => format!("## {name}\n\n{}\n", review.text),
         };
@@ -214,13 +215,13 @@ pub fn collect(
 }
 
 /// The review that one reviewer handed in, without its first line, the verdict.
-struct Review {
+struct ReviewerReport {
     reviewer: String,
     passed: bool,
     text: String,
 }
 
-impl Review {
+impl ReviewerReport {
     fn new(reviewer: String, text: &str) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         // What does not begin with a verdict is shown whole, and did not pass.
@@ -230,10 +231,10 @@ impl Review {
 }
 
 /// The reviewers whose files `pattern` names with `{lane}`, in the order of their names.
-fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Failure> {
+fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, String>, Diagnostics> {
     let mut found = BTreeMap::new();
     let Some((before, after)) = pattern.split_once("{lane}") else { return Ok(found) };
-    for path in matching(library, "", &pattern.replace("{lane}", "*"))? {
+    for path in find_matching(library, "", &pattern.replace("{lane}", "*"))? {
         let name = path.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
         if let Some(name) = name.filter(|name| is_name(name)) {
             found.insert(name.to_string(), path.clone());
@@ -242,7 +243,7 @@ fn reviewers(library: &Library<'_>, pattern: &str) -> Result<BTreeMap<String, St
     Ok(found)
 }
 
-fn text(library: &Library<'_>, path: &str) -> Result<Option<Text>, Failure> {
-    let Ok(id) = SourceId::new(Root::Session, path) else { return Ok(None) };
+fn text(library: &Library<'_>, path: &str) -> Result<Option<SharedText>, Diagnostics> {
+    let Ok(id) = SourceId::new(SourceRoot::Session, path) else { return Ok(None) };
     Ok(read(library.sources, &id)?)
 }

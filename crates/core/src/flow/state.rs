@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DocumentChanges, Documents, Flow};
+use super::{DocumentChanges, DocumentDigests, Flow};
 use crate::prefs::Preference;
 
 /// What somebody starts a flow with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub struct FlowSettings {
     /// How many lanes run at once; at least one does.
     pub jobs: u32,
     /// The optional phases that are wanted.
@@ -30,10 +30,10 @@ pub struct Settings {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Event {
+pub enum FlowEvent {
     Started {
         request: String,
-        settings: Settings,
+        settings: FlowSettings,
         /// What else whoever drives the flow has to remember. The machine does not look at it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         more: Value,
@@ -41,7 +41,7 @@ pub enum Event {
     /// A phase was entered: these lanes it has, and these files were set aside.
     Entered {
         entry: u32,
-        groups: Vec<Group>,
+        groups: Vec<LaneGroup>,
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]
         again: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,6 +90,8 @@ pub enum Event {
     /// Documents of the flow's folder differ from the last look.
     Documents {
         changed: DocumentChanges,
+        #[serde(default, skip_serializing_if = "DriverPresence::is_driven")]
+        meanwhile: DriverPresence,
     },
     /// Something could not be done. A person is asked, and resuming tries it again.
     Failed {
@@ -97,16 +99,35 @@ pub enum Event {
         why: Vec<String>,
     },
     Decided {
-        decision: Decision,
+        decision: FlowDecision,
     },
     Stopped,
     Resumed,
 }
 
+/// What became of the flow since the last look at its documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverPresence {
+    /// It was driven, or waited for a person.
+    #[default]
+    Driven,
+    /// Nobody drove it, and none of its agents lived any more when this changed: it was a person.
+    LeftAlone,
+    /// Nobody drove it, and it is not known whether an agent that was cut changed this, or a person.
+    Cut,
+}
+
+impl DriverPresence {
+    fn is_driven(&self) -> bool {
+        *self == Self::Driven
+    }
+}
+
 /// What a person decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum FlowDecision {
     /// The work counts as it is.
     Approve,
     /// The flow ends here.
@@ -118,7 +139,7 @@ pub enum Decision {
 /// Lanes that run one after the other, or at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct LaneGroup {
     pub id: String,
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub parallel: bool,
@@ -156,14 +177,14 @@ impl Lane {
 
 /// Where a flow stands. Folding the events again gives the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    pub at: At,
+pub struct FlowState {
+    pub at: FlowStatus,
     /// Nothing happens until it is resumed.
     pub stopped: bool,
     /// Why something could not be done. Nothing happens until a person resumes the flow or decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
-    pub settings: Settings,
+    pub settings: FlowSettings,
     pub request: String,
     /// The phase it is in, or was in last.
     pub phase: String,
@@ -180,6 +201,12 @@ pub struct State {
     /// How many times in a row the phase was entered because of that. It is the same round.
     #[serde(default)]
     pub refusals: u32,
+    /// Lanes of this entry that ended with their last submission refused, each with the reasons.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unheard: BTreeMap<String, Vec<String>>,
+    /// Lanes of the last entry that have to run again, whatever they left.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub rerun: BTreeSet<String>,
     /// Preferences that agents proposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposed: Vec<Preference>,
@@ -190,7 +217,7 @@ pub struct State {
     /// In millionths of a dollar.
     pub cost: u64,
     pub max_cost: Option<u64>,
-    pub groups: Vec<GroupState>,
+    pub groups: Vec<LaneGroupState>,
     pub lanes: Vec<LaneState>,
     /// The group that is worked on.
     pub group: usize,
@@ -205,18 +232,21 @@ pub struct State {
     /// Lanes of the last round of this phase that need not run again.
     pub kept: BTreeMap<String, Option<usize>>,
     /// What became of the lanes of phases that were left.
-    pub left: BTreeMap<String, Left>,
+    pub left: BTreeMap<String, FinishedPhase>,
     /// The documents at the last look; none before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub documents: Option<Documents>,
+    pub documents: Option<DocumentDigests>,
     /// Documents that changed and that the phase may not change, each with what was approved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub strayed: BTreeMap<String, Option<String>>,
+    /// It is not known who changed some of them.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub cut: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "at", rename_all = "snake_case")]
-pub enum At {
+pub enum FlowStatus {
     #[default]
     New,
     /// The phase's inputs are being read, and what is stale is being set aside.
@@ -224,7 +254,7 @@ pub enum At {
     Running,
     /// A person has to decide.
     Waiting {
-        why: Vec<Why>,
+        why: Vec<WaitReason>,
     },
     Done,
     Rejected,
@@ -233,7 +263,7 @@ pub enum At {
 /// Why a person is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
-pub enum Why {
+pub enum WaitReason {
     /// The flow says that a person decides here.
     Decision,
     /// Evidence that a lane lacks for the best that could follow.
@@ -251,13 +281,18 @@ pub enum Why {
     /// As much was spent as may be.
     Cost,
     /// Documents were changed that the phase may not change.
-    Documents { paths: Vec<String> },
+    Documents {
+        paths: Vec<String>,
+        /// They changed while nobody drove the flow, and it is not known by whom.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        cut: bool,
+    },
     /// Something could not be done.
     Failed { says: Vec<String> },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupState {
+pub struct LaneGroupState {
     pub id: String,
     pub parallel: bool,
     pub worktrees: bool,
@@ -268,7 +303,7 @@ pub struct GroupState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneState {
     pub lane: Lane,
-    pub stage: Stage,
+    pub stage: LaneStage,
     /// Places of the lanes that have to be settled before it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<usize>,
@@ -279,7 +314,7 @@ pub struct LaneState {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
-pub enum Stage {
+pub enum LaneStage {
     Todo,
     Running {
         run: Option<String>,
@@ -292,13 +327,13 @@ pub enum Stage {
         on: Option<usize>,
     },
     Failed {
-        why: Why,
+        why: WaitReason,
     },
 }
 
 /// The lanes of a phase that was left, as numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct FinishedPhase {
     pub lanes: usize,
     pub done: Vec<String>,
     pub groups: Vec<String>,
@@ -308,7 +343,7 @@ pub struct Left {
 /// Something that is to be done. Doing it a second time must change nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
-pub enum Action {
+pub enum FlowAction {
     /// Put reviews together, read the phase's lanes, then set aside what is stale: nothing where lanes are kept. Answer with `Entered` or `Refused`.
     Enter {
         entry: u32,
@@ -335,7 +370,7 @@ pub enum Action {
     },
     Ask {
         phase: String,
-        why: Vec<Why>,
+        why: Vec<WaitReason>,
     },
     /// End what runs.
     Stop,
@@ -348,7 +383,7 @@ pub enum Action {
     },
 }
 
-impl State {
+impl FlowState {
     pub fn round(&self) -> u32 {
         self.round_of(&self.phase)
     }
@@ -360,9 +395,9 @@ impl State {
 
     /// What a person is asked, in the words of the agents.
     pub fn questions(&self) -> Vec<&str> {
-        let At::Waiting { why } = &self.at else { return Vec::new() };
+        let FlowStatus::Waiting { why } = &self.at else { return Vec::new() };
         let asks = why.iter().filter_map(|why| match why {
-            Why::Question { asks, .. } => Some(asks),
+            WaitReason::Question { asks, .. } => Some(asks),
             _ => None,
         });
         asks.flatten().map(String::as_str).collect()
@@ -374,10 +409,10 @@ impl State {
     }
 
     /// What is remembered of the lanes of this phase once it is left.
-    pub(super) fn left_behind(&self, flow: &Flow) -> Option<Left> {
+    pub(super) fn finished_phase(&self, flow: &Flow) -> Option<FinishedPhase> {
         flow.phase(&self.phase)?.asked(self.again).each?;
-        let done = self.lanes.iter().filter(|state| matches!(state.stage, Stage::Done { .. }));
-        Some(Left {
+        let done = self.lanes.iter().filter(|state| matches!(state.stage, LaneStage::Done { .. }));
+        Some(FinishedPhase {
             lanes: self.lanes.len(),
             done: done.map(|state| state.lane.id.clone()).collect(),
             groups: self.groups.iter().map(|group| group.id.clone()).collect(),
@@ -386,36 +421,41 @@ impl State {
     }
 
     /// Whether nothing happens before a person says so.
-    pub const fn is_asked(&self) -> bool {
+    pub const fn is_paused(&self) -> bool {
         self.stopped || self.is_waiting()
     }
 
     /// Whether a person has to decide, or to repair something.
     pub const fn is_waiting(&self) -> bool {
-        matches!(self.at, At::Waiting { .. }) || !self.failed.is_empty()
+        matches!(self.at, FlowStatus::Waiting { .. }) || !self.failed.is_empty()
     }
 
     /// Why a person is asked.
-    pub fn waits_for(&self) -> Vec<Why> {
-        let failed = (!self.failed.is_empty()).then(|| Why::Failed { says: self.failed.clone() });
+    pub fn wait_reasons(&self) -> Vec<WaitReason> {
+        let failed = (!self.failed.is_empty()).then(|| WaitReason::Failed { says: self.failed.clone() });
         let asked = match &self.at {
-            At::Waiting { why } => why.as_slice(),
+            FlowStatus::Waiting { why } => why.as_slice(),
             _ => &[],
         };
-        let paths: Vec<String> = self.strayed.keys().cloned().collect();
-        let strayed = (!paths.is_empty() && asked.is_empty()).then_some(Why::Documents { paths });
+        let strayed = self.why_strayed().filter(|_| asked.is_empty());
         failed.into_iter().chain(strayed).chain(asked.iter().cloned()).collect()
+    }
+
+    /// Documents that changed and that the phase may not change.
+    pub(super) fn why_strayed(&self) -> Option<WaitReason> {
+        let paths: Vec<String> = self.strayed.keys().cloned().collect();
+        (!paths.is_empty()).then_some(WaitReason::Documents { paths, cut: self.cut })
     }
 
     /// Whether nothing can happen any more.
     pub const fn has_ended(&self) -> bool {
-        matches!(self.at, At::Done | At::Rejected)
+        matches!(self.at, FlowStatus::Done | FlowStatus::Rejected)
     }
 
     /// The lanes that run, each with its run.
     pub fn running(&self) -> impl Iterator<Item = (&Lane, Option<&str>)> {
         self.running.iter().filter_map(|at| self.lanes.get(*at)).map(|state| match &state.stage {
-            Stage::Running { run } => (&state.lane, run.as_deref()),
+            LaneStage::Running { run } => (&state.lane, run.as_deref()),
             _ => (&state.lane, None),
         })
     }

@@ -9,88 +9,89 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 
-use super::disjoint::{Waits, waits};
+use super::disjoint::{LaneDependencies, waits};
 use super::documents;
 use super::evidence::Evidence;
 use super::judge::{is_submitted, judge, target};
-use super::{Action, At, Decision, Event, Flow, Group, GroupState, LaneState, Phase, Stage, State};
-use super::{Target, Why};
+use super::{
+    Flow, FlowAction, FlowDecision, FlowEvent, FlowState, FlowStatus, LaneGroup, LaneGroupState, LaneStage,
+    LaneState, Phase,
+};
+use super::{TransitionTarget, WaitReason};
 use crate::prefs::Preference;
 
 /// How many times in a row a phase is entered again because a submission was refused.
 const MOST_REFUSALS: u32 = 2;
 
 /// One event. The state is what it was where the only action is to ignore it.
-pub fn step(flow: &Flow, state: State, event: &Event) -> (State, Vec<Action>) {
-    let mut machine = Machine { flow, state, actions: Vec::new() };
+pub fn step(flow: &Flow, state: FlowState, event: &FlowEvent) -> (FlowState, Vec<FlowAction>) {
+    let mut machine = FlowMachine { flow, state, actions: Vec::new() };
     if let Err(why) = machine.take(event) {
-        machine.actions = alloc::vec![Action::Ignore { why }];
+        machine.actions = alloc::vec![FlowAction::Ignore { why }];
     }
     (machine.state, machine.actions)
 }
 
 /// Where a flow stands after all these events.
-pub fn fold<'e>(flow: &Flow, events: impl IntoIterator<Item = &'e Event>) -> State {
-    events.into_iter().fold(State::default(), |state, event| step(flow, state, event).0)
+pub fn fold<'e>(flow: &Flow, events: impl IntoIterator<Item = &'e FlowEvent>) -> FlowState {
+    events.into_iter().fold(FlowState::default(), |state, event| step(flow, state, event).0)
 }
 
 /// Why an event is ignored.
-type Ignored = Result<(), String>;
+type EventResult = Result<(), String>;
 
-struct Machine<'f> {
+struct FlowMachine<'f> {
     flow: &'f Flow,
-    state: State,
-    actions: Vec<Action>,
+    state: FlowState,
+    actions: Vec<FlowAction>,
 }
 
-impl<'f> Machine<'f> {
-    fn take(&mut self, event: &Event) -> Ignored {
+impl<'f> FlowMachine<'f> {
+    fn take(&mut self, event: &FlowEvent) -> EventResult {
         match (&self.state.at, event) {
-            (At::New, Event::Started { .. }) => {}
-            (At::New, _) => return Err("the flow has not started".into()),
-            (_, Event::Started { .. }) => return Err("the flow has started already".into()),
-            (At::Done | At::Rejected, _) => return Err("the flow has ended".into()),
-            (_, Event::Resumed | Event::Decided { .. } | Event::Documents { .. }) => {}
+            (FlowStatus::New, FlowEvent::Started { .. }) => {}
+            (FlowStatus::New, _) => return Err("the flow has not started".into()),
+            (_, FlowEvent::Started { .. }) => return Err("the flow has started already".into()),
+            (FlowStatus::Done | FlowStatus::Rejected, _) => return Err("the flow has ended".into()),
+            (_, FlowEvent::Resumed | FlowEvent::Decided { .. } | FlowEvent::Documents { .. }) => {}
             _ if self.state.stopped => return Err("the flow is stopped".into()),
-            (_, Event::Stopped) => {}
+            (_, FlowEvent::Stopped) => {}
             _ if !self.state.failed.is_empty() => return Err("the flow waits for a person".into()),
             _ => {}
         }
         match event {
-            Event::Started { request, settings, .. } => {
+            FlowEvent::Started { request, settings, .. } => {
                 let first = self.flow.phase.first().ok_or("the flow has no phase")?;
                 self.state.request.clone_from(request);
                 self.state.max_cost = settings.max_cost;
                 self.state.settings = settings.clone();
-                self.go(Target::Phase(&first.name));
+                self.go(TransitionTarget::Phase(&first.name));
                 Ok(())
             }
-            Event::Entered { entry, groups, again, .. } => self.entered(*entry, groups, *again),
-            Event::Refused { entry, why } => {
-                self.is_entering(*entry)?;
-                self.wait(alloc::vec![Why::Refused { says: why.clone() }]);
+            FlowEvent::Entered { entry, groups, again, .. } => self.handle_entered(*entry, groups, *again),
+            FlowEvent::Refused { entry, why } => {
+                self.ensure_entering(*entry)?;
+                self.wait(alloc::vec![WaitReason::Refused { says: why.clone() }]);
                 Ok(())
             }
-            Event::LaneStarted { entry, lane, run } => {
+            FlowEvent::LaneStarted { entry, lane, run } => {
                 let (_, at) = self.running(*entry, lane, None)?;
-                self.state.lanes[at].stage = Stage::Running { run: Some(run.clone()) };
+                self.state.lanes[at].stage = LaneStage::Running { run: Some(run.clone()) };
                 Ok(())
             }
-            Event::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed } => {
+            FlowEvent::LaneEnded { entry, lane, run, evidence, cost, refused, questions, proposed } => {
                 let (place, at) = self.running(*entry, lane, Some(run))?;
                 let phase = self.phase()?;
-                let stage = match judge(phase, &self.state.lanes[at].lane, evidence, self.worktrees()) {
-                    _ if !questions.is_empty() => {
-                        let why = Why::Question { lane: lane.clone(), asks: questions.clone() };
-                        Stage::Failed { why }
+                let judged = judge(phase, &self.state.lanes[at].lane, evidence, self.worktrees());
+                if !refused.is_empty() {
+                    self.state.unheard.insert(lane.clone(), refused.clone());
+                }
+                let stage = match questions.is_empty() {
+                    true => self.apply_refusal(lane, judged),
+                    false => {
+                        let why = WaitReason::Question { lane: lane.clone(), asks: questions.clone() };
+                        LaneStage::Failed { why }
                     }
-                    Stage::Failed { why: Why::Evidence { lacks, .. } }
-                        if !refused.is_empty() && lacks.iter().all(|need| is_submitted(need)) =>
-                    {
-                        let why = Why::Submission { lane: lane.clone(), says: refused.clone() };
-                        Stage::Failed { why }
-                    }
-                    stage => stage,
                 };
                 let is_new = |preference: &&Preference| !self.state.proposed.contains(preference);
                 let new: Vec<Preference> = proposed.iter().filter(is_new).cloned().collect();
@@ -101,29 +102,31 @@ impl<'f> Machine<'f> {
                 self.settle(phase);
                 Ok(())
             }
-            Event::Cleared { entry, lanes } => self.cleared(*entry, lanes),
-            Event::Merged { entry, lane, conflicts } => self.merged(*entry, lane, conflicts),
-            Event::Documents { changed } => {
-                documents::take(self.flow, &mut self.state, changed);
+            FlowEvent::Cleared { entry, lanes } => self.handle_cleared(*entry, lanes),
+            FlowEvent::Merged { entry, lane, conflicts } => self.handle_merged(*entry, lane, conflicts),
+            FlowEvent::Documents { changed, meanwhile } => {
+                documents::take(self.flow, &mut self.state, changed, *meanwhile);
                 Ok(())
             }
-            Event::Failed { entry, why } => {
-                self.is_now(*entry)?;
+            FlowEvent::Failed { entry, why } => {
+                self.ensure_current(*entry)?;
                 self.state.failed.clone_from(why);
                 if why.is_empty() {
                     self.state.failed.push("it is not known why".into());
                 }
-                self.actions
-                    .push(Action::Ask { phase: self.state.phase.clone(), why: self.state.waits_for() });
+                self.actions.push(FlowAction::Ask {
+                    phase: self.state.phase.clone(),
+                    why: self.state.wait_reasons(),
+                });
                 Ok(())
             }
-            Event::Decided { decision } => self.decided(decision),
-            Event::Stopped => {
+            FlowEvent::Decided { decision } => self.decided(decision),
+            FlowEvent::Stopped => {
                 self.state.stopped = true;
-                self.actions.push(Action::Stop);
+                self.actions.push(FlowAction::Stop);
                 Ok(())
             }
-            Event::Resumed => self.resumed(),
+            FlowEvent::Resumed => self.handle_resumed(),
         }
     }
 
@@ -132,15 +135,15 @@ impl<'f> Machine<'f> {
         self.flow.phase(name).ok_or_else(|| format!("the flow has no phase `{name}` any more"))
     }
 
-    fn is_entering(&self, entry: u32) -> Ignored {
-        self.is_now(entry)?;
-        if self.state.at != At::Entering {
+    fn ensure_entering(&self, entry: u32) -> EventResult {
+        self.ensure_current(entry)?;
+        if self.state.at != FlowStatus::Entering {
             return Err(format!("`{}` is entered already", self.state.phase));
         }
         Ok(())
     }
 
-    fn is_now(&self, entry: u32) -> Ignored {
+    fn ensure_current(&self, entry: u32) -> EventResult {
         if entry == self.state.entry {
             return Ok(());
         }
@@ -149,11 +152,11 @@ impl<'f> Machine<'f> {
 
     /// The running lane with this id and run: its place among those that run, and among all.
     fn running(&self, entry: u32, lane: &str, run: Option<&str>) -> Result<(usize, usize), String> {
-        self.is_now(entry)?;
+        self.ensure_current(entry)?;
         let is_it = |at: &usize| {
             let state = &self.state.lanes[*at];
             state.lane.id == lane
-                && matches!(&state.stage, Stage::Running { run: own } if own.as_deref() == run)
+                && matches!(&state.stage, LaneStage::Running { run: own } if own.as_deref() == run)
         };
         let found = self.state.running.iter().position(is_it);
         found.map(|place| (place, self.state.running[place])).ok_or_else(|| match run {
@@ -162,8 +165,8 @@ impl<'f> Machine<'f> {
         })
     }
 
-    fn entered(&mut self, entry: u32, groups: &[Group], again: bool) -> Ignored {
-        self.is_entering(entry)?;
+    fn handle_entered(&mut self, entry: u32, groups: &[LaneGroup], again: bool) -> EventResult {
+        self.ensure_entering(entry)?;
         let phase = self.phase()?;
         let mut seen = BTreeSet::new();
         if let Some(twice) = groups.iter().flat_map(|group| &group.lanes).find(|lane| !seen.insert(&lane.id))
@@ -172,7 +175,7 @@ impl<'f> Machine<'f> {
         }
         if seen.is_empty() {
             let says = alloc::vec!["there is nothing to do".to_string()];
-            self.wait(alloc::vec![Why::Refused { says }]);
+            self.wait(alloc::vec![WaitReason::Refused { says }]);
             return Ok(());
         }
         let kept = mem::take(&mut self.state.kept);
@@ -182,54 +185,75 @@ impl<'f> Machine<'f> {
             let waits = if group.parallel { waits(&group.lanes) } else { Vec::new() };
             let mut waits = waits.into_iter();
             for lane in &group.lanes {
-                let stage = kept.get(&lane.id).map_or(Stage::Todo, |on| Stage::Done { on: *on });
-                let Waits { after, alone } = waits.next().unwrap_or_default();
+                let stage = kept.get(&lane.id).map_or(LaneStage::Todo, |on| LaneStage::Done { on: *on });
+                let LaneDependencies { after, alone } = waits.next().unwrap_or_default();
                 let after = after.into_iter().map(|place| start + place).collect();
                 self.state.lanes.push(LaneState { lane: lane.clone(), stage, after, alone });
             }
-            self.state.groups.push(GroupState {
+            self.state.groups.push(LaneGroupState {
                 id: group.id.clone(),
                 parallel: group.parallel,
                 worktrees: group.worktrees,
                 end: self.state.lanes.len(),
             });
         }
-        self.state.at = At::Running;
+        self.state.at = FlowStatus::Running;
         self.settle(phase);
         Ok(())
     }
 
-    fn merged(&mut self, entry: u32, lane: &str, conflicts: &[String]) -> Ignored {
-        self.is_now(entry)?;
+    fn handle_merged(&mut self, entry: u32, lane: &str, conflicts: &[String]) -> EventResult {
+        self.ensure_current(entry)?;
         let phase = self.phase()?;
         let state = self.state.lanes.get_mut(self.state.unsettled);
         let waits = state.filter(|state| self.state.merging && state.lane.id == lane);
         let Some(LaneState { stage, .. }) = waits else {
             return Err(format!("lane `{lane}` is not being merged"));
         };
-        let Stage::Unmerged { on } = *stage else {
+        let LaneStage::Unmerged { on } = *stage else {
             return Err(format!("lane `{lane}` is not being merged"));
         };
         *stage = match conflicts {
-            [] => Stage::Done { on },
-            paths => Stage::Failed { why: Why::Conflicts { lane: lane.to_string(), paths: paths.to_vec() } },
+            [] => LaneStage::Done { on },
+            paths => LaneStage::Failed {
+                why: WaitReason::Conflicts { lane: lane.to_string(), paths: paths.to_vec() },
+            },
         };
         self.state.merging = false;
         self.settle(phase);
         Ok(())
     }
 
+    /// What becomes of a lane. If its last submission was refused it goes nowhere, whatever else there is, unless it lacks
+    /// what no submission provides.
+    fn apply_refusal(&self, lane: &str, judged: LaneStage) -> LaneStage {
+        let is_other = |judged: &LaneStage| match judged {
+            LaneStage::Failed { why: WaitReason::Evidence { lacks, .. } } => {
+                !lacks.iter().all(|need| is_submitted(need))
+            }
+            _ => false,
+        };
+        match self.state.unheard.get(lane) {
+            Some(says) if !is_other(&judged) => LaneStage::Failed {
+                why: WaitReason::Submission { lane: lane.to_string(), says: says.clone() },
+            },
+            _ => judged,
+        }
+    }
+
     /// What a person approved is evidence now. A lane that lacks nothing else goes on.
-    fn cleared(&mut self, entry: u32, lanes: &BTreeMap<String, Evidence>) -> Ignored {
-        self.is_now(entry)?;
+    fn handle_cleared(&mut self, entry: u32, lanes: &BTreeMap<String, Evidence>) -> EventResult {
+        self.ensure_current(entry)?;
         let phase = self.phase()?;
         let (start, end, worktrees) = self.group();
-        let is_waiting = matches!(self.state.at, At::Waiting { .. });
+        let is_waiting = matches!(self.state.at, FlowStatus::Waiting { .. });
         let mut is_any = false;
-        for state in &mut self.state.lanes[start..end] {
-            let waits = is_waiting && matches!(&state.stage, Stage::Failed { why: Why::Evidence { .. } });
-            if let Some(evidence) = lanes.get(&state.lane.id).filter(|_| waits) {
-                state.stage = judge(phase, &state.lane, evidence, worktrees);
+        for at in start..end {
+            let LaneState { lane, stage, .. } = &self.state.lanes[at];
+            let waits = is_waiting && matches!(stage, LaneStage::Failed { why: WaitReason::Evidence { .. } });
+            if let Some(evidence) = lanes.get(&lane.id).filter(|_| waits) {
+                let stage = self.apply_refusal(&lane.id, judge(phase, lane, evidence, worktrees));
+                self.state.lanes[at].stage = stage;
                 is_any = true;
             }
         }
@@ -237,41 +261,45 @@ impl<'f> Machine<'f> {
             return Err("no such lane waits for evidence".into());
         }
         self.state.unsettled = start;
-        self.state.at = At::Running;
+        self.state.at = FlowStatus::Running;
         self.settle(phase);
         Ok(())
     }
 
     /// A person can decide at any time: to reject ends the flow, changes lead to where they are made, and to approve is
     /// to go on if nothing was asked.
-    fn decided(&mut self, decision: &Decision) -> Ignored {
-        if *decision == Decision::Reject {
+    fn decided(&mut self, decision: &FlowDecision) -> EventResult {
+        if *decision == FlowDecision::Reject {
             self.clear_wait();
             self.state.running.clear();
             self.state.merging = false;
-            self.state.at = At::Rejected;
-            self.actions.push(Action::Finish { done: false });
+            self.state.at = FlowStatus::Rejected;
+            self.actions.push(FlowAction::Finish { done: false });
             return Ok(());
         }
         let phase = self.phase()?;
         self.clear_wait();
         let why = match &self.state.at {
-            At::Waiting { why } => why.clone(),
-            _ if *decision == Decision::Approve => return self.resumed(),
+            FlowStatus::Waiting { why } => why.clone(),
+            _ if *decision == FlowDecision::Approve => return self.handle_resumed(),
             _ => Vec::new(),
         };
         match decision {
-            Decision::Changes(changes) => {
+            FlowDecision::Changes(changes) => {
                 let questions = self.state.questions();
                 // Whoever asked gets the answer.
                 let to = if questions.is_empty() { phase.changed() } else { phase.name.as_str() };
                 let changes = answered(&questions, changes);
-                self.actions.push(Action::Write { phase: to.to_string(), changes });
+                self.actions.push(FlowAction::Write { phase: to.to_string(), changes });
                 self.raise_cost(&why);
-                let kept = if to == phase.name { self.finished(phase) } else { BTreeMap::new() };
+                let is_same = to == phase.name;
+                let kept = if is_same { self.finished(phase) } else { BTreeMap::new() };
+                let lanes = self.state.lanes.iter().map(|state| &state.lane.id).filter(|_| is_same);
+                let rerun = lanes.filter(|id| !kept.contains_key(*id)).cloned().collect();
                 self.state.rounds.clear();
-                self.go(Target::Phase(to));
+                self.go(TransitionTarget::Phase(to));
                 self.keep(kept);
+                self.state.rerun = rerun;
             }
             _ => self.approve(phase, &why),
         }
@@ -283,32 +311,35 @@ impl<'f> Machine<'f> {
         self.state.stopped = false;
         self.state.failed.clear();
         self.state.strayed.clear();
+        self.state.cut = false;
     }
 
-    fn approve(&mut self, phase: &'f Phase, why: &[Why]) {
+    fn approve(&mut self, phase: &'f Phase, why: &[WaitReason]) {
         self.raise_cost(why);
-        if why.iter().any(|why| matches!(why, Why::Refused { .. })) {
-            let kept = mem::take(&mut self.state.kept);
+        if why.iter().any(|why| matches!(why, WaitReason::Refused { .. })) {
+            let (kept, rerun) = (mem::take(&mut self.state.kept), mem::take(&mut self.state.rerun));
             self.state.rounds.remove(&phase.name);
-            self.go(Target::Phase(&phase.name));
+            self.go(TransitionTarget::Phase(&phase.name));
             self.keep(kept);
+            self.state.rerun = rerun;
             return;
         }
         let (start, end, worktrees) = self.group();
         let mut accepted = false;
         for state in &mut self.state.lanes[start..end] {
-            let Stage::Failed { why } = &state.stage else { continue };
-            let by_hand = !worktrees || matches!(why, Why::Conflicts { .. });
-            state.stage = if by_hand { Stage::Done { on: None } } else { Stage::Unmerged { on: None } };
+            let LaneStage::Failed { why } = &state.stage else { continue };
+            let by_hand = !worktrees || matches!(why, WaitReason::Conflicts { .. });
+            state.stage =
+                if by_hand { LaneStage::Done { on: None } } else { LaneStage::Unmerged { on: None } };
             accepted = true;
         }
-        let goes_on = |why: &Why| matches!(why, Why::Cost | Why::Documents { .. });
+        let goes_on = |why: &WaitReason| matches!(why, WaitReason::Cost | WaitReason::Documents { .. });
         if accepted || (!why.is_empty() && why.iter().all(goes_on)) {
             if accepted {
                 self.state.rounds = BTreeMap::from([(phase.name.clone(), 1)]);
             }
             self.state.unsettled = start;
-            self.state.at = At::Running;
+            self.state.at = FlowStatus::Running;
             self.settle(phase);
             return;
         }
@@ -317,8 +348,8 @@ impl<'f> Machine<'f> {
     }
 
     /// A person who lets it go on lets it spend as much again.
-    fn raise_cost(&mut self, why: &[Why]) {
-        if let Some(more) = self.state.settings.max_cost.filter(|_| why.contains(&Why::Cost)) {
+    fn raise_cost(&mut self, why: &[WaitReason]) {
+        if let Some(more) = self.state.settings.max_cost.filter(|_| why.contains(&WaitReason::Cost)) {
             self.state.max_cost = Some(self.state.cost.saturating_add(more));
         }
     }
@@ -328,12 +359,12 @@ impl<'f> Machine<'f> {
         if self.state.lanes.is_empty() {
             return self.state.kept.clone();
         }
-        let is_done = |stage: &Stage| matches!(stage, Stage::Done { .. });
+        let is_done = |stage: &LaneStage| matches!(stage, LaneStage::Done { .. });
         if self.state.lanes.iter().all(|state| is_done(&state.stage)) {
             return BTreeMap::new();
         }
         let done = self.state.lanes.iter().filter_map(|state| match state.stage {
-            Stage::Done { on } if on.is_none_or(|on| target(phase, on) != Target::Person) => {
+            LaneStage::Done { on } if on.is_none_or(|on| target(phase, on) != TransitionTarget::Person) => {
                 Some((state.lane.id.clone(), on))
             }
             _ => None,
@@ -343,21 +374,21 @@ impl<'f> Machine<'f> {
 
     /// Lets the phase that is being entered have lanes that are done already.
     fn keep(&mut self, kept: BTreeMap<String, Option<usize>>) {
-        if let Some(Action::Enter { keep, .. }) = self.actions.last_mut() {
+        if let Some(FlowAction::Enter { keep, .. }) = self.actions.last_mut() {
             *keep = !kept.is_empty();
             self.state.kept = kept;
         }
     }
 
-    fn resumed(&mut self) -> Ignored {
+    fn handle_resumed(&mut self) -> EventResult {
         let phase = self.phase()?;
         self.state.stopped = false;
         self.state.failed.clear();
         match &self.state.at {
-            At::Entering => self.ask_to_enter(!self.state.kept.is_empty()),
-            At::Waiting { why } => {
+            FlowStatus::Entering => self.ask_to_enter(!self.state.kept.is_empty()),
+            FlowStatus::Waiting { why } => {
                 let (phase, why) = (self.state.phase.clone(), why.clone());
-                self.actions.push(Action::Ask { phase, why });
+                self.actions.push(FlowAction::Ask { phase, why });
             }
             _ => {
                 for at in self.state.running.clone() {
@@ -372,25 +403,25 @@ impl<'f> Machine<'f> {
         Ok(())
     }
 
-    fn wait(&mut self, why: Vec<Why>) {
-        self.actions.push(Action::Ask { phase: self.state.phase.clone(), why: why.clone() });
-        self.state.at = At::Waiting { why };
+    fn wait(&mut self, why: Vec<WaitReason>) {
+        self.actions.push(FlowAction::Ask { phase: self.state.phase.clone(), why: why.clone() });
+        self.state.at = FlowStatus::Waiting { why };
     }
 
-    fn go(&mut self, target: Target<'_>) {
+    fn go(&mut self, target: TransitionTarget<'_>) {
         let mut target = target;
         let came_from = self.state.came_from.clone();
         // An optional phase leads on, and none does so twice.
         for _ in 0..=self.flow.phase.len() {
             let name = match target {
-                Target::Done => {
-                    self.state.at = At::Done;
-                    self.actions.push(Action::Finish { done: true });
+                TransitionTarget::Done => {
+                    self.state.at = FlowStatus::Done;
+                    self.actions.push(FlowAction::Finish { done: true });
                     return;
                 }
-                Target::Person => return self.wait(alloc::vec![Why::Decision]),
-                Target::Back => came_from.as_deref().unwrap_or_default(),
-                Target::Phase(name) => name,
+                TransitionTarget::Person => return self.wait(alloc::vec![WaitReason::Decision]),
+                TransitionTarget::Back => came_from.as_deref().unwrap_or_default(),
+                TransitionTarget::Phase(name) => name,
             };
             let Some(phase) = self.flow.phase(name) else { break };
             if phase.optional && !self.state.settings.with.contains(name) {
@@ -400,14 +431,14 @@ impl<'f> Machine<'f> {
             return self.enter(phase);
         }
         let says = alloc::vec!["the flow leads nowhere from here".to_string()];
-        self.wait(alloc::vec![Why::Refused { says }]);
+        self.wait(alloc::vec![WaitReason::Refused { says }]);
     }
 
     fn enter(&mut self, phase: &Phase) {
         let state = &mut self.state;
         let round = state.rounds.get(&phase.name).copied().unwrap_or_default();
         if phase.limit.is_some_and(|limit| round >= limit) {
-            return self.wait(alloc::vec![Why::Limit { phase: phase.name.clone() }]);
+            return self.wait(alloc::vec![WaitReason::Limit { phase: phase.name.clone() }]);
         }
         state.rounds.insert(phase.name.clone(), round + 1);
         *state.times.entry(phase.name.clone()).or_default() += 1;
@@ -419,23 +450,26 @@ impl<'f> Machine<'f> {
         let kept = self.finished(phase);
         let refusals = self.state.refusals + 1;
         self.begin(phase);
+        self.state.rerun = refused.keys().cloned().collect();
         (self.state.refused, self.state.refusals) = (refused, refusals);
         self.keep(kept);
     }
 
     fn begin(&mut self, phase: &Phase) {
         let state = &mut self.state;
-        if let Some(left) = state.left_behind(self.flow) {
+        if let Some(left) = state.finished_phase(self.flow) {
             state.left.insert(state.phase.clone(), left);
         }
         let before = mem::replace(&mut state.phase, phase.name.clone());
-        if phase.goes_back() && before != phase.name {
+        if phase.has_back_transition() && before != phase.name {
             state.came_from = Some(before);
         }
         state.entry = state.entry.saturating_add(1);
         state.refused.clear();
         state.refusals = 0;
-        state.at = At::Entering;
+        state.unheard.clear();
+        state.rerun.clear();
+        state.at = FlowStatus::Entering;
         state.groups.clear();
         state.lanes.clear();
         state.running.clear();
@@ -446,21 +480,21 @@ impl<'f> Machine<'f> {
 
     fn ask_to_enter(&mut self, keep: bool) {
         let (entry, round) = (self.state.entry, self.state.round());
-        self.actions.push(Action::Enter { entry, phase: self.state.phase.clone(), round, keep });
+        self.actions.push(FlowAction::Enter { entry, phase: self.state.phase.clone(), round, keep });
     }
 
     fn ask_to_merge(&mut self) {
         if let Some(state) = self.state.lanes.get(self.state.unsettled) {
-            self.actions.push(Action::Merge { entry: self.state.entry, lane: state.lane.id.clone() });
+            self.actions.push(FlowAction::Merge { entry: self.state.entry, lane: state.lane.id.clone() });
         }
     }
 
     fn run(&mut self, at: usize) {
         let worktree = self.worktrees();
         let state = &mut self.state.lanes[at];
-        state.stage = Stage::Running { run: None };
+        state.stage = LaneStage::Running { run: None };
         let (entry, phase) = (self.state.entry, self.state.phase.clone());
-        self.actions.push(Action::Run { entry, phase, lane: state.lane.clone(), worktree });
+        self.actions.push(FlowAction::Run { entry, phase, lane: state.lane.clone(), worktree });
     }
 
     /// Where the lanes of the group begin and end, and whether they have worktrees.
@@ -496,16 +530,14 @@ impl<'f> Machine<'f> {
             }
             let lanes = &self.state.lanes[start..end];
             let failed = lanes.iter().filter_map(|state| match &state.stage {
-                Stage::Failed { why } => Some(why.clone()),
+                LaneStage::Failed { why } => Some(why.clone()),
                 _ => None,
             });
-            let mut why: Vec<Why> = failed.collect();
+            let mut why: Vec<WaitReason> = failed.collect();
             if self.state.next < end && self.is_over_cost() {
-                why.push(Why::Cost);
+                why.push(WaitReason::Cost);
             }
-            if !self.state.strayed.is_empty() {
-                why.push(Why::Documents { paths: self.state.strayed.keys().cloned().collect() });
-            }
+            why.extend(self.state.why_strayed());
             if let Some(refused) = self.refused(&why) {
                 return self.submit_again(phase, refused);
             }
@@ -513,7 +545,7 @@ impl<'f> Machine<'f> {
                 return self.wait(why);
             }
             let taken = lanes.iter().map(|state| match state.stage {
-                Stage::Done { on } => on,
+                LaneStage::Done { on } => on,
                 _ => None,
             });
             let worst = taken.max().flatten();
@@ -526,12 +558,12 @@ impl<'f> Machine<'f> {
     }
 
     /// What was refused, where nothing else stops the phase and it was not refused too often.
-    fn refused(&self, why: &[Why]) -> Option<BTreeMap<String, Vec<String>>> {
+    fn refused(&self, why: &[WaitReason]) -> Option<BTreeMap<String, Vec<String>>> {
         if why.is_empty() || self.state.refusals >= MOST_REFUSALS {
             return None;
         }
         let refused = why.iter().map(|why| match why {
-            Why::Submission { lane, says } => Some((lane.clone(), says.clone())),
+            WaitReason::Submission { lane, says } => Some((lane.clone(), says.clone())),
             _ => None,
         });
         refused.collect()
@@ -541,12 +573,12 @@ impl<'f> Machine<'f> {
     fn merge_next(&mut self, end: usize) {
         while self.state.unsettled < end && !self.state.merging {
             match self.state.lanes[self.state.unsettled].stage {
-                Stage::Done { .. } | Stage::Failed { .. } => self.state.unsettled += 1,
-                Stage::Unmerged { .. } => {
+                LaneStage::Done { .. } | LaneStage::Failed { .. } => self.state.unsettled += 1,
+                LaneStage::Unmerged { .. } => {
                     self.state.merging = true;
                     self.ask_to_merge();
                 }
-                Stage::Todo | Stage::Running { .. } => return,
+                LaneStage::Todo | LaneStage::Running { .. } => return,
             }
         }
     }
@@ -557,16 +589,16 @@ impl<'f> Machine<'f> {
         let most = if parallel { self.state.settings.jobs.max(1) as usize } else { 1 };
         while self.state.running.len() < most && self.state.next < end {
             let at = self.state.next;
-            if self.state.lanes[at].stage != Stage::Todo {
+            if self.state.lanes[at].stage != LaneStage::Todo {
                 self.state.next += 1;
                 continue;
             }
             let before = at.checked_sub(1).filter(|before| *before >= start);
             let stopped = before.is_some_and(|before| {
-                !parallel && matches!(self.state.lanes[before].stage, Stage::Failed { .. })
+                !parallel && matches!(self.state.lanes[before].stage, LaneStage::Failed { .. })
             });
             let strayed = !self.state.strayed.is_empty();
-            if stopped || strayed || self.is_over_cost() || self.has_to_wait(at) {
+            if stopped || strayed || self.is_over_cost() || self.is_blocked(at) {
                 return;
             }
             self.state.running.push(at);
@@ -576,10 +608,10 @@ impl<'f> Machine<'f> {
     }
 
     /// Whether a lane that owns the same files is at work, or is not merged yet.
-    fn has_to_wait(&self, at: usize) -> bool {
+    fn is_blocked(&self, at: usize) -> bool {
         let LaneState { after, alone, .. } = &self.state.lanes[at];
         let is_busy = |at: &usize| {
-            matches!(self.state.lanes[*at].stage, Stage::Running { .. } | Stage::Unmerged { .. })
+            matches!(self.state.lanes[*at].stage, LaneStage::Running { .. } | LaneStage::Unmerged { .. })
         };
         (*alone && (self.state.unsettled..at).any(|at| is_busy(&at))) || after.iter().any(is_busy)
     }

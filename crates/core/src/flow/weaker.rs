@@ -4,18 +4,22 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Ask, Flow, Phase, Transition};
+use super::{Flow, Phase, PhaseRequest, PhaseTransition};
 
 impl Flow {
     /// What `self` needs less than `shipped`, in words; nothing if it needs at least as much. Whatever cannot be
     /// compared counts as less.
-    pub fn weaker_than(&self, shipped: &Self) -> Vec<String> {
+    pub fn list_weaknesses(&self, shipped: &Self) -> Vec<String> {
         let mut less = Vec::new();
+        let files = |flow: &Self| (flow.folder, flow.request.clone(), flow.changes.clone(), flow.archive);
+        if files(self) != files(shipped) {
+            less.push("what a person asks for, or the documents, are kept elsewhere".into());
+        }
         let mut from = 0;
         for phase in &shipped.phase {
             match self.phase[from..].iter().position(|own| own.name == phase.name) {
                 Some(at) => {
-                    less.extend(self.phase[from + at].weaker_than(phase).into_iter().map(|why| {
+                    less.extend(self.phase[from + at].list_weaknesses(phase).into_iter().map(|why| {
                         let name = &phase.name;
                         format!("phase `{name}`: {why}")
                     }));
@@ -33,14 +37,14 @@ impl Flow {
 }
 
 impl Phase {
-    fn weaker_than(&self, shipped: &Self) -> Vec<String> {
+    fn list_weaknesses(&self, shipped: &Self) -> Vec<String> {
         let mut less = Vec::new();
         let mut note = |is_less: bool, why: &str| {
             if is_less {
                 less.push(why.into());
             }
         };
-        let asked = |ask: &Ask| (ask.phase.clone(), ask.role.clone(), ask.command.clone(), ask.each);
+        let asked = |ask: &PhaseRequest| (ask.phase.clone(), ask.role.clone(), ask.command.clone(), ask.each);
         let again = |phase: &Self| phase.again.as_ref().map(|again| (again.file.clone(), asked(&again.ask)));
         note(self.contract != shipped.contract, "another contract");
         note(asked(&self.ask) != asked(&shipped.ask), "something else is asked");
@@ -55,6 +59,7 @@ impl Phase {
         let keeps = |own: &[String], all: &[String]| all.iter().all(|path| own.contains(path));
         let is_set_aside = keeps(&self.outputs, &shipped.outputs) && self.report == shipped.report;
         note(!is_set_aside, "outputs of an earlier round are not set aside");
+        note(!keeps(&self.inputs, &shipped.inputs), "less is read");
         let more = |own: &[String]| !keeps(&shipped.outputs, own);
         note(more(&self.outputs) || self.owns != shipped.owns, "other documents may be changed");
         for reviewer in &shipped.reviewer {
@@ -66,22 +71,22 @@ impl Phase {
         let mut from = 0;
         for on in &shipped.on {
             // In their order: a lane takes the first that it has all evidence for.
-            match self.on[from..].iter().position(|own| own.needs_as_much_as(on)) {
+            match self.on[from..].iter().position(|own| own.is_as_strict_as(on)) {
                 Some(at) => from += at + 1,
                 None => note(true, &format!("no transition to `{}` needs {}", on.to, on.needs.join(", "))),
             }
         }
         for own in &self.on {
-            let known = own.to == "person" || shipped.on.iter().any(|on| own.needs_as_much_as(on));
+            let known = own.to == "person" || shipped.on.iter().any(|on| own.is_as_strict_as(on));
             note(!known, &format!("{} is enough for `{}`", own.needs.join(", "), own.to));
         }
         less
     }
 }
 
-impl Transition {
+impl PhaseTransition {
     /// Whether it leads to the same place and needs all of the evidence.
-    fn needs_as_much_as(&self, other: &Self) -> bool {
+    fn is_as_strict_as(&self, other: &Self) -> bool {
         let has = |word: &str| self.needs.iter().any(|own| own == word);
         let needs = |word: &String| has(word) || (word == "checks-or-none" && has("checks"));
         self.to == other.to && other.needs.iter().all(needs)

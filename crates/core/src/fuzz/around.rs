@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConstructKind {
     CodeBlock,
     Comment,
     Attribute,
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Heading,
 }
 
-impl Kind {
+impl ConstructKind {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::CodeBlock => "code block",
@@ -35,25 +35,28 @@ impl Kind {
 
 /// Something that a text opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Opened {
-    pub(super) kind: Kind,
+pub(super) struct MarkupConstruct {
+    pub(super) kind: ConstructKind,
     /// What opens it, such as `~~~text` or `<build>`.
     pub(super) open: Range<usize>,
     /// Where that which closes it begins.
     close: Option<usize>,
 }
 
-impl Opened {
+impl MarkupConstruct {
     /// What a person recognises it by.
-    pub(super) fn spelled(&self, text: &str) -> String {
+    pub(super) fn label(&self, text: &str) -> String {
         let open = &text[self.open.clone()];
         match self.kind {
-            Kind::Attribute => {
+            ConstructKind::Attribute => {
                 let name = text[..self.open.start].rsplit([' ', '\t', '\n']).next().unwrap_or_default();
                 format!("{name}{open}")
             }
-            Kind::Element => format!("<{}>", tag_name(&open[1..])),
-            Kind::CodeBlock | Kind::Comment | Kind::TagHead | Kind::Heading => open.trim().to_string(),
+            ConstructKind::Element => format!("<{}>", tag_name(&open[1..])),
+            ConstructKind::CodeBlock
+            | ConstructKind::Comment
+            | ConstructKind::TagHead
+            | ConstructKind::Heading => open.trim().to_string(),
         }
     }
 
@@ -61,27 +64,30 @@ impl Opened {
     pub(super) fn closer(&self, text: &str) -> String {
         let open = &text[self.open.clone()];
         match self.kind {
-            Kind::CodeBlock => {
+            ConstructKind::CodeBlock => {
                 let mark = open.trim_start();
                 let end = mark.find(|c| !mark.starts_with(c)).unwrap_or(mark.len());
                 format!("a\n{}\nb", &mark[..end])
             }
-            Kind::Comment => "a --> b".into(),
-            Kind::Attribute => format!("a{open}b"),
-            Kind::TagHead => "a>b".into(),
-            Kind::Element => format!("a</{}>b", tag_name(&open[1..])),
-            Kind::Heading => "a\nb".into(),
+            ConstructKind::Comment => "a --> b".into(),
+            ConstructKind::Attribute => format!("a{open}b"),
+            ConstructKind::TagHead => "a>b".into(),
+            ConstructKind::Element => format!("a</{}>b", tag_name(&open[1..])),
+            ConstructKind::Heading => "a\nb".into(),
         }
     }
 }
 
 /// What is open on both sides of `slot`, innermost first.
-pub(super) fn around(text: &str, slot: &Range<usize>) -> Vec<Opened> {
+pub(super) fn around(text: &str, slot: &Range<usize>) -> Vec<MarkupConstruct> {
     let mut all = opened(text, &(0..0));
     all.retain(|it| {
         // A slot in a tag is not yet in the element that the tag opens.
-        let begins =
-            if it.kind == Kind::Element { it.open.end <= slot.start } else { it.open.start < slot.start };
+        let begins = if it.kind == ConstructKind::Element {
+            it.open.end <= slot.start
+        } else {
+            it.open.start < slot.start
+        };
         begins && it.close.is_some_and(|close| close >= slot.end)
     });
     all.sort_by_key(|it| core::cmp::Reverse(it.open.start));
@@ -93,10 +99,10 @@ pub(super) fn around(text: &str, slot: &Range<usize>) -> Vec<Opened> {
 pub(super) fn ended<'a>(
     text: &str,
     slot: &Range<usize>,
-    around: &'a [Opened],
+    around: &'a [MarkupConstruct],
     value: &str,
     tagged: bool,
-) -> Option<&'a Opened> {
+) -> Option<&'a MarkupConstruct> {
     if around.is_empty() {
         return None;
     }
@@ -111,10 +117,10 @@ pub(super) fn ended<'a>(
 }
 
 /// What is left with nothing in it when nothing stands in the place of `slot`.
-pub(super) fn dangling(text: &str, slot: &Range<usize>, around: &[Opened]) -> Option<&'static str> {
+pub(super) fn dangling(text: &str, slot: &Range<usize>, around: &[MarkupConstruct]) -> Option<&'static str> {
     let (before, after) = (&text[..slot.start], &text[slot.end..]);
-    if let Some(Opened { open, close: Some(close), .. }) =
-        around.first().filter(|it| it.kind == Kind::CodeBlock)
+    if let Some(MarkupConstruct { open, close: Some(close), .. }) =
+        around.first().filter(|it| it.kind == ConstructKind::CodeBlock)
     {
         let blank = text[open.end..slot.start].trim().is_empty() && text[slot.end..*close].trim().is_empty();
         return blank.then_some("code block");
@@ -144,8 +150,8 @@ fn level(line: &str) -> Option<usize> {
 }
 
 /// Everything that `text` opens. Within `opaque` no tag is one.
-fn opened(text: &str, opaque: &Range<usize>) -> Vec<Opened> {
-    let mut all: Vec<Opened> = Vec::new();
+fn opened(text: &str, opaque: &Range<usize>) -> Vec<MarkupConstruct> {
+    let mut all: Vec<MarkupConstruct> = Vec::new();
     let mut elements: Vec<usize> = Vec::new();
     let mut at = 0;
     while at < text.len() {
@@ -155,13 +161,13 @@ fn opened(text: &str, opaque: &Range<usize>) -> Vec<Opened> {
             let indent = line.len() - line.trim_start_matches(' ').len();
             if let Some(mark) = fence(line).filter(|_| indent <= 3) {
                 let close = fence_close(text, end, mark);
-                all.push(Opened { kind: Kind::CodeBlock, open: at..end, close });
+                all.push(MarkupConstruct { kind: ConstructKind::CodeBlock, open: at..end, close });
                 at = close.map_or(text.len(), |close| line_end(text, close));
                 continue;
             }
             if level(line.trim_start()).is_some() && indent <= 3 {
                 let marks = at + indent + line.trim_start().bytes().take_while(|byte| *byte == b'#').count();
-                all.push(Opened { kind: Kind::Heading, open: at..marks, close: Some(end) });
+                all.push(MarkupConstruct { kind: ConstructKind::Heading, open: at..marks, close: Some(end) });
             }
         }
         let Some(found) = text[at..].find(['<', '\n', '\r']) else { break };
@@ -169,7 +175,7 @@ fn opened(text: &str, opaque: &Range<usize>) -> Vec<Opened> {
         at = start + 1;
         if let Some(inside) = text[start..].strip_prefix("<!--") {
             let close = inside.find("-->").map(|close| start + 4 + close);
-            all.push(Opened { kind: Kind::Comment, open: start..start + 4, close });
+            all.push(MarkupConstruct { kind: ConstructKind::Comment, open: start..start + 4, close });
             at = close.map_or(text.len(), |close| close + 3);
         } else if text[start..].starts_with('<') && !opaque.contains(&start) {
             let before = all.len();
@@ -219,7 +225,7 @@ fn tag_name(inside: &str) -> &str {
 }
 
 /// Reads the tag at `start`, and says where it ends; `None` if it is none.
-fn tag(text: &str, start: usize, all: &mut Vec<Opened>, elements: &mut Vec<usize>) -> Option<usize> {
+fn tag(text: &str, start: usize, all: &mut Vec<MarkupConstruct>, elements: &mut Vec<usize>) -> Option<usize> {
     let closing = text[start + 1..].starts_with('/');
     let name_at = start + 1 + usize::from(closing);
     let name = tag_name(&text[name_at..]);
@@ -233,7 +239,11 @@ fn tag(text: &str, start: usize, all: &mut Vec<Opened>, elements: &mut Vec<usize
             b'>' => break stop,
             quote @ (b'"' | b'\'') if text[..stop].ends_with('=') => {
                 let close = stop + 1 + text[stop + 1..].find(char::from(quote))?;
-                all.push(Opened { kind: Kind::Attribute, open: stop..stop + 1, close: Some(close) });
+                all.push(MarkupConstruct {
+                    kind: ConstructKind::Attribute,
+                    open: stop..stop + 1,
+                    close: Some(close),
+                });
                 at = close + 1;
             }
             b'"' | b'\'' => at = stop + 1,
@@ -248,10 +258,14 @@ fn tag(text: &str, start: usize, all: &mut Vec<Opened>, elements: &mut Vec<usize
             elements.truncate(same);
         }
     } else {
-        all.push(Opened { kind: Kind::TagHead, open: start..name_at + name.len(), close: Some(end) });
+        all.push(MarkupConstruct {
+            kind: ConstructKind::TagHead,
+            open: start..name_at + name.len(),
+            close: Some(end),
+        });
         if !text[..end].ends_with('/') {
             elements.push(all.len());
-            all.push(Opened { kind: Kind::Element, open: start..end + 1, close: None });
+            all.push(MarkupConstruct { kind: ConstructKind::Element, open: start..end + 1, close: None });
         }
     }
     Some(end + 1)

@@ -4,20 +4,23 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Options, Subject};
-use crate::catalog::{Catalog, Pattern, REQUEST_FIELDS, is_agent};
+use super::{FuzzOptions, FuzzSubject};
+use crate::catalog::{PathPattern, REQUEST_FIELDS, SourceCatalog, is_agent};
 use crate::data::{self, RecipeFile};
-use crate::diag::Failure;
+use crate::diag::Diagnostics;
 use crate::lookup::Library;
-use crate::prompt::{Format, Part};
-use crate::recipe::{BlockSpec, Field, Files, Level, Missing, OneOrMore, Recipe, SectionSpec, Separator};
+use crate::prompt::{Part, PromptFormat};
+use crate::recipe::{
+    BlockSpec, FilePolicy, MissingSlotRule, OneOrMore, Recipe, RequestField, SectionPriority,
+    SectionSeparator, SectionSpec,
+};
 use crate::request::Layout;
-use crate::source::{Root, SourceId, Sources};
-use crate::template::Notation;
-use crate::text::Text;
+use crate::source::{SourceId, SourceRoot, Sources};
+use crate::template::TemplateNotation;
+use crate::text::SharedText;
 
 /// A recipe with everything that decides on its templates.
-pub(super) struct Choice {
+pub(super) struct RecipeVariant {
     pub(super) recipe: RecipeFile,
     /// Agent, phase, role and command.
     pub(super) fields: [Option<String>; 4],
@@ -27,50 +30,50 @@ pub(super) struct Choice {
     pub(super) is_template: bool,
 }
 
-const FIELDS: [Field; 4] = [Field::Agent, Field::Phase, Field::Role, Field::Command];
+const FIELDS: [RequestField; 4] =
+    [RequestField::Agent, RequestField::Phase, RequestField::Role, RequestField::Command];
 
-type Chosen = BTreeMap<Field, String>;
+type ChosenFields = BTreeMap<RequestField, String>;
 
 pub(super) fn choices(
     sources: &dyn Sources,
     layout: &Layout,
-    subject: Subject<'_>,
-    options: &Options,
-) -> Result<Vec<Choice>, Failure> {
-    let catalog = Catalog::read(sources, layout);
+    subject: FuzzSubject<'_>,
+    options: &FuzzOptions,
+) -> Result<Vec<RecipeVariant>, Diagnostics> {
+    let catalog = SourceCatalog::read(sources, layout);
     let slots = slots(&catalog);
-    let choice = |recipe: RecipeFile, chosen: &Chosen, slots: BTreeSet<String>, is_template| Choice {
-        recipe,
-        fields: FIELDS.map(|field| chosen.get(&field).cloned()),
-        slots,
-        is_template,
+    let choice = |recipe: RecipeFile, chosen: &ChosenFields, slots: BTreeSet<String>, is_template| {
+        RecipeVariant { recipe, fields: FIELDS.map(|field| chosen.get(&field).cloned()), slots, is_template }
     };
     Ok(match subject {
-        Subject::Template(file) => {
-            let mut notations: Vec<Notation> = catalog.reach.notations(file).collect();
+        FuzzSubject::Template(file) => {
+            let mut notations: Vec<TemplateNotation> = catalog.reach.notations(file).collect();
             if notations.is_empty() {
-                notations = alloc::vec![Notation::Braces, Notation::Brackets];
+                notations = alloc::vec![TemplateNotation::Braces, TemplateNotation::Brackets];
             }
             let recipes = notations.into_iter().filter_map(|notation| alone(file, notation));
-            recipes.map(|recipe| choice(recipe, &Chosen::new(), slots.clone(), true)).collect()
+            recipes.map(|recipe| choice(recipe, &ChosenFields::new(), slots.clone(), true)).collect()
         }
-        Subject::Recipe(name) => {
+        FuzzSubject::Recipe(name) => {
             let recipe = data::recipe(&Library::new(sources), name, layout)?;
             let provided = recipe.recipe.derive.keys().map(String::as_str).chain(REQUEST_FIELDS);
             let provided: BTreeSet<&str> = provided.collect();
             let slots: BTreeSet<String> =
                 slots.into_iter().filter(|name| !provided.contains(name.as_str())).collect();
-            let all = chosen(&catalog, &recipe.recipe, options);
+            let all = list_chosen_fields(&catalog, &recipe.recipe, options);
             all.iter().map(|chosen| choice(recipe.clone(), chosen, slots.clone(), false)).collect()
         }
     })
 }
 
 /// Every name that a slot has anywhere. What a prompt does not ask for does no harm.
-fn slots(catalog: &Catalog) -> BTreeSet<String> {
+fn slots(catalog: &SourceCatalog) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in catalog.files.all().chain(&catalog.extensions) {
-        for template in [Notation::Braces, Notation::Brackets].into_iter().filter_map(|it| file.template(it))
+        for template in [TemplateNotation::Braces, TemplateNotation::Brackets]
+            .into_iter()
+            .filter_map(|it| file.template(it))
         {
             names.extend(template.slots().into_iter().map(|name| name.of(&template.text).to_string()));
         }
@@ -81,7 +84,7 @@ fn slots(catalog: &Catalog) -> BTreeSet<String> {
 }
 
 /// A recipe of one template.
-fn alone(file: &str, notation: Notation) -> Option<RecipeFile> {
+fn alone(file: &str, notation: TemplateNotation) -> Option<RecipeFile> {
     let template = Some(OneOrMore::One(file.into()));
     let section = SectionSpec {
         name: "template".into(),
@@ -89,58 +92,62 @@ fn alone(file: &str, notation: Notation) -> Option<RecipeFile> {
         heading: None,
         max_bytes: None,
         required: false,
-        level: Level::default(),
+        level: SectionPriority::default(),
         blocks: alloc::vec![BlockSpec { template, ..BlockSpec::default() }],
     };
     let recipe = Recipe {
         description: String::new(),
-        format: Format::Markdown,
+        format: PromptFormat::Markdown,
         notation,
-        files: Files::default(),
-        missing: Missing::default(),
-        separator: Separator::default(),
+        files: FilePolicy::default(),
+        missing: MissingSlotRule::default(),
+        separator: SectionSeparator::default(),
         defaults: BTreeMap::new(),
         derive: BTreeMap::new(),
         section: alloc::vec![section],
     };
-    let id = SourceId::new(Root::Builtin, "recipes/template.toml").ok()?;
-    Some(RecipeFile { name: "template".into(), id, text: Text::default(), recipe })
+    let id = SourceId::new(SourceRoot::Builtin, "recipes/template.toml").ok()?;
+    Some(RecipeFile { name: "template".into(), id, text: SharedText::default(), recipe })
 }
 
 /// For each template that a path of the recipe fits, the fields that lead to it.
-fn chosen(catalog: &Catalog, recipe: &Recipe, options: &Options) -> Vec<Chosen> {
-    let wanted =
-        [(Field::Role, &options.role), (Field::Phase, &options.phase), (Field::Command, &options.command)];
-    let wanted: Chosen =
+fn list_chosen_fields(catalog: &SourceCatalog, recipe: &Recipe, options: &FuzzOptions) -> Vec<ChosenFields> {
+    let wanted = [
+        (RequestField::Role, &options.role),
+        (RequestField::Phase, &options.phase),
+        (RequestField::Command, &options.command),
+    ];
+    let wanted: ChosenFields =
         wanted.into_iter().filter_map(|(field, name)| Some((field, name.as_ref()?.clone()))).collect();
-    let mut all: Vec<Chosen> = Vec::new();
+    let mut all: Vec<ChosenFields> = Vec::new();
     let blocks = || recipe.section.iter().flat_map(|section| &section.blocks);
     let patterns = blocks().filter_map(|block| block.template.as_ref()).flat_map(|template| template.all());
-    for pattern in patterns.map(|pattern| Pattern::new(pattern)) {
+    for pattern in patterns.map(|pattern| PathPattern::new(pattern)) {
         for fit in catalog.files.by_path().flat_map(|(path, _)| pattern.fits(path)) {
             let fields = fit.iter().map(|(hole, name)| match hole.field {
-                Field::Agent if is_agent(&catalog.agents, name, hole.upper) => {
+                RequestField::Agent if is_agent(&catalog.agents, name, hole.upper) => {
                     Some((hole.field, name.to_ascii_lowercase()))
                 }
-                Field::Agent => None,
+                RequestField::Agent => None,
                 field => Some((field, name.to_string())),
             });
-            let Some(fields) = fields.collect::<Option<Chosen>>() else { continue };
+            let Some(fields) = fields.collect::<Option<ChosenFields>>() else { continue };
             let fits = wanted.iter().all(|(field, name)| fields.get(field).is_none_or(|own| own == name));
             if fits && !all.contains(&fields) {
                 all.push(fields);
             }
         }
     }
-    let optional = |field: &Field| blocks().any(|block| [block.when, block.unless].contains(&Some(*field)));
+    let optional =
+        |field: &RequestField| blocks().any(|block| [block.when, block.unless].contains(&Some(*field)));
     // A recipe can need two fields at once: the first that is there stands for one that was not chosen.
-    let usual: Chosen = FIELDS
+    let usual: ChosenFields = FIELDS
         .into_iter()
         .filter(|field| !recipe.defaults.contains_key(field) && !optional(field))
         .filter_map(|field| Some((field, all.iter().find_map(|chosen| chosen.get(&field))?.clone())))
         .collect();
     if all.is_empty() {
-        all.push(Chosen::new());
+        all.push(ChosenFields::new());
     }
     for chosen in &mut all {
         for (field, name) in wanted.iter().chain(&usual) {

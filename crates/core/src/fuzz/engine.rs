@@ -8,72 +8,72 @@ use core::ops::Range;
 
 use serde_json::Value;
 
-use crate::compose::Composed;
+use crate::compose::ComposedPrompt;
 use crate::data::RecipeFile;
-use crate::diag::{Code, Failure};
+use crate::diag::{Code, Diagnostics};
 use crate::lookup::Library;
 use crate::name::is_name_byte;
-use crate::prompt::{Block, Format, Piece, Prompt};
-use crate::recipe::Separator;
-use crate::render::{Rendered, render};
+use crate::prompt::{Block, Piece, Prompt, PromptFormat};
+use crate::recipe::SectionSeparator;
+use crate::render::{RenderedText, render};
 use crate::request::Request;
-use crate::source::{Recorder, Root, Snapshot, SourceId, Sources};
+use crate::source::{Snapshot, SourceId, SourceRecorder, SourceRoot, Sources};
 
 /// What is looked at: composing and rendering. Tests put something broken in their place.
 #[derive(Clone, Copy)]
-pub(super) struct Engine {
-    pub(super) compose: fn(&Request, &RecipeFile, &dyn Sources) -> Result<Composed, Failure>,
-    pub(super) render: fn(&Prompt, Format) -> Result<Rendered, Failure>,
+pub(super) struct EngineUnderTest {
+    pub(super) compose: fn(&Request, &RecipeFile, &dyn Sources) -> Result<ComposedPrompt, Diagnostics>,
+    pub(super) render: fn(&Prompt, PromptFormat) -> Result<RenderedText, Diagnostics>,
 }
 
-pub(super) const OURS: Engine = Engine {
+pub(super) const OURS: EngineUnderTest = EngineUnderTest {
     compose: |request, recipe, sources| Library::new(sources).compose(request, recipe),
     render: |prompt, format| render(prompt, format, None),
 };
 
 /// A prompt, its Markdown, and what was looked at for it.
-pub(super) struct Made {
-    pub(super) composed: Composed,
-    pub(super) markdown: Rendered,
+pub(super) struct ComposedCase {
+    pub(super) composed: ComposedPrompt,
+    pub(super) markdown: RenderedText,
     asked: BTreeSet<SourceId>,
     listed: BTreeSet<SourceId>,
 }
 
 /// What a value is compared with: the same prompt with a plain text in its place.
-pub(super) struct Control<'c> {
-    pub(super) made: &'c Made,
+pub(super) struct ControlCase<'c> {
+    pub(super) made: &'c ComposedCase,
     pub(super) plain: &'c str,
     /// Which of the texts of all blocks hold it.
     pub(super) spots: &'c [usize],
 }
 
 /// Why a case says nothing against anybody.
-pub(super) enum Not {
+pub(super) enum CaseFailure {
     /// The value was refused, for a reason that a value can be refused for.
     Refused,
     Broken(String),
 }
 
-impl Engine {
+impl EngineUnderTest {
     /// Composes and renders as Markdown, and again from what was seen.
     pub(super) fn make(
         &self,
         request: &Request,
         recipe: &RecipeFile,
         sources: &dyn Sources,
-    ) -> Result<Result<Made, String>, Failure> {
-        let recorder = Recorder::new(sources);
+    ) -> Result<Result<ComposedCase, String>, Diagnostics> {
+        let recorder = SourceRecorder::new(sources);
         let composed = (self.compose)(request, recipe, &recorder);
         let snapshot: Snapshot = recorder.finish();
         let composed = composed?;
-        let markdown = (self.render)(&composed.prompt, Format::Markdown)?;
+        let markdown = (self.render)(&composed.prompt, PromptFormat::Markdown)?;
         let again = (self.compose)(request, recipe, &snapshot);
         if again.as_ref() != Ok(&composed) {
             return Ok(Err("what was seen while composing does not give the same prompt again".into()));
         }
         let asked = snapshot.texts.into_keys().collect();
         let listed = snapshot.lists.into_iter().map(|(dir, ..)| dir).collect();
-        Ok(Ok(Made { composed, markdown, asked, listed }))
+        Ok(Ok(ComposedCase { composed, markdown, asked, listed }))
     }
 
     /// Makes the prompt with `value` in it and holds it against `control`.
@@ -82,27 +82,29 @@ impl Engine {
         request: &Request,
         recipe: &RecipeFile,
         sources: &dyn Sources,
-        control: &Control<'_>,
+        control: &ControlCase<'_>,
         value: &str,
-    ) -> Result<Made, Not> {
+    ) -> Result<ComposedCase, CaseFailure> {
         let made = match self.make(request, recipe, sources) {
             Ok(Ok(made)) => made,
-            Ok(Err(broken)) => return Err(Not::Broken(broken)),
-            Err(failure) if failure.0.iter().all(|diag| can_refuse(diag.code)) => return Err(Not::Refused),
-            Err(Failure(diags)) => {
+            Ok(Err(broken)) => return Err(CaseFailure::Broken(broken)),
+            Err(failure) if failure.0.iter().all(|diag| can_refuse(diag.code)) => {
+                return Err(CaseFailure::Refused);
+            }
+            Err(Diagnostics(diags)) => {
                 let first =
                     diags.first().map_or_else(String::new, |diag| format!("{}: {}", diag.code, diag.message));
-                return Err(Not::Broken(format!("it makes composing fail: {first}")));
+                return Err(CaseFailure::Broken(format!("it makes composing fail: {first}")));
             }
         };
-        let broken = looked_elsewhere(control, &made)
+        let broken = check_sources(control, &made)
             .or_else(|| model(control, &made, value))
             .or_else(|| structure(control, &made, value))
-            .or_else(|| self.formats(&made, value));
-        broken.map_or(Ok(made), |broken| Err(Not::Broken(broken)))
+            .or_else(|| self.check_formats(&made, value));
+        broken.map_or(Ok(made), |broken| Err(CaseFailure::Broken(broken)))
     }
 
-    fn formats(&self, made: &Made, value: &str) -> Option<String> {
+    fn check_formats(&self, made: &ComposedCase, value: &str) -> Option<String> {
         let prompt = &made.composed.prompt;
         let carried = prompt
             .sections
@@ -110,23 +112,23 @@ impl Engine {
             .flat_map(|section| &section.blocks)
             .any(|block| block.pieces.iter().any(|piece| piece.text(&prompt.origins) == value));
         let gives_back = |text: &str| !carried || text.contains(value);
-        for format in [Format::Markdown, Format::Xml, Format::Json] {
+        for format in [PromptFormat::Markdown, PromptFormat::Xml, PromptFormat::Json] {
             let name = format!("{format:?}");
             let rendered = match (self.render)(prompt, format) {
                 Ok(rendered) => rendered,
                 Err(failure) if failure.0.iter().all(|diag| diag.code == Code::XmlCharacter) => continue,
                 Err(_) => return Some(format!("{name} cannot be written")),
             };
-            if format == Format::Markdown && rendered != made.markdown {
+            if format == PromptFormat::Markdown && rendered != made.markdown {
                 return Some("the same prompt is not rendered to the same bytes again".into());
             }
             if let Some(wrong) = spans(prompt, &rendered, format) {
                 return Some(format!("{wrong} in {name}"));
             }
             let read = match format {
-                Format::Markdown => continue,
-                Format::Xml => xml_text(&rendered.text),
-                Format::Json => {
+                PromptFormat::Markdown => continue,
+                PromptFormat::Xml => xml_text(&rendered.text),
+                PromptFormat::Json => {
                     serde_json::from_str(&rendered.text).ok().map(|value: Value| json_text(&value))
                 }
             };
@@ -156,18 +158,19 @@ fn can_refuse(code: Code) -> bool {
 }
 
 /// Other files than with a plain value; a slot in an include path may well name another one.
-fn looked_elsewhere(control: &Control<'_>, made: &Made) -> Option<String> {
+fn check_sources(control: &ControlCase<'_>, made: &ComposedCase) -> Option<String> {
     let names_files = control.made.asked.iter().any(|id| id.path().contains(control.plain));
     let notice = |id: &SourceId| made.is_cut() && id.path().ends_with("/cut-notice.md");
-    let free = |id: &SourceId| notice(id) || (names_files && id.root() == Root::Session);
-    let texts = |made: &Made| made.asked.iter().filter(|id| !free(id)).cloned().collect::<BTreeSet<_>>();
+    let free = |id: &SourceId| notice(id) || (names_files && id.root() == SourceRoot::Session);
+    let texts =
+        |made: &ComposedCase| made.asked.iter().filter(|id| !free(id)).cloned().collect::<BTreeSet<_>>();
     let (now, then) = (texts(made), texts(control.made));
     let other = now.difference(&then).chain(made.listed.difference(&control.made.listed)).next()?;
     Some(format!("`{other}` is looked at because of it"))
 }
 
 /// The prompt is what the plain one is, but for the value, byte for byte.
-fn model(control: &Control<'_>, made: &Made, value: &str) -> Option<String> {
+fn model(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Option<String> {
     if value.trim().is_empty() || made.is_cut() {
         return None;
     }
@@ -191,7 +194,7 @@ fn flat(prompt: &Prompt) -> Vec<String> {
 
 /// The ranges cover the text, each gives its origin's bytes back, and every piece of every block has its one, in
 /// order.
-fn spans(prompt: &Prompt, rendered: &Rendered, format: Format) -> Option<&'static str> {
+fn spans(prompt: &Prompt, rendered: &RenderedText, format: PromptFormat) -> Option<&'static str> {
     let mut at = 0;
     for span in &rendered.spans {
         if span.start != at || span.end < at {
@@ -200,7 +203,7 @@ fn spans(prompt: &Prompt, rendered: &Rendered, format: Format) -> Option<&'stati
         at = span.end;
         let Some(piece) = span.piece else { continue };
         let written = rendered.text.get(span.start..span.end)?;
-        if span.encoding.undo(written).as_deref() != Some(piece.text(&prompt.origins)) {
+        if span.encoding.decode(written).as_deref() != Some(piece.text(&prompt.origins)) {
             return Some("a text is not what its origin says");
         }
     }
@@ -208,7 +211,7 @@ fn spans(prompt: &Prompt, rendered: &Rendered, format: Format) -> Option<&'stati
         return Some("the origins do not reach the end");
     }
     let mut sections: Vec<_> = prompt.sections.iter().collect();
-    if format != Format::Markdown {
+    if format != PromptFormat::Markdown {
         sections.sort_by_key(|section| section.part);
     }
     let blocks = sections.iter().flat_map(|section| &section.blocks);
@@ -227,14 +230,14 @@ pub(super) fn has_span(prompt: &Prompt, piece: &Piece) -> bool {
 }
 
 /// Where in the Markdown a text stands, and the innermost tag that callsheet put around it.
-pub(super) struct Stand {
+pub(super) struct TaggedRange {
     range: Range<usize>,
     pub(super) tag: Option<String>,
 }
 
-impl Made {
+impl ComposedCase {
     /// Where the texts of all blocks stand, in order.
-    pub(super) fn stands(&self) -> Vec<Stand> {
+    pub(super) fn stands(&self) -> Vec<TaggedRange> {
         let (prompt, rendered) = (&self.composed.prompt, &self.markdown);
         let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
         let mut wanted = blocks.flat_map(|block| pieces(prompt, block)).peekable();
@@ -245,7 +248,7 @@ impl Made {
                 None => tags_of(&rendered.text[span.start..span.end], &mut tags),
                 Some(piece) if wanted.next_if_eq(&piece).is_some() => {
                     let tag = tags.last().map(ToString::to_string);
-                    stands.push(Stand { range: span.start..span.end, tag });
+                    stands.push(TaggedRange { range: span.start..span.end, tag });
                 }
                 Some(_) => {}
             }
@@ -272,7 +275,7 @@ fn tags_of<'t>(text: &'t str, tags: &mut Vec<&'t str>) {
 }
 
 /// Lines of the prompt's own structure that a text makes where no tags stand around it, or a tag that ends those.
-fn structure(control: &Control<'_>, made: &Made, value: &str) -> Option<String> {
+fn structure(control: &ControlCase<'_>, made: &ComposedCase, value: &str) -> Option<String> {
     let (then, now) = (control.made.stands(), made.stands());
     if then.len() != now.len() {
         return None;
@@ -286,7 +289,8 @@ fn structure(control: &Control<'_>, made: &Made, value: &str) -> Option<String> 
             }
             continue;
         }
-        let lines = |made: &Made, stand: &Stand| own_lines(prompt, &made.markdown.text, &stand.range);
+        let lines =
+            |made: &ComposedCase, stand: &TaggedRange| own_lines(prompt, &made.markdown.text, &stand.range);
         if lines(made, now) > lines(control.made, then) {
             return Some("it makes a line that the format uses itself".into());
         }
@@ -297,7 +301,7 @@ fn structure(control: &Control<'_>, made: &Made, value: &str) -> Option<String> 
 /// How many lines that `range` has a part in are headings or rules of the prompt.
 fn own_lines(prompt: &Prompt, text: &str, range: &Range<usize>) -> usize {
     let headings = prompt.sections.iter().any(|section| section.heading.is_some());
-    let rule = prompt.separator == Separator::Rule;
+    let rule = prompt.separator == SectionSeparator::Rule;
     let unix = |text: &str| text.replace("\r\n", "\n").replace('\r', "\n");
     let before = unix(&text[..range.start]);
     let end = before.len() + unix(&text[range.clone()]).len();

@@ -6,14 +6,16 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Reason, Violation};
-use crate::request::{ContextBlock, Document, DocumentKind, Layout, Memory, Request, Task};
-use crate::source::{Limits, Listing, Root, SourceError, SourceId, Sources};
-use crate::text::Text;
+use crate::fact::{
+    CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision, ViolationReason,
+};
+use crate::request::{ContextBlock, DocumentKind, Layout, MemoryEntry, Request, RequestDocument, Task};
+use crate::source::{Listing, ListingLimits, SourceError, SourceId, SourceRoot, Sources};
+use crate::text::SharedText;
 
 /// One way by which a text gets into a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum FuzzInput {
     /// A value for a slot.
     Value(String),
     /// A field of the request, by its place in [`FIELDS`].
@@ -24,7 +26,7 @@ pub(super) enum Input {
     Project,
 }
 
-impl Input {
+impl FuzzInput {
     pub(super) fn name(&self) -> String {
         match self {
             Self::Value(name) => name.clone(),
@@ -45,10 +47,10 @@ impl Input {
     }
 }
 
-type Put = fn(&mut Request, Text);
+type FieldSetter = fn(&mut Request, SharedText);
 
 /// The fields that become text, whoever fills them.
-pub(super) const FIELDS: [(&str, Put); 24] = [
+pub(super) const FIELDS: [(&str, FieldSetter); 24] = [
     ("instructions", |request, text| request.instructions = Some(text)),
     ("human_input", |request, text| request.human_input = Some(text)),
     ("task.id", |request, text| task(request).id = Some(text)),
@@ -76,12 +78,13 @@ pub(super) const FIELDS: [(&str, Put); 24] = [
     ("previous.run", |request, text| previous(request).run = Some(text.to_string())),
     ("previous.checks", |request, text| {
         previous(request).checks =
-            alloc::vec![Check { name: text.to_string(), result: CheckResult::Failed, output: None }];
+            alloc::vec![CheckSummary { name: text.to_string(), result: CheckResult::Failed, output: None }];
     }),
     ("previous.changed", |request, text| previous(request).changed = alloc::vec![text.to_string()]),
     ("previous.violations", |request, text| {
         let path = text.to_string();
-        let violation = Violation { path, reason: Reason::Excluded, decision: Decision::Pending };
+        let violation =
+            Violation { path, reason: ViolationReason::Excluded, decision: ViolationDecision::Pending };
         previous(request).violations = alloc::vec![violation];
     }),
 ];
@@ -90,13 +93,13 @@ fn task(request: &mut Request) -> &mut Task {
     request.task.get_or_insert_default()
 }
 
-fn previous(request: &mut Request) -> &mut Facts {
-    request.previous.get_or_insert_with(|| Facts { ended: Some(Ended::Exited), ..Facts::default() })
+fn previous(request: &mut Request) -> &mut RunFacts {
+    request.previous.get_or_insert_with(|| RunFacts { ended: Some(EndReason::Exited), ..RunFacts::default() })
 }
 
-fn memory(request: &mut Request) -> &mut Memory {
+fn memory(request: &mut Request) -> &mut MemoryEntry {
     if request.memories.is_empty() {
-        request.memories.push(Memory { kind: "learning".into(), content: Text::fixed("learned") });
+        request.memories.push(MemoryEntry { kind: "learning".into(), content: SharedText::fixed("learned") });
     }
     &mut request.memories[0]
 }
@@ -104,11 +107,11 @@ fn memory(request: &mut Request) -> &mut Memory {
 /// A request that carries everything, each text plain.
 pub(super) fn full(layout: &Layout) -> Request {
     let block = |name: &str| ContextBlock { name: name.into(), text: None, data: None };
-    let document = |kind, name: &str| Document {
+    let document = |kind, name: &str| RequestDocument {
         kind,
         name: Some(name.into()),
-        content: Some(Text::fixed("content")),
-        ..Document::default()
+        content: Some(SharedText::fixed("content")),
+        ..RequestDocument::default()
     };
     let mut request = Request {
         context: alloc::vec![block("upstream"), block("metadata"), block("state")],
@@ -121,53 +124,54 @@ pub(super) fn full(layout: &Layout) -> Request {
         ..Request::default()
     };
     for (at, (_, put)) in FIELDS.iter().enumerate() {
-        put(&mut request, Input::Field(at).plain().into());
+        put(&mut request, FuzzInput::Field(at).plain().into());
     }
     request
 }
 
 /// The project's sources, but the files that others write say what is tried.
-pub(super) struct Outside<'s> {
+pub(super) struct FuzzSources<'s> {
     inner: &'s dyn Sources,
     documents: Vec<SourceId>,
-    session: Text,
-    project: Text,
+    session: SharedText,
+    project: SharedText,
     /// Whether a coder is asked, who gets nothing without a plan.
     has_plan: bool,
 }
 
-/// A plan of one sub-plan, whose own files say what is tried.
-const PLAN: [(&str, &str); 2] = [
+/// A plan of one sub-plan, whose own text says what is tried.
+const PLAN: [(&str, &str); 3] = [
     (
         "04_planning/execution_plan.yaml",
         "groups: [{group_id: all, mode: serial, plans: [{file: plan_1.md, name: All}]}]\nneeds_design: false\n\
          needs_docs: false\ndoc_files: []\nreview_strategy: {severity: low, focus: []}\n",
     ),
     ("04_planning/plan.md", "## Phase 1\n-\n## Phase 2\n-\n## Phase 3\n-\n## Conflict map\n-\n"),
+    ("04_planning/tasks_1.md", "- [ ] 1 Task\n"),
 ];
 
-impl<'s> Outside<'s> {
+impl<'s> FuzzSources<'s> {
     pub(super) fn new(inner: &'s dyn Sources, layout: &Layout, request: &Request) -> Self {
         let usual = [".callsheet/memory/profile.md", "CLAUDE.md", "AGENTS.md", "README.md"];
         let paths = usual.into_iter().chain([layout.project_context.as_str()]);
         Self {
             inner,
-            documents: paths.filter_map(|path| SourceId::new(Root::Project, path).ok()).collect(),
-            session: Input::Session.plain().into(),
-            project: Input::Project.plain().into(),
+            documents: paths.filter_map(|path| SourceId::new(SourceRoot::Project, path).ok()).collect(),
+            session: FuzzInput::Session.plain().into(),
+            project: FuzzInput::Project.plain().into(),
             has_plan: request.role.as_deref() == Some("coder"),
         }
     }
 
     /// Puts `text` where `input` says: into the request, or into files.
-    pub(super) fn put(&mut self, input: &Input, text: &Text, request: &mut Request) {
+    pub(super) fn put(&mut self, input: &FuzzInput, text: &SharedText, request: &mut Request) {
         match input {
-            Input::Value(name) => {
+            FuzzInput::Value(name) => {
                 request.values.insert(name.as_str().into(), text.clone());
             }
-            Input::Field(at) => FIELDS[*at].1(request, text.clone()),
-            Input::Session => self.session = text.clone(),
-            Input::Project => {
+            FuzzInput::Field(at) => FIELDS[*at].1(request, text.clone()),
+            FuzzInput::Session => self.session = text.clone(),
+            FuzzInput::Project => {
                 self.project = text.clone();
                 // What is remembered would come in the place of the documents.
                 request.memories.clear();
@@ -176,11 +180,13 @@ impl<'s> Outside<'s> {
     }
 }
 
-impl Sources for Outside<'_> {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
-        if id.root() == Root::Session {
+impl Sources for FuzzSources<'_> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
+        if id.root() == SourceRoot::Session {
             let planned = PLAN.iter().find(|(path, _)| self.has_plan && *path == id.path());
-            return Ok(Some(planned.map_or_else(|| self.session.clone(), |(_, text)| Text::fixed(text))));
+            return Ok(Some(
+                planned.map_or_else(|| self.session.clone(), |(_, text)| SharedText::fixed(text)),
+            ));
         }
         if self.documents.contains(id) {
             return Ok(Some(self.project.clone()));
@@ -188,7 +194,7 @@ impl Sources for Outside<'_> {
         self.inner.text(id)
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         self.inner.list(dir, limits)
     }
 }

@@ -17,21 +17,21 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use around::{Opened, around, dangling, ended};
-use choices::{Choice, choices};
-use engine::{Control, Engine, Made, Not, OURS, has_span};
-use inputs::{FIELDS, Input, Outside, full};
+use around::{MarkupConstruct, around, dangling, ended};
+use choices::{RecipeVariant, choices};
+use engine::{CaseFailure, ComposedCase, ControlCase, EngineUnderTest, OURS, has_span};
+use inputs::{FIELDS, FuzzInput, FuzzSources, full};
 
-use crate::diag::{Code, Diag, Failure, Severity};
-use crate::once::ReadOnce;
-use crate::prompt::{Origins, Piece};
+use crate::diag::{Code, Diagnostic, Diagnostics, Severity};
+use crate::once::CachedSources;
+use crate::prompt::{OriginTable, Piece};
 use crate::request::{Layout, MissingPolicy, Request};
-use crate::source::{Root, SourceId, Sources};
-use crate::text::Text;
+use crate::source::{SourceId, SourceRoot, Sources};
+use crate::text::SharedText;
 
 /// What is fuzzed.
 #[derive(Clone, Copy, Debug)]
-pub enum Subject<'s> {
+pub enum FuzzSubject<'s> {
     /// A data file such as `templates/system/BASE-plan.md`.
     Template(&'s str),
     Recipe(&'s str),
@@ -41,7 +41,7 @@ pub enum Subject<'s> {
 const PLAN: &str = "plan";
 
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct FuzzOptions {
     pub seed: u64,
     /// How many values are put together at random, after those that are always tried.
     pub cases: usize,
@@ -53,38 +53,38 @@ pub struct Options {
 
 /// A promise that a value breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub diag: Diag,
+pub struct FuzzFinding {
+    pub diag: Diagnostic,
     /// By which way the value came in.
     pub input: String,
-    pub value: Text,
+    pub value: SharedText,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct FuzzReport {
     /// How many values were tried, each in one place.
     pub tried: usize,
     /// In order of appearance, each promise and place once.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FuzzFinding>,
 }
 
 /// Tries hostile values on `subject`. `watch` is told how many were tried and how many there are.
 pub fn fuzz(
     sources: &dyn Sources,
     layout: &Layout,
-    subject: Subject<'_>,
-    options: &Options,
+    subject: FuzzSubject<'_>,
+    options: &FuzzOptions,
     watch: &mut dyn FnMut(usize, usize),
-) -> Result<Report, Failure> {
-    let sources = ReadOnce::new(sources);
+) -> Result<FuzzReport, Diagnostics> {
+    let sources = CachedSources::new(sources);
     let choices = choices(&sources, layout, subject, options)?;
-    let mut run = Run { engine: OURS, sources: &sources, layout, report: Report::default() };
+    let mut run = FuzzRun { engine: OURS, sources: &sources, layout, report: FuzzReport::default() };
     let mut trials = Vec::new();
     let mut seen = BTreeSet::new();
     for choice in &choices {
         trials.extend(run.trials(choice, &mut seen)?);
     }
-    let fixed = values::always();
+    let fixed = values::fixed_values();
     let total = trials.iter().map(|trial| fixed.len() + trial.closers.len()).sum::<usize>() + options.cases;
     for trial in &trials {
         for value in fixed.iter().cloned().chain(trial.closers.iter().map(|closer| closer.as_str().into())) {
@@ -92,7 +92,7 @@ pub fn fuzz(
             run.attempt(trial, &value);
         }
     }
-    let mut random = values::Random(options.seed);
+    let mut random = values::SeededRandom(options.seed);
     for _ in 0..if trials.is_empty() { 0 } else { options.cases } {
         watch(run.report.tried, total);
         let trial = &trials[random.below(trials.len())];
@@ -103,68 +103,74 @@ pub fn fuzz(
 }
 
 /// One input of one choice, with what its plain prompt looks like.
-struct Trial<'c> {
-    choice: &'c Choice,
-    input: Input,
+struct FuzzTrial<'c> {
+    choice: &'c RecipeVariant,
+    input: FuzzInput,
     request: Request,
-    made: Made,
-    slots: Vec<Slot>,
+    made: ComposedCase,
+    slots: Vec<SlotOccurrence>,
     spots: Vec<usize>,
     /// What would end something that is open around a slot.
     closers: Vec<String>,
 }
 
 /// A place where the input stands in a block.
-struct Slot {
+struct SlotOccurrence {
     block: String,
     range: Range<usize>,
-    around: Vec<Opened>,
+    around: Vec<MarkupConstruct>,
     /// Where the template has its hole.
-    place: Option<(String, Text, Range<usize>)>,
+    place: Option<(String, SharedText, Range<usize>)>,
 }
 
-struct Run<'r> {
-    engine: Engine,
+struct FuzzRun<'r> {
+    engine: EngineUnderTest,
     sources: &'r dyn Sources,
     layout: &'r Layout,
-    report: Report,
+    report: FuzzReport,
 }
 
-impl Run<'_> {
-    fn made(&self, choice: &Choice, input: Option<&Input>, request: &Request) -> Result<Made, Failure> {
-        let mut outside = Outside::new(self.sources, self.layout, request);
+impl FuzzRun<'_> {
+    fn made(
+        &self,
+        choice: &RecipeVariant,
+        input: Option<&FuzzInput>,
+        request: &Request,
+    ) -> Result<ComposedCase, Diagnostics> {
+        let mut outside = FuzzSources::new(self.sources, self.layout, request);
         let mut request = request.clone();
         if let Some(input) = input {
             outside.put(input, &input.plain().into(), &mut request);
         }
         let broken =
-            |what: String| Diag::error(Code::FuzzEngine, format!("without any hostile value, {what}"));
+            |what: String| Diagnostic::error(Code::FuzzEngine, format!("without any hostile value, {what}"));
         self.engine.make(&request, &choice.recipe, &outside)?.map_err(|what| broken(what).into())
     }
 
     /// The inputs that this choice shows, but those that were `seen` in the same surroundings.
     fn trials<'c>(
         &self,
-        choice: &'c Choice,
+        choice: &'c RecipeVariant,
         seen: &mut BTreeSet<(String, Vec<String>)>,
-    ) -> Result<Vec<Trial<'c>>, Failure> {
+    ) -> Result<Vec<FuzzTrial<'c>>, Diagnostics> {
         let mut request = if choice.is_template { Request::default() } else { full(self.layout) };
         request.layout = self.layout.clone();
         request.missing = Some(MissingPolicy::Empty);
         [request.agent, request.phase, request.role, request.command] = choice.fields.clone();
         for name in &choice.slots {
-            request.values.insert(name.as_str().into(), Input::Value(name.clone()).plain().into());
+            request.values.insert(name.as_str().into(), FuzzInput::Value(name.clone()).plain().into());
         }
         // The session has one sub-plan: its files say whatever is put there, its number is a number.
         request.values.insert(PLAN.into(), "1".into());
         let made = self.made(choice, None, &request)?;
         let used = request.values.iter().zip(&made.composed.used).filter(|(_, used)| **used);
         request.values = used.map(|((name, text), _)| (name.clone(), text.clone())).collect();
-        let names: Vec<Text> = request.values.keys().filter(|name| name.as_str() != PLAN).cloned().collect();
-        let values = names.iter().map(|name| Input::Value(name.to_string()));
-        let fields = (0..FIELDS.len()).filter(|_| !choice.is_template).map(Input::Field);
+        let names: Vec<SharedText> =
+            request.values.keys().filter(|name| name.as_str() != PLAN).cloned().collect();
+        let values = names.iter().map(|name| FuzzInput::Value(name.to_string()));
+        let fields = (0..FIELDS.len()).filter(|_| !choice.is_template).map(FuzzInput::Field);
         let mut trials = Vec::new();
-        for input in values.chain([Input::Session, Input::Project]).chain(fields) {
+        for input in values.chain([FuzzInput::Session, FuzzInput::Project]).chain(fields) {
             let made = self.made(choice, Some(&input), &request)?;
             let (slots, spots) = slots(&made, &input.plain());
             let names = made.composed.prompt.sections.iter().flat_map(|section| &section.blocks);
@@ -178,30 +184,32 @@ impl Run<'_> {
             let closers: BTreeSet<String> =
                 slots.iter().flat_map(|slot| slot.around.iter().map(|it| it.closer(&slot.block))).collect();
             let closers = closers.into_iter().collect();
-            trials.push(Trial { choice, input, request: request.clone(), made, slots, spots, closers });
+            trials.push(FuzzTrial { choice, input, request: request.clone(), made, slots, spots, closers });
         }
         Ok(trials)
     }
 
-    fn attempt(&mut self, trial: &Trial<'_>, value: &Text) {
+    fn attempt(&mut self, trial: &FuzzTrial<'_>, value: &SharedText) {
         self.report.tried += 1;
-        let mut outside = Outside::new(self.sources, self.layout, &trial.request);
+        let mut outside = FuzzSources::new(self.sources, self.layout, &trial.request);
         let mut request = trial.request.clone();
         outside.put(&trial.input, value, &mut request);
         // A path is written in its normal form.
-        let own_form = SourceId::new(Root::Project, value).is_ok_and(|id| id.path() == value.as_str());
+        let own_form = SourceId::new(SourceRoot::Project, value).is_ok_and(|id| id.path() == value.as_str());
         if trial.input.name() == "read_first" && !own_form {
             return;
         }
         let (plain, name) = (trial.input.plain(), trial.input.name());
-        let control = Control { made: &trial.made, plain: &plain, spots: &trial.spots };
+        let control = ControlCase { made: &trial.made, plain: &plain, spots: &trial.spots };
         let made = match self.engine.judge(&request, &trial.choice.recipe, &outside, &control, value) {
             Ok(made) => made,
-            Err(Not::Refused) => return,
-            Err(Not::Broken(what)) => {
+            Err(CaseFailure::Refused) => return,
+            Err(CaseFailure::Broken(what)) => {
                 let place = trial.slots.first().and_then(|slot| slot.place.as_ref());
-                let diag =
-                    Diag::error(Code::FuzzEngine, format!("a value of `{name}` breaks a promise: {what}"));
+                let diag = Diagnostic::error(
+                    Code::FuzzEngine,
+                    format!("a value of `{name}` breaks a promise: {what}"),
+                );
                 let diag = diag.hint("this is callsheet's fault, not yours: please report it");
                 return self.tell(at(diag, place), trial, value);
             }
@@ -214,9 +222,13 @@ impl Run<'_> {
                 let message = format!(
                     "a value of `{name}` can end the {} that `{}` opens",
                     it.kind.words(),
-                    it.spelled(&slot.block)
+                    it.label(&slot.block)
                 );
-                self.tell(at(Diag::error(Code::FuzzEscapes, message), slot.place.as_ref()), trial, value);
+                self.tell(
+                    at(Diagnostic::error(Code::FuzzEscapes, message), slot.place.as_ref()),
+                    trial,
+                    value,
+                );
             }
             if !value.is_empty() {
                 continue;
@@ -228,13 +240,17 @@ impl Run<'_> {
             let is_left = blocks.any(|block| block.text(&prompt.origins) == left);
             if let Some(what) = dangling(&slot.block, &slot.range, &slot.around).filter(|_| is_left) {
                 let message = format!("without a value of `{name}` a {what} has nothing in it");
-                self.tell(at(Diag::warning(Code::FuzzDangling, message), slot.place.as_ref()), trial, value);
+                self.tell(
+                    at(Diagnostic::warning(Code::FuzzDangling, message), slot.place.as_ref()),
+                    trial,
+                    value,
+                );
             }
         }
     }
 
-    fn tell(&mut self, diag: Diag, trial: &Trial<'_>, value: &Text) {
-        let same = |known: &Finding| known.diag.message == diag.message && known.diag.place == diag.place;
+    fn tell(&mut self, diag: Diagnostic, trial: &FuzzTrial<'_>, value: &SharedText) {
+        let same = |known: &FuzzFinding| known.diag.message == diag.message && known.diag.place == diag.place;
         if self.report.findings.iter().any(same) {
             return;
         }
@@ -243,11 +259,11 @@ impl Run<'_> {
         } else {
             diag
         };
-        self.report.findings.push(Finding { diag, input: trial.input.name(), value: value.clone() });
+        self.report.findings.push(FuzzFinding { diag, input: trial.input.name(), value: value.clone() });
     }
 }
 
-fn at(diag: Diag, place: Option<&(String, Text, Range<usize>)>) -> Diag {
+fn at(diag: Diagnostic, place: Option<&(String, SharedText, Range<usize>)>) -> Diagnostic {
     match place {
         Some((name, text, range)) => diag.at(name, text, range.clone()),
         None => diag,
@@ -255,7 +271,7 @@ fn at(diag: Diag, place: Option<&(String, Text, Range<usize>)>) -> Diag {
 }
 
 /// Every place where `plain` stands in a block, and which of the texts of all blocks that is.
-fn slots(made: &Made, plain: &str) -> (Vec<Slot>, Vec<usize>) {
+fn slots(made: &ComposedCase, plain: &str) -> (Vec<SlotOccurrence>, Vec<usize>) {
     let prompt = &made.composed.prompt;
     let (mut slots, mut spots, mut count) = (Vec::new(), Vec::new(), 0);
     for block in prompt.sections.iter().flat_map(|section| &section.blocks) {
@@ -267,7 +283,7 @@ fn slots(made: &Made, plain: &str) -> (Vec<Slot>, Vec<usize>) {
                 let range = start + found..start + found + plain.len();
                 let (around, block_text) = (around(&text, &range), text.clone());
                 let place = hole(&prompt.origins, &block.pieces, at);
-                slots.push(Slot { block: block_text, range, around, place });
+                slots.push(SlotOccurrence { block: block_text, range, around, place });
                 spots.push(count);
             }
             start += own.len();
@@ -278,10 +294,10 @@ fn slots(made: &Made, plain: &str) -> (Vec<Slot>, Vec<usize>) {
 }
 
 /// Where the template that a text was put into has its hole: after what stands before it, or before what follows.
-fn hole(origins: &Origins, pieces: &[Piece], at: usize) -> Option<(String, Text, Range<usize>)> {
+fn hole(origins: &OriginTable, pieces: &[Piece], at: usize) -> Option<(String, SharedText, Range<usize>)> {
     let of = |piece: &Piece| {
         let origin = &origins[piece.origin];
-        let crate::prompt::From::Source(id) = &origin.from else { return None };
+        let crate::prompt::OriginKind::Source(id) = &origin.from else { return None };
         Some((id.to_string(), origin.text.clone()))
     };
     let closed = |rest: &str| {

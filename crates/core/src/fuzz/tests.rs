@@ -6,20 +6,20 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::builtin::Builtin;
-use crate::compose::Composed;
+use crate::compose::ComposedPrompt;
 use crate::data::RecipeFile;
-use crate::prompt::{Format, Prompt};
-use crate::render::{Rendered, render};
+use crate::prompt::{Prompt, PromptFormat};
+use crate::render::{RenderedText, render};
 
 /// What is said of `value` as the instructions of a shipped recipe's prompt.
-fn said(engine: Engine, recipe: &str, value: &str) -> Vec<String> {
+fn said(engine: EngineUnderTest, recipe: &str, value: &str) -> Vec<String> {
     let layout = Layout::default();
-    let sources = ReadOnce::new(Builtin);
-    let options = Options::default();
-    let choices = choices(&sources, &layout, Subject::Recipe(recipe), &options).unwrap();
-    let mut run = Run { engine: OURS, sources: &sources, layout: &layout, report: Report::default() };
+    let sources = CachedSources::new(Builtin);
+    let options = FuzzOptions::default();
+    let choices = choices(&sources, &layout, FuzzSubject::Recipe(recipe), &options).unwrap();
+    let mut run = FuzzRun { engine: OURS, sources: &sources, layout: &layout, report: FuzzReport::default() };
     let trials = run.trials(&choices[0], &mut BTreeSet::new()).unwrap();
-    let trial = trials.iter().find(|trial| trial.input == Input::Field(0)).unwrap();
+    let trial = trials.iter().find(|trial| trial.input == FuzzInput::Field(0)).unwrap();
     run.engine = engine;
     run.attempt(trial, &value.into());
     run.report.findings.into_iter().map(|finding| finding.diag.message).collect()
@@ -40,7 +40,7 @@ fn our_own_engine_keeps_its_promises() {
     }
 }
 
-type Compose = fn(&Request, &RecipeFile, &dyn Sources) -> Result<Composed, Failure>;
+type Compose = fn(&Request, &RecipeFile, &dyn Sources) -> Result<ComposedPrompt, Diagnostics>;
 
 #[test]
 fn broken_composers_are_found() {
@@ -48,7 +48,7 @@ fn broken_composers_are_found() {
     let cases: [(Compose, &str); 4] = [
         (
             |request, recipe, sources| {
-                sources.text(&SourceId::new(Root::Project, "secret").unwrap()).unwrap();
+                sources.text(&SourceId::new(SourceRoot::Project, "secret").unwrap()).unwrap();
                 (OURS.compose)(request, recipe, sources)
             },
             "`project:secret` is looked at because of it",
@@ -69,30 +69,30 @@ fn broken_composers_are_found() {
             "what was seen while composing does not give the same prompt again",
         ),
         (
-            |_, _, _| Err(Diag::error(Code::FragmentNotFound, "there is no fragment `x`").into()),
+            |_, _, _| Err(Diagnostic::error(Code::FragmentNotFound, "there is no fragment `x`").into()),
             "it makes composing fail: fragment/not-found: there is no fragment `x`",
         ),
     ];
     for (compose, what) in cases {
-        assert_eq!(said(Engine { compose, ..OURS }, "run", VALUES[0]), broken(what));
+        assert_eq!(said(EngineUnderTest { compose, ..OURS }, "run", VALUES[0]), broken(what));
     }
 }
 
-type Render = fn(&Prompt, Format) -> Result<Rendered, Failure>;
+type Render = fn(&Prompt, PromptFormat) -> Result<RenderedText, Diagnostics>;
 
-fn ours(prompt: &Prompt, format: Format) -> Rendered {
+fn ours(prompt: &Prompt, format: PromptFormat) -> RenderedText {
     render(prompt, format, None).unwrap()
 }
 
 /// The same with other bytes in the place of some, as many.
-fn replaced(prompt: &Prompt, format: Format, from: &str, to: &str) -> Rendered {
+fn replaced(prompt: &Prompt, format: PromptFormat, from: &str, to: &str) -> RenderedText {
     let mut rendered = ours(prompt, format);
     rendered.text = rendered.text.replace(from, to);
     rendered
 }
 
 /// Without knowing which texts were supplied, nothing can be put between tags.
-fn careless(prompt: &Prompt, format: Format) -> Result<Rendered, Failure> {
+fn careless(prompt: &Prompt, format: PromptFormat) -> Result<RenderedText, Diagnostics> {
     let mut prompt = prompt.clone();
     let blocks = prompt.sections.iter_mut().flat_map(|section| &mut section.blocks);
     blocks.for_each(|block| block.supplied.clear());
@@ -175,27 +175,27 @@ fn broken_renderers_are_found() {
         ),
     ];
     for (render, recipe, value, what) in cases {
-        assert_eq!(said(Engine { render, ..OURS }, recipe, value), broken(what));
+        assert_eq!(said(EngineUnderTest { render, ..OURS }, recipe, value), broken(what));
     }
 }
 
 #[test]
 fn a_format_that_cannot_be_written_or_says_something_else_is_found() {
     let fails: Render = |prompt, format| match format {
-        Format::Xml => Err(Diag::error(Code::OutputFailed, "no").into()),
+        PromptFormat::Xml => Err(Diagnostic::error(Code::OutputFailed, "no").into()),
         _ => Ok(ours(prompt, format)),
     };
-    assert_eq!(said(Engine { render: fails, ..OURS }, "run", "x"), broken("Xml cannot be written"));
+    assert_eq!(said(EngineUnderTest { render: fails, ..OURS }, "run", "x"), broken("Xml cannot be written"));
     // The bytes are those of the value, but a reader sees a reference in them.
     let unprotected: Render = |prompt, format| {
         let mut rendered = ours(prompt, format);
-        if let Some(at) = rendered.text.rfind("<![CDATA[").filter(|_| format == Format::Xml) {
+        if let Some(at) = rendered.text.rfind("<![CDATA[").filter(|_| format == PromptFormat::Xml) {
             let end = rendered.text[at..].replace("<![CDATA[", &" ".repeat(9)).replace("]]>", "   ");
             rendered.text.replace_range(at.., &end);
         }
         Ok(rendered)
     };
-    let other = said(Engine { render: unprotected, ..OURS }, "unified", "a&amp;b");
+    let other = said(EngineUnderTest { render: unprotected, ..OURS }, "unified", "a&amp;b");
     assert_eq!(other, broken("the Xml does not give it back"));
 }
 
@@ -203,8 +203,8 @@ fn a_format_that_cannot_be_written_or_says_something_else_is_found() {
 fn a_seed_decides_on_every_value() {
     let own = alloc::vec!["-->".into()];
     let values = |seed| {
-        let mut random = values::Random(seed);
-        (0..50).map(|_| random.value(&own)).collect::<Vec<Text>>()
+        let mut random = values::SeededRandom(seed);
+        (0..50).map(|_| random.value(&own)).collect::<Vec<SharedText>>()
     };
     assert_eq!(values(1), values(1));
     assert_ne!(values(1), values(2));

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// What templates, formats and readers give a meaning to.
 const HOSTILE: [&str; 54] = [
@@ -68,16 +68,16 @@ const LONG_LINE: usize = 200_000;
 const MANY_LINES: usize = 30_000;
 
 /// What is tried wherever a value can go, shortest first.
-pub(super) fn always() -> Vec<Text> {
-    let mut all: Vec<Text> = HOSTILE.into_iter().map(Text::fixed).collect();
-    all.extend([Text::from("x".repeat(LONG_LINE)), Text::from("line\n".repeat(MANY_LINES))]);
+pub(super) fn fixed_values() -> Vec<SharedText> {
+    let mut all: Vec<SharedText> = HOSTILE.into_iter().map(SharedText::fixed).collect();
+    all.extend([SharedText::from("x".repeat(LONG_LINE)), SharedText::from("line\n".repeat(MANY_LINES))]);
     all
 }
 
 /// SplitMix64: the same seed gives the same numbers on every machine.
-pub(super) struct Random(pub(super) u64);
+pub(super) struct SeededRandom(pub(super) u64);
 
-impl Random {
+impl SeededRandom {
     pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -87,7 +87,7 @@ impl Random {
     }
 
     /// Some of what is always tried and of `own`, with line ends and letters between.
-    pub(super) fn value(&mut self, own: &[String]) -> Text {
+    pub(super) fn value(&mut self, own: &[String]) -> SharedText {
         let mut value = String::new();
         for _ in 0..=self.below(5) {
             let at = self.below(HOSTILE.len() + own.len());

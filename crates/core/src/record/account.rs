@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Decided, Delivered, Event, Exit, Launch, Observed, Replied, Run, SubmissionRecord};
-use crate::fact::{Check, CheckResult, Decision, Ended, Facts, Violation};
-use crate::receipt::Receipt;
+use super::{Decided, Delivered, Event, Exit, LaunchRecord, Observed, Replied, Run, SubmissionRecord};
+use crate::fact::{CheckResult, CheckSummary, EndReason, RunFacts, Violation, ViolationDecision};
+use crate::receipt::DeliveryReceipt;
 
 /// What there is to know of a run.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct RunSummary {
     pub run: Run,
     pub prompt_sha256: super::Digest,
     /// How it was started; nothing where the prompt was composed only.
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchRecord>,
     /// In the order in which they were proven.
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<DeliveryReceipt>,
     pub exit: Option<Exit>,
     pub observed: Option<Observed>,
     pub replied: Option<Replied>,
@@ -58,8 +58,8 @@ impl RunStatus {
 impl Exit {
     pub const fn status(&self) -> RunStatus {
         match (self.ended, self.code) {
-            (Ended::Exited, Some(0)) => RunStatus::Completed,
-            (Ended::Stopped, _) => RunStatus::Cancelled,
+            (EndReason::Exited, Some(0)) => RunStatus::Completed,
+            (EndReason::Stopped, _) => RunStatus::Cancelled,
             _ => RunStatus::Failed,
         }
     }
@@ -68,14 +68,14 @@ impl Exit {
 /// What checks come to. None is no pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Checked {
+pub enum ChecksOutcome {
     None,
     Pending,
     Failed,
     Passed,
 }
 
-impl Account {
+impl RunSummary {
     /// From the records of one run, in order; `None` where the prompt is not among them.
     pub fn of(events: impl IntoIterator<Item = Event>) -> Option<Self> {
         let mut account: Option<Self> = None;
@@ -123,15 +123,15 @@ impl Account {
         self.launch.is_none() || self.exit.is_some() && self.observed.is_some()
     }
 
-    pub fn checked(&self) -> Checked {
+    pub fn checked(&self) -> ChecksOutcome {
         let planned = self.launch.as_ref().map_or(0, |launch| launch.checks.len());
         let checks = self.observed.as_ref().map_or(&[][..], |observed| &observed.checks);
         let any = |result| checks.iter().any(|check| check.result == result);
         match (planned, checks.len()) {
-            (0, 0) => Checked::None,
-            _ if any(CheckResult::Failed) => Checked::Failed,
-            (planned, run) if run < planned || any(CheckResult::Pending) => Checked::Pending,
-            _ => Checked::Passed,
+            (0, 0) => ChecksOutcome::None,
+            _ if any(CheckResult::Failed) => ChecksOutcome::Failed,
+            (planned, run) if run < planned || any(CheckResult::Pending) => ChecksOutcome::Pending,
+            _ => ChecksOutcome::Passed,
         }
     }
 
@@ -151,13 +151,13 @@ impl Account {
     }
 
     /// What a person decided about a path. The first decision counts: there is one.
-    pub fn decision(&self, path: &str) -> Decision {
+    pub fn decision(&self, path: &str) -> ViolationDecision {
         let of_person = |decided: &&Decided| decided.by.is_person() && decided.what == path;
         match self.decided.iter().find(of_person).map(|decided| decided.decision.as_str()) {
-            Some("approve") => Decision::Approved,
-            Some("reject") => Decision::Rejected,
-            Some("mine") => Decision::Mine,
-            _ => Decision::Pending,
+            Some("approve") => ViolationDecision::Approved,
+            Some("reject") => ViolationDecision::Rejected,
+            Some("mine") => ViolationDecision::Mine,
+            _ => ViolationDecision::Pending,
         }
     }
 
@@ -167,15 +167,15 @@ impl Account {
     }
 
     /// What the digest of the next run is made of: facts alone.
-    pub fn facts(&self, attempts: usize) -> Facts {
+    pub fn facts(&self, attempts: usize) -> RunFacts {
         let seen = self.observed.as_ref().and_then(|observed| observed.worktree.as_ref());
         let checks = self.observed.iter().flat_map(|observed| &observed.checks);
-        Facts {
+        RunFacts {
             run: Some(self.run.id.to_string()),
             ended: self.exit.as_ref().map(|exit| exit.ended),
             exit_code: self.exit.as_ref().and_then(|exit| exit.code),
             attempts: u32::try_from(attempts).ok(),
-            checks: checks.map(Check::of).collect(),
+            checks: checks.map(CheckSummary::of).collect(),
             changed: seen
                 .map(|seen| seen.changed.iter().map(|file| file.path.clone()).collect())
                 .unwrap_or_default(),
@@ -188,7 +188,7 @@ impl Account {
     }
 
     /// The agent itself said that it failed, whatever its exit code.
-    pub fn says_it_failed(&self) -> bool {
+    pub fn has_reported_failure(&self) -> bool {
         let problems = self.replied.as_ref().and_then(|replied| replied.reply["problems"].as_array());
         problems.is_some_and(|problems| {
             problems.iter().any(|problem| {

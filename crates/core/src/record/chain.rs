@@ -10,7 +10,7 @@ use super::digest::{Digest, sha256};
 
 /// What a link is made of, apart from the link before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link<'r> {
+pub struct ChainLink<'r> {
     pub seq: u64,
     pub run: Option<&'r str>,
     pub flow: Option<&'r str>,
@@ -19,7 +19,7 @@ pub struct Link<'r> {
     pub payload: Digest,
 }
 
-impl Link<'_> {
+impl ChainLink<'_> {
     pub fn after(&self, before: &Digest) -> Digest {
         let (run, flow) = (self.run.unwrap_or_default(), self.flow.unwrap_or_default());
         let columns = format!("{}\n{run}\n{flow}\n{}\n{}\n", self.seq, self.kind, self.at);

@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::digest::{Digest, sha256};
-use super::{Assembly, Composed, OriginNote, Part, Run, Warning, json};
+use super::{AssemblyPart, Composed, OriginNote, RecordedWarning, Run, TextAssembly, json};
 use crate::ENGINE_VERSION;
 use crate::compose;
-use crate::diag::{Diag, Severity};
-use crate::prompt::{From, Origin, Prompt};
-use crate::render::{Api, Encoding, Rendered};
+use crate::diag::{Diagnostic, Severity};
+use crate::prompt::{Origin, OriginKind, Prompt};
+use crate::render::{ModelApi, RenderedText, TextEncoding};
 use crate::request::Request;
-use crate::source::{Limits, Snapshot, SourceId};
-use crate::text::Text;
+use crate::source::{ListingLimits, Snapshot, SourceId};
+use crate::text::SharedText;
 
 /// A record, and every text that it needs. A text that was kept before has the same digest and is kept once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct RecordBundle {
     pub composed: Composed,
-    pub blobs: BTreeMap<Digest, Text>,
+    pub blobs: BTreeMap<Digest, SharedText>,
 }
 
 /// From this many bytes on a text is kept by itself, so that the next prompt that holds it can point at it too.
@@ -32,9 +32,9 @@ pub(super) const LONG: usize = 512;
 /// A snapshot with digests in place of texts: every source that was looked at, present or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct SnapshotManifest {
     pub texts: BTreeMap<SourceId, Option<Digest>>,
-    pub lists: Vec<(SourceId, Limits, Option<Digest>)>,
+    pub lists: Vec<(SourceId, ListingLimits, Option<Digest>)>,
 }
 
 /// What is to be recorded of `rendered`, which was made of `request` and `snapshot` by way of `composed`.
@@ -42,11 +42,11 @@ pub fn keep(
     run: Run,
     request: &Request,
     snapshot: &Snapshot,
-    (composed, rendered, api): (&compose::Composed, &Rendered, Option<Api>),
-    talk: &[Diag],
-) -> Result<Kept, String> {
-    let mut keeper = Keeper { blobs: BTreeMap::new() };
-    let mut manifest = Manifest::default();
+    (composed, rendered, api): (&compose::ComposedPrompt, &RenderedText, Option<ModelApi>),
+    talk: &[Diagnostic],
+) -> Result<RecordBundle, String> {
+    let mut keeper = BlobCollector { blobs: BTreeMap::new() };
+    let mut manifest = SnapshotManifest::default();
     for (id, text) in &snapshot.texts {
         manifest.texts.insert(id.clone(), text.as_ref().map(|text| keeper.text(text)));
     }
@@ -57,8 +57,9 @@ pub fn keep(
     let request = keeper.request(request)?;
     let output = keeper.output(&composed.prompt, rendered, snapshot, &manifest);
     let told = talk.iter().filter(|diag| diag.severity > Severity::Note);
-    let warnings =
-        told.map(|diag| Warning { code: diag.code.to_string(), message: diag.message.clone() }).collect();
+    let warnings = told
+        .map(|diag| RecordedWarning { code: diag.code.to_string(), message: diag.message.clone() })
+        .collect();
     let profile = composed.profile.clone();
     let composed = Composed {
         run,
@@ -74,15 +75,15 @@ pub fn keep(
         launch: None,
         made_by: None,
     };
-    Ok(Kept { composed, blobs: keeper.blobs })
+    Ok(RecordBundle { composed, blobs: keeper.blobs })
 }
 
-struct Keeper {
-    blobs: BTreeMap<Digest, Text>,
+struct BlobCollector {
+    blobs: BTreeMap<Digest, SharedText>,
 }
 
-impl Keeper {
-    fn text(&mut self, text: &Text) -> Digest {
+impl BlobCollector {
+    fn text(&mut self, text: &SharedText) -> Digest {
         let digest = sha256(&[text.as_bytes()]);
         self.blobs.entry(digest).or_insert_with(|| text.clone());
         digest
@@ -90,20 +91,20 @@ impl Keeper {
 
     fn request(&mut self, request: &Request) -> Result<Value, String> {
         let mut value = serde_json::to_value(request).map_err(|error| error.to_string())?;
-        self.lift(&mut value);
+        self.extract_blobs(&mut value);
         Ok(value)
     }
 
     /// Puts `{"$blob": DIGEST}` in the place of long strings. What looks like that already is wrapped.
-    fn lift(&mut self, value: &mut Value) {
+    fn extract_blobs(&mut self, value: &mut Value) {
         match value {
             Value::String(text) if text.len() >= LONG => {
                 let digest = self.text(&core::mem::take(text).into());
                 *value = object(BLOB, digest.to_string().into());
             }
-            Value::Array(values) => values.iter_mut().for_each(|value| self.lift(value)),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.extract_blobs(value)),
             Value::Object(map) => {
-                map.values_mut().for_each(|value| self.lift(value));
+                map.values_mut().for_each(|value| self.extract_blobs(value));
                 if map.keys().any(|key| key == BLOB || key == AS_IT_IS) {
                     *value = object(AS_IT_IS, value.take());
                 }
@@ -115,10 +116,10 @@ impl Keeper {
     fn output(
         &mut self,
         prompt: &Prompt,
-        rendered: &Rendered,
+        rendered: &RenderedText,
         snapshot: &Snapshot,
-        manifest: &Manifest,
-    ) -> Assembly {
+        manifest: &SnapshotManifest,
+    ) -> TextAssembly {
         let text = &rendered.text;
         let mut origins: Vec<OriginNote> = Vec::new();
         // The number of an origin of the prompt here, and whether its text is kept.
@@ -139,11 +140,11 @@ impl Keeper {
             });
             let from = &origin.text[piece.start..piece.end];
             parts.push(if kept && from == written {
-                Part::Slice(number, piece.start, piece.end)
-            } else if kept && span.encoding != Encoding::Plain && span.encoding.write(from) == written {
-                Part::Encoded(number, piece.start, piece.end, span.encoding)
+                AssemblyPart::Slice(number, piece.start, piece.end)
+            } else if kept && span.encoding != TextEncoding::Plain && span.encoding.write(from) == written {
+                AssemblyPart::Encoded(number, piece.start, piece.end, span.encoding)
             } else {
-                Part::Literal(number, written.to_owned())
+                AssemblyPart::Literal(number, written.to_owned())
             });
         }
         let places = rendered.places(prompt);
@@ -152,7 +153,7 @@ impl Keeper {
             .iter()
             .zip(places)
             .map(|(section, placed)| (section.name.clone(), placed.section.start, placed.section.end));
-        Assembly {
+        TextAssembly {
             sha256: sha256(&[text.as_bytes()]),
             bytes: text.len(),
             format: prompt.format,
@@ -162,8 +163,8 @@ impl Keeper {
         }
     }
 
-    fn note(&mut self, origin: &Origin, snapshot: &Snapshot, manifest: &Manifest) -> OriginNote {
-        if let From::Source(id) = &origin.from
+    fn note(&mut self, origin: &Origin, snapshot: &Snapshot, manifest: &SnapshotManifest) -> OriginNote {
+        if let OriginKind::Source(id) = &origin.from
             && snapshot.texts.get(id).is_some_and(|text| text.as_ref() == Some(&origin.text))
             && let Some(Some(digest)) = manifest.texts.get(id)
         {
@@ -179,10 +180,10 @@ impl Keeper {
 }
 
 /// The engine's own bytes are one part however they were written.
-fn engine(parts: &mut Vec<Part>, written: &str) {
+fn engine(parts: &mut Vec<AssemblyPart>, written: &str) {
     match parts.last_mut() {
-        Some(Part::Engine(text)) => text.push_str(written),
-        _ => parts.push(Part::Engine(written.to_owned())),
+        Some(AssemblyPart::Engine(text)) => text.push_str(written),
+        _ => parts.push(AssemblyPart::Engine(written.to_owned())),
     }
 }
 
@@ -196,12 +197,12 @@ fn object(key: &str, value: Value) -> Value {
 }
 
 /// The other way: long strings come back. Answers with the digest of one that `blob` does not have.
-pub(super) fn unlift(
+pub(super) fn restore_blobs(
     value: &mut Value,
-    blob: &mut dyn FnMut(Digest) -> Option<Text>,
+    blob: &mut dyn FnMut(Digest) -> Option<SharedText>,
 ) -> Result<(), Option<Digest>> {
     match value {
-        Value::Array(values) => values.iter_mut().try_for_each(|value| unlift(value, blob)),
+        Value::Array(values) => values.iter_mut().try_for_each(|value| restore_blobs(value, blob)),
         Value::Object(map) => {
             if let Some(digest) = map.get(BLOB) {
                 let digest = digest.as_str().and_then(Digest::parse).ok_or(None)?;
@@ -211,9 +212,9 @@ pub(super) fn unlift(
             if let Some(inner) = map.get_mut(AS_IT_IS) {
                 *value = inner.take();
                 let Value::Object(map) = value else { return Err(None) };
-                return map.values_mut().try_for_each(|value| unlift(value, blob));
+                return map.values_mut().try_for_each(|value| restore_blobs(value, blob));
             }
-            map.values_mut().try_for_each(|value| unlift(value, blob))
+            map.values_mut().try_for_each(|value| restore_blobs(value, blob))
         }
         _ => Ok(()),
     }

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{By, Permit};
+use crate::agent::{DeliveryMethod, PermissionLevel};
 use crate::fact::CheckSpec;
 use crate::scope::Scope;
 
 /// Everything besides the prompt that a run is started with: what a retry repeats, and what shows later what was asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Launch {
+pub struct LaunchRecord {
     /// The machine.
     pub host: String,
     /// Where the agent works, an absolute path.
@@ -23,7 +23,7 @@ pub struct Launch {
     pub own_worktree: bool,
     /// A way that was asked for; else the agent's best.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<By>,
+    pub by: Option<DeliveryMethod>,
     /// A program that was given in the place of the agent's own, with its arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Launch {
     /// The id of the agent's session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    pub permit: Permit,
+    pub permit: PermissionLevel,
     /// What may be written, merged once: what counts is this, not today's settings.
     pub scope: Scope,
     /// It may run where nobody can look at all files, so that the scope is not checked.

@@ -1,7 +1,7 @@
 //! Records: what the ledger keeps of a run, as data.
 //!
 //! A record is never changed. What belongs to a prompt is in its `composed` record: the request, the snapshot, and the
-//! finished text as ranges of texts ([`Assembly`]). Long texts are kept once, by their digests. Where records are kept,
+//! finished text as ranges of texts ([`TextAssembly`]). Long texts are kept once, by their digests. Where records are kept,
 //! and when one was made, is the business of `callsheet-store`.
 
 mod account;
@@ -23,26 +23,27 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use account::{Account, Checked, RunStatus};
-pub use chain::Link;
+pub use account::{ChecksOutcome, RunStatus, RunSummary};
+pub use chain::ChainLink;
 pub use digest::{Digest, sha256};
-pub use keep::{Kept, Manifest, keep};
-pub use launch::Launch;
+pub use keep::{RecordBundle, SnapshotManifest, keep};
+pub use launch::LaunchRecord;
 pub use project::{MOST_PROJECT_NAME, is_project_name, project_of_url};
 pub use replay::{
-    Finding, Lost, Placed, blobs_of, request_of, snapshot_of, spans_of, text_of, verify, verify_sealed,
+    OriginRange, ReplayError, ReplayOutcome, list_blobs, locate_parts, restore_request, restore_snapshot,
+    restore_text, verify, verify_sealed,
 };
 pub use told::told;
 
 use crate::agent::Profile;
-use crate::fact::{self, CheckRun, Ended};
+use crate::fact::{self, CheckRun, EndReason};
 use crate::origin::Trust;
-use crate::prompt::Format;
-use crate::receipt::{Receipt, Told};
-use crate::render::{Api, Encoding};
-use crate::secrets::Passed;
+use crate::prompt::PromptFormat;
+use crate::receipt::{AgentReport, DeliveryReceipt};
+use crate::render::{ModelApi, TextEncoding};
+use crate::secrets::GateReport;
 use crate::source::SourceId;
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// Which run or flow: a UUID in its usual spelling.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -159,24 +160,24 @@ pub struct Composed {
     pub run: Run,
     /// [`ENGINE_VERSION`](crate::ENGINE_VERSION) of the engine that composed it.
     pub engine: u32,
-    /// With digests in the place of long strings: see [`request_of`].
+    /// With digests in the place of long strings: see [`restore_request`].
     pub request: Value,
-    pub snapshot: Manifest,
+    pub snapshot: SnapshotManifest,
     /// The body of a request to this API was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api: Option<Api>,
-    pub output: Assembly,
+    pub api: Option<ModelApi>,
+    pub output: TextAssembly,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<RecordedWarning>,
     /// Which secrets were found, and what became of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secrets: Option<Passed>,
+    pub secrets: Option<GateReport>,
     /// What was delivered, where the output has seals in the place of values that are marked as secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<SealedText>,
     /// How the agent is about to be started; nothing where the prompt was composed only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchRecord>,
     /// Who composed it; prompts of older versions do not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<MadeBy>,
@@ -196,7 +197,7 @@ pub struct MadeBy {
 /// The text that was delivered, known by its keyed hash alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sealed {
+pub struct SealedText {
     /// Made for this record, so that equal values look equal nowhere.
     pub key: Digest,
     /// HMAC-SHA-256 of the text.
@@ -205,7 +206,7 @@ pub struct Sealed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Warning {
+pub struct RecordedWarning {
     pub code: String,
     pub message: String,
 }
@@ -213,13 +214,13 @@ pub struct Warning {
 /// A finished text as a list of parts: put one after the other they are the text, and nothing has to be composed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Assembly {
+pub struct TextAssembly {
     pub sha256: Digest,
     pub bytes: usize,
-    pub format: Format,
+    pub format: PromptFormat,
     /// What the parts are taken from.
     pub origins: Vec<OriginNote>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<AssemblyPart>,
     /// Each section's name and where it stands in the text.
     pub sections: Vec<(String, usize, usize)>,
 }
@@ -254,18 +255,18 @@ impl OriginNote {
 /// A part of a finished text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Part {
+pub enum AssemblyPart {
     /// Separators, tags and notices of the engine.
     Engine(String),
     /// Bytes `start..end` of an origin's text.
     Slice(u32, usize, usize),
     /// The same, written in an encoding.
-    Encoded(u32, usize, usize, Encoding),
+    Encoded(u32, usize, usize, TextEncoding),
     /// A short text of an origin, as it is written.
     Literal(u32, String),
 }
 
-impl Part {
+impl AssemblyPart {
     pub const fn origin(&self) -> Option<u32> {
         match self {
             Self::Engine(_) => None,
@@ -277,21 +278,21 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delivered {
-    pub receipt: Receipt,
+    pub receipt: DeliveryReceipt,
     /// What shows it. There is no receipt without evidence.
-    pub evidence: Text,
+    pub evidence: SharedText,
 }
 
 /// What a line of the run's log belongs to. The prompt is `meta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stream {
+pub enum LogStream {
     Meta,
     Stdout,
     Stderr,
 }
 
-impl Stream {
+impl LogStream {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Meta => "meta",
@@ -307,11 +308,11 @@ pub const OUTPUT_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
-    pub stream: Stream,
+    pub stream: LogStream,
     /// The number of the first line in its stream, from 1.
     pub line: u64,
     /// Whole lines, except where the agent stopped in the middle of one.
-    pub text: Text,
+    pub text: SharedText,
     /// The line was longer than what is kept of it.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub cut: bool,
@@ -320,7 +321,7 @@ pub struct Output {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exit {
-    pub ended: Ended,
+    pub ended: EndReason,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -332,13 +333,13 @@ pub struct Exit {
     pub duration_ms: Option<u64>,
     /// What the agent told of itself: its session, tokens and cost.
     #[serde(default)]
-    pub told: Told,
+    pub told: AgentReport,
 }
 
 impl Exit {
     /// An end of which nothing more is known.
-    pub fn of(ended: Ended, code: Option<i32>) -> Self {
-        Self { ended, code, signal: None, why: None, duration_ms: None, told: Told::default() }
+    pub fn of(ended: EndReason, code: Option<i32>) -> Self {
+        Self { ended, code, signal: None, why: None, duration_ms: None, told: AgentReport::default() }
     }
 }
 
@@ -347,7 +348,7 @@ impl Exit {
 pub struct Observed {
     /// What git tells of the worktree; nothing where there is no repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worktree: Option<fact::Observed>,
+    pub worktree: Option<fact::WorktreeObservation>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRun>,
     /// The runs that worked in the same checkout at the same time.
@@ -358,11 +359,12 @@ pub struct Observed {
     pub uncertain: Vec<String>,
     /// The contents of the changed files as git would keep them, by path; nothing for a file that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contents: Option<Contents>,
+    pub contents: Option<ContentIds>,
 }
 
-/// Git's ids of the contents of files, by path relative to the top of the repository; `None` if there is no file.
-pub type Contents = BTreeMap<String, Option<String>>;
+/// What git keeps of files, by path relative to the top of the repository: the mode, a space and the id of the contents. `None`
+/// if there is no file. The id alone if no mode is known, as in records of older versions.
+pub type ContentIds = BTreeMap<String, Option<String>>;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -392,7 +394,7 @@ pub struct SubmissionRecord {
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum DecidedBy {
     /// A person, in records of older versions.
     Person,
     /// A flow, by its own rules.
@@ -407,7 +409,7 @@ pub enum By {
     Api,
 }
 
-impl By {
+impl DecidedBy {
     pub const ALL: &[Self] = &[Self::Person, Self::Flow, Self::Terminal, Self::Yes, Self::Page, Self::Api];
 
     pub const fn name(self) -> &'static str {
@@ -430,7 +432,7 @@ impl By {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
-    pub by: By,
+    pub by: DecidedBy,
     /// What was decided about, such as a path or a phase.
     pub what: String,
     pub decision: String,

@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::{OUTPUT_BYTES, Output, Stream};
+use super::{LogStream, OUTPUT_BYTES, Output};
 
 impl Output {
     /// `text`, whose first line has the number `line`, in as few records as hold it. Lines stay whole; one that is longer
     /// than a record is cut, and marked.
-    pub fn records(stream: Stream, mut line: u64, text: &str) -> Vec<Self> {
+    pub fn records(stream: LogStream, mut line: u64, text: &str) -> Vec<Self> {
         let mut records: Vec<Self> = Vec::new();
         // Where the record that is being filled begins and ends in the text.
         let (mut start, mut end, mut first) = (0, 0, line);

@@ -11,29 +11,29 @@ use core::fmt;
 use serde::de::DeserializeOwned;
 
 use super::digest::{Digest, sha256};
-use super::keep::{Manifest, unlift};
-use super::{Composed, Part};
+use super::keep::{SnapshotManifest, restore_blobs};
+use super::{AssemblyPart, Composed};
 use crate::ENGINE_VERSION;
 use crate::compose::compose;
-use crate::diag::Failure;
+use crate::diag::Diagnostics;
 use crate::render::render;
 use crate::request::Request;
-use crate::secrets::{Keyed, needs, sealed_in, unseal};
+use crate::secrets::{HmacKey, find_sealed, needs, unseal};
 use crate::source::Snapshot;
-use crate::text::Text;
-use crate::values::Values;
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
-type Blobs<'b> = &'b mut dyn FnMut(Digest) -> Option<Text>;
+type BlobLookup<'b> = &'b mut dyn FnMut(Digest) -> Option<SharedText>;
 
 /// Something that a record needs and that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct ReplayError {
     pub what: String,
     /// The blob, where it is one that is gone or damaged.
     pub digest: Option<Digest>,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.digest {
             Some(digest) => write!(f, "{}: blob {digest} is gone or damaged", self.what),
@@ -44,7 +44,7 @@ impl fmt::Display for Lost {
 
 /// What composing again has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum ReplayOutcome {
     /// The same bytes.
     Same,
     /// Another version of the engine made it: its texts are whole, and this engine does not compose it again.
@@ -58,12 +58,12 @@ pub enum Finding {
     },
 }
 
-fn differs(input: Option<String>, why: impl Into<String>) -> Finding {
-    Finding::Differs { input, why: why.into() }
+fn differs(input: Option<String>, why: impl Into<String>) -> ReplayOutcome {
+    ReplayOutcome::Differs { input, why: why.into() }
 }
 
 /// Composes again from the request and the snapshot of `record`, and compares the bytes.
-pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
+pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, ReplayError> {
     for origin in &record.output.origins {
         let digest = match &origin.source {
             Some(source) => record.snapshot.texts.get(source).copied().flatten(),
@@ -82,12 +82,12 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
     }
     if record.engine != ENGINE_VERSION {
         // A request of another engine may have another form. The texts that it needs are there all the same.
-        for digest in blobs_of(record)? {
-            blob(digest).ok_or_else(|| Lost { what: "a text".into(), digest: Some(digest) })?;
+        for digest in list_blobs(record)? {
+            blob(digest).ok_or_else(|| ReplayError { what: "a text".into(), digest: Some(digest) })?;
         }
-        return Ok(Finding::OtherEngine(record.engine));
+        return Ok(ReplayOutcome::OtherEngine(record.engine));
     }
-    let request = request_of(record, blob)?;
+    let request = restore_request(record, blob)?;
     if let Some(field) = other_run(record, &request) {
         return Ok(differs(Some(field), "the request says something else"));
     }
@@ -97,7 +97,7 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
         Ok((composed, rendered.text))
     });
     Ok(match again {
-        Err(Failure(diags)) => {
+        Err(Diagnostics(diags)) => {
             let first = diags.first().map(ToString::to_string).unwrap_or_default();
             differs(None, format!("it cannot be composed again: {first}"))
         }
@@ -109,21 +109,25 @@ pub fn verify(record: &Composed, blob: Blobs<'_>) -> Result<Finding, Lost> {
             let input = origin_at(record, at, blob)?;
             differs(input, format!("composed again, the text differs from byte {at} on"))
         }
-        Ok(_) => Finding::Same,
+        Ok(_) => ReplayOutcome::Same,
     })
 }
 
 /// Checks the text that was delivered against its keyed hash. A record without a seal has delivered what it holds, and so
 /// has one whose secret values are not in the prompt. Else the prompt is composed with the values that are `given`.
-pub fn verify_sealed(record: &Composed, given: &Values, blob: Blobs<'_>) -> Result<Finding, Lost> {
-    let Some(sealed) = &record.sealed else { return Ok(Finding::Same) };
-    let keyed = Keyed::new(sealed.key.0);
+pub fn verify_sealed(
+    record: &Composed,
+    given: &SlotValues,
+    blob: BlobLookup<'_>,
+) -> Result<ReplayOutcome, ReplayError> {
+    let Some(sealed) = &record.sealed else { return Ok(ReplayOutcome::Same) };
+    let keyed = HmacKey::new(sealed.key.0);
     let was_delivered = |text: &str| keyed.hash(text.as_bytes()) == sealed.text;
     let recorded = assemble(record, blob)?;
     let as_recorded = was_delivered(&recorded);
-    let request = match request_of(record, blob) {
+    let request = match restore_request(record, blob) {
         Ok(request) => request,
-        Err(_) if record.engine != ENGINE_VERSION => return Ok(Finding::OtherEngine(record.engine)),
+        Err(_) if record.engine != ENGINE_VERSION => return Ok(ReplayOutcome::OtherEngine(record.engine)),
         Err(lost) => return Err(lost),
     };
     let opened = match unseal(&request, given, &keyed) {
@@ -134,21 +138,21 @@ pub fn verify_sealed(record: &Composed, given: &Values, blob: Blobs<'_>) -> Resu
         }
     };
     if as_recorded {
-        return Ok(Finding::Same);
+        return Ok(ReplayOutcome::Same);
     }
-    let missing = sealed_in(&request, needs(&request, given), &recorded);
+    let missing = find_sealed(&request, needs(&request, given), &recorded);
     if record.engine != ENGINE_VERSION {
         return Ok(match missing.is_empty() {
-            true => Finding::OtherEngine(record.engine),
-            false => Finding::NeedsSecret(missing),
+            true => ReplayOutcome::OtherEngine(record.engine),
+            false => ReplayOutcome::NeedsSecret(missing),
         });
     }
     let snapshot = snapshot(&record.snapshot, blob)?;
     let again = compose(&opened, &snapshot)
         .and_then(|composed| render(&composed.prompt, record.output.format, record.api));
     Ok(match again {
-        Ok(rendered) if was_delivered(&rendered.text) => Finding::Same,
-        _ if !missing.is_empty() => Finding::NeedsSecret(missing),
+        Ok(rendered) if was_delivered(&rendered.text) => ReplayOutcome::Same,
+        _ if !missing.is_empty() => ReplayOutcome::NeedsSecret(missing),
         _ => differs(None, "composed with the values, it is not the text that was delivered"),
     })
 }
@@ -166,47 +170,47 @@ fn other_run(record: &Composed, request: &Request) -> Option<String> {
 }
 
 /// The finished text, put together without composing. Whether it is the right one, its digest says.
-pub fn text_of(record: &Composed, blob: Blobs<'_>) -> Result<String, Lost> {
+pub fn restore_text(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
     assemble(record, blob)
 }
 
-pub fn request_of(record: &Composed, blob: Blobs<'_>) -> Result<Request, Lost> {
-    let lost = |digest| Lost { what: "the request".into(), digest };
+pub fn restore_request(record: &Composed, blob: BlobLookup<'_>) -> Result<Request, ReplayError> {
+    let lost = |digest| ReplayError { what: "the request".into(), digest };
     let mut value = record.request.clone();
-    unlift(&mut value, blob).map_err(lost)?;
+    restore_blobs(&mut value, blob).map_err(lost)?;
     serde_json::from_value(value).map_err(|_| lost(None))
 }
 
 /// Everything that the prompt was made from, present or absent.
-pub fn snapshot_of(record: &Composed, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
+pub fn restore_snapshot(record: &Composed, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
     snapshot(&record.snapshot, blob)
 }
 
 /// Every blob that `record` needs.
-pub fn blobs_of(record: &Composed) -> Result<BTreeSet<Digest>, Lost> {
+pub fn list_blobs(record: &Composed) -> Result<BTreeSet<Digest>, ReplayError> {
     let mut needed: BTreeSet<Digest> =
         record.output.origins.iter().filter_map(|origin| origin.text).collect();
     needed.extend(record.snapshot.texts.values().flatten());
     needed.extend(record.snapshot.lists.iter().filter_map(|(_, _, listing)| *listing));
     let mut noted = |digest| {
         needed.insert(digest);
-        Some(Text::default())
+        Some(SharedText::default())
     };
-    unlift(&mut record.request.clone(), &mut noted)
-        .map_err(|_| Lost { what: "the request".into(), digest: None })?;
+    restore_blobs(&mut record.request.clone(), &mut noted)
+        .map_err(|_| ReplayError { what: "the request".into(), digest: None })?;
     Ok(needed)
 }
 
-fn read<T: DeserializeOwned>(digest: Digest, what: &str, blob: Blobs<'_>) -> Result<T, Lost> {
-    let lost = |digest| Lost { what: what.into(), digest };
+fn read<T: DeserializeOwned>(digest: Digest, what: &str, blob: BlobLookup<'_>) -> Result<T, ReplayError> {
+    let lost = |digest| ReplayError { what: what.into(), digest };
     let text = blob(digest).ok_or_else(|| lost(Some(digest)))?;
     serde_json::from_str(&text).map_err(|_| lost(None))
 }
 
-fn snapshot(manifest: &Manifest, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
+fn snapshot(manifest: &SnapshotManifest, blob: BlobLookup<'_>) -> Result<Snapshot, ReplayError> {
     let mut snapshot = Snapshot::default();
     for (id, digest) in &manifest.texts {
-        let lost = |digest| Lost { what: id.to_string(), digest: Some(digest) };
+        let lost = |digest| ReplayError { what: id.to_string(), digest: Some(digest) };
         let text = digest.map(|digest| blob(digest).ok_or_else(|| lost(digest))).transpose()?;
         snapshot.texts.insert(id.clone(), text);
     }
@@ -219,17 +223,22 @@ fn snapshot(manifest: &Manifest, blob: Blobs<'_>) -> Result<Snapshot, Lost> {
 }
 
 /// The texts of the origins, each read once and only if a part points into it.
-struct Pieces<'r> {
+struct OriginTexts<'r> {
     record: &'r Composed,
-    texts: BTreeMap<u32, Text>,
+    texts: BTreeMap<u32, SharedText>,
 }
 
-impl Pieces<'_> {
-    fn write(&mut self, part: &Part, blob: Blobs<'_>, out: &mut String) -> Result<(), Lost> {
+impl OriginTexts<'_> {
+    fn write(
+        &mut self,
+        part: &AssemblyPart,
+        blob: BlobLookup<'_>,
+        out: &mut String,
+    ) -> Result<(), ReplayError> {
         match part {
-            Part::Engine(text) | Part::Literal(_, text) => out.push_str(text),
-            Part::Slice(origin, start, end) => out.push_str(self.slice(*origin, *start, *end, blob)?),
-            Part::Encoded(origin, start, end, encoding) => {
+            AssemblyPart::Engine(text) | AssemblyPart::Literal(_, text) => out.push_str(text),
+            AssemblyPart::Slice(origin, start, end) => out.push_str(self.slice(*origin, *start, *end, blob)?),
+            AssemblyPart::Encoded(origin, start, end, encoding) => {
                 let written = encoding.write(self.slice(*origin, *start, *end, blob)?);
                 out.push_str(&written);
             }
@@ -237,8 +246,14 @@ impl Pieces<'_> {
         Ok(())
     }
 
-    fn slice(&mut self, number: u32, start: usize, end: usize, blob: Blobs<'_>) -> Result<&str, Lost> {
-        let lost = |what: String, digest| Lost { what, digest };
+    fn slice(
+        &mut self,
+        number: u32,
+        start: usize,
+        end: usize,
+        blob: BlobLookup<'_>,
+    ) -> Result<&str, ReplayError> {
+        let lost = |what: String, digest| ReplayError { what, digest };
         let nameless = || lost(format!("origin {number}"), None);
         let origin = self.record.output.origins.get(number as usize).ok_or_else(nameless)?;
         if !self.texts.contains_key(&number) {
@@ -253,8 +268,8 @@ impl Pieces<'_> {
     }
 }
 
-fn assemble(record: &Composed, blob: Blobs<'_>) -> Result<String, Lost> {
-    let mut pieces = Pieces { record, texts: BTreeMap::new() };
+fn assemble(record: &Composed, blob: BlobLookup<'_>) -> Result<String, ReplayError> {
+    let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
         pieces.write(part, blob, &mut text)?;
@@ -263,8 +278,8 @@ fn assemble(record: &Composed, blob: Blobs<'_>) -> Result<String, Lost> {
 }
 
 /// What the text at byte `at` was taken from.
-fn origin_at(record: &Composed, at: usize, blob: Blobs<'_>) -> Result<Option<String>, Lost> {
-    let mut pieces = Pieces { record, texts: BTreeMap::new() };
+fn origin_at(record: &Composed, at: usize, blob: BlobLookup<'_>) -> Result<Option<String>, ReplayError> {
+    let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
     for part in &record.output.parts {
         pieces.write(part, blob, &mut text)?;
@@ -277,28 +292,31 @@ fn origin_at(record: &Composed, at: usize, blob: Blobs<'_>) -> Result<Option<Str
 }
 
 /// Where each part of the finished text stands, with the number of its origin and where it begins in that one's text.
-pub fn spans_of(record: &Composed, blob: Blobs<'_>) -> Result<(String, Vec<Placed>), Lost> {
-    let mut pieces = Pieces { record, texts: BTreeMap::new() };
+pub fn locate_parts(
+    record: &Composed,
+    blob: BlobLookup<'_>,
+) -> Result<(String, Vec<OriginRange>), ReplayError> {
+    let mut pieces = OriginTexts { record, texts: BTreeMap::new() };
     let mut text = String::new();
     let mut placed = Vec::with_capacity(record.output.parts.len());
     for part in &record.output.parts {
         let start = text.len();
         pieces.write(part, blob, &mut text)?;
         let line = match part {
-            Part::Slice(origin, from, _) | Part::Encoded(origin, from, ..) => {
+            AssemblyPart::Slice(origin, from, _) | AssemblyPart::Encoded(origin, from, ..) => {
                 let before = pieces.texts.get(origin).and_then(|text| text.get(..*from));
                 before.map(|before| before.matches('\n').count() + 1)
             }
-            Part::Engine(_) | Part::Literal(..) => None,
+            AssemblyPart::Engine(_) | AssemblyPart::Literal(..) => None,
         };
-        placed.push(Placed { start, end: text.len(), origin: part.origin(), line });
+        placed.push(OriginRange { start, end: text.len(), origin: part.origin(), line });
     }
     Ok((text, placed))
 }
 
 /// A range of a finished text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct OriginRange {
     pub start: usize,
     pub end: usize,
     /// `None`: the engine's own.

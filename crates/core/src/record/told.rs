@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde_json::{Value, json};
 
 use super::{Event, Exit, RunStatus};
-use crate::fact::Decision;
+use crate::fact::ViolationDecision;
 
 /// The events that a record stands for, in order, each with what there is to say. A kind of record that stands for
 /// none is told as itself, so that nobody who watches misses one.
@@ -61,7 +61,7 @@ pub fn told(event: &Event) -> Vec<(&'static str, Value)> {
             });
             let violations = observed.worktree.iter().flat_map(|seen| &seen.violations).map(|violation| {
                 let data = json!({
-                    "path": violation.path, "reason": violation.reason, "decision": Decision::Pending,
+                    "path": violation.path, "reason": violation.reason, "decision": ViolationDecision::Pending,
                 });
                 ("scope_violation.created", data)
             });

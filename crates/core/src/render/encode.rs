@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// How a range of the finished text is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Encoding {
+pub enum TextEncoding {
     Plain,
     /// Inside a CDATA section.
     Cdata,
@@ -26,7 +26,7 @@ const OPEN: &str = "<![CDATA[";
 const CLOSE: &str = "]]>";
 const CARRIAGE_RETURN: &str = "&#13;";
 
-impl Encoding {
+impl TextEncoding {
     /// `text` in this encoding, where nothing stands before it that matters.
     pub(crate) fn write(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 16);
@@ -41,7 +41,7 @@ impl Encoding {
     }
 
     /// The text that was encoded; `None` if `text` is not of this encoding.
-    pub fn undo(self, text: &str) -> Option<Cow<'_, str>> {
+    pub fn decode(self, text: &str) -> Option<Cow<'_, str>> {
         match self {
             Self::Plain => Some(Cow::Borrowed(text)),
             Self::Cdata => undo_cdata(text),

@@ -10,13 +10,13 @@ use core::ops::Range;
 
 use memchr::memchr;
 
-use super::outline::Own;
-use super::{Writer, encode};
-use crate::prompt::{Block, Origins, Supplied};
+use super::outline::OwnRange;
+use super::{PromptWriter, encode};
+use crate::prompt::{Block, OriginTable, SuppliedText};
 
 /// How a supplied text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum GuardForm {
     /// As it is.
     Plain,
     /// Between tags.
@@ -29,18 +29,18 @@ pub(super) enum Form {
 
 /// Where the texts of a block were written, in the text of the block.
 #[derive(Default)]
-pub(super) struct Written {
-    pub(super) own: Vec<Own>,
+pub(super) struct WrittenRanges {
+    pub(super) own: Vec<OwnRange>,
     /// One for each supplied text, with its guard.
     pub(super) supplied: Vec<Range<usize>>,
 }
 
 /// Writes a block with each supplied text in its form.
-pub(super) fn write(block: &Block, forms: &[Form], writer: &mut Writer<'_>) -> Written {
+pub(super) fn write(block: &Block, forms: &[GuardForm], writer: &mut PromptWriter<'_>) -> WrittenRanges {
     let begin = writer.text.len();
-    let (mut own, mut supplied_at): (Vec<Own>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
+    let (mut own, mut supplied_at): (Vec<OwnRange>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
     let mut key = 0;
-    let mut write_own = |range: Range<usize>, writer: &mut Writer<'_>| {
+    let mut write_own = |range: Range<usize>, writer: &mut PromptWriter<'_>| {
         for piece in &block.pieces[range] {
             let start = writer.text.len();
             writer.plain(*piece);
@@ -54,43 +54,43 @@ pub(super) fn write(block: &Block, forms: &[Form], writer: &mut Writer<'_>) -> W
         next = supplied.pieces.end;
         let start = writer.text.len() - begin;
         match form {
-            Form::Plain => {
+            GuardForm::Plain => {
                 block.pieces[supplied.pieces.clone()].iter().for_each(|piece| writer.plain(*piece));
             }
-            Form::Tame => writer.engine("x"),
-            Form::Tags => tags(block, supplied, writer),
-            Form::Code => code(block, supplied, begin, writer),
+            GuardForm::Tame => writer.engine("x"),
+            GuardForm::Tags => tags(block, supplied, writer),
+            GuardForm::Code => code(block, supplied, begin, writer),
         }
         supplied_at.push(start..writer.text.len() - begin);
     }
     write_own(next..block.pieces.len(), writer);
-    Written { own, supplied: supplied_at }
+    WrittenRanges { own, supplied: supplied_at }
 }
 
-fn text(block: &Block, supplied: &Supplied, origins: &Origins) -> String {
+fn text(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
     block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins)).collect()
 }
 
 /// What follows a supplied text in its block; the block's end is the end of a line.
-fn after<'o>(block: &Block, supplied: &Supplied, origins: &'o Origins) -> &'o str {
+fn after<'o>(block: &Block, supplied: &SuppliedText, origins: &'o OriginTable) -> &'o str {
     let mut after = block.pieces[supplied.pieces.end..].iter().map(|piece| piece.text(origins));
     after.find(|text| !text.is_empty()).unwrap_or("\n")
 }
 
 /// The name of the tags around a supplied text.
-pub(super) fn tag(block: &Block, supplied: &Supplied, origins: &Origins) -> String {
+pub(super) fn tag(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> String {
     free_tag(&text(block, supplied, origins), supplied.name(block, origins))
 }
 
 /// Tags on lines of their own where the text has its lines to itself, else around it in its line.
-fn tags(block: &Block, supplied: &Supplied, writer: &mut Writer<'_>) {
+fn tags(block: &Block, supplied: &SuppliedText, writer: &mut PromptWriter<'_>) {
     let origins = writer.origins;
     let before_line_end = after(block, supplied, origins).starts_with(['\n', '\r']);
     let own_lines = before_line_end && (writer.text.is_empty() || writer.text.ends_with('\n'));
     element(block, supplied, if own_lines { "\n" } else { "" }, writer);
 }
 
-fn element(block: &Block, supplied: &Supplied, line_end: &str, writer: &mut Writer<'_>) {
+fn element(block: &Block, supplied: &SuppliedText, line_end: &str, writer: &mut PromptWriter<'_>) {
     let text = text(block, supplied, writer.origins);
     let tag = free_tag(&text, supplied.name(block, writer.origins));
     writer.engine(&format!("<{tag}"));
@@ -105,7 +105,7 @@ fn element(block: &Block, supplied: &Supplied, line_end: &str, writer: &mut Writ
 }
 
 /// A code block on lines of its own, after an empty line: inside of an HTML block nothing else begins one.
-fn code(block: &Block, supplied: &Supplied, begin: usize, writer: &mut Writer<'_>) {
+fn code(block: &Block, supplied: &SuppliedText, begin: usize, writer: &mut PromptWriter<'_>) {
     let origins = writer.origins;
     let text = text(block, supplied, origins);
     let fence = code_fence(&text);
@@ -130,7 +130,7 @@ fn code(block: &Block, supplied: &Supplied, begin: usize, writer: &mut Writer<'_
 
 /// Whether a text is all that is in an element of the template's own, and does not name that element: then it needs
 /// no tags of ours.
-pub(super) fn is_enclosed(block: &Block, supplied: &Supplied, origins: &Origins) -> bool {
+pub(super) fn is_enclosed(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> bool {
     let own = |at: Option<usize>| {
         let is_supplied = |at: &usize| {
             // A block can have very many of them, in order.

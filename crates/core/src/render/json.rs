@@ -6,12 +6,16 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use super::{Api, Item, Writer, as_markdown, encode, fenced, run};
-use crate::diag::{Code, Diag, Failure};
+use super::{ModelApi, PromptWriter, SectionItem, as_markdown, encode, fenced, run};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::prompt::{Part, Piece, Prompt, Section};
-use crate::render::Encoding;
+use crate::render::TextEncoding;
 
-pub(super) fn write(prompt: &Prompt, api: Option<Api>, writer: &mut Writer<'_>) -> Result<(), Failure> {
+pub(super) fn write(
+    prompt: &Prompt,
+    api: Option<ModelApi>,
+    writer: &mut PromptWriter<'_>,
+) -> Result<(), Diagnostics> {
     match api {
         None => {
             unified(prompt, writer);
@@ -21,16 +25,16 @@ pub(super) fn write(prompt: &Prompt, api: Option<Api>, writer: &mut Writer<'_>) 
     }
 }
 
-fn unified(prompt: &Prompt, writer: &mut Writer<'_>) {
+fn unified(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     writer.engine("{\"system_prompt\":\"");
     let system = fenced(prompt, part(prompt, Part::System), writer);
     inside(system, writer);
     writer.engine("\",\"context\":[");
     let mut comma = "";
     context(prompt, &mut |item| {
-        let name = |writer: &mut Writer<'_>, name: &Name<'_>| match name {
-            Name::Piece(piece) => escaped(*piece, writer),
-            Name::Word(word) => writer.engine(word),
+        let name = |writer: &mut PromptWriter<'_>, name: &ItemName<'_>| match name {
+            ItemName::Piece(piece) => escaped(*piece, writer),
+            ItemName::Word(word) => writer.engine(word),
         };
         writer.engine(core::mem::replace(&mut comma, ","));
         (0..item.edges[0]).for_each(|_| writer.edge());
@@ -52,20 +56,20 @@ fn unified(prompt: &Prompt, writer: &mut Writer<'_>) {
     writer.engine("}");
 }
 
-fn part(prompt: &Prompt, part: Part) -> Vec<Item<'_>> {
+fn part(prompt: &Prompt, part: Part) -> Vec<SectionItem<'_>> {
     run(prompt, prompt.sections.iter().filter(move |section| section.part == part))
 }
 
-enum Name<'p> {
+enum ItemName<'p> {
     Piece(Piece),
     /// A name that needs no escape.
     Word(&'p str),
 }
 
-struct ContextItem<'p> {
+struct JsonContextItem<'p> {
     kind: &'static str,
-    name: Name<'p>,
-    items: Vec<Item<'p>>,
+    name: ItemName<'p>,
+    items: Vec<SectionItem<'p>>,
     /// Whether it is a whole section with a heading.
     whole: bool,
     /// How many edges of sections and blocks there are before and after it.
@@ -73,51 +77,58 @@ struct ContextItem<'p> {
 }
 
 /// What stands in `context`, one after the other: documents, and everything else as artifacts.
-fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(ContextItem<'p>)) {
+fn context<'p>(prompt: &'p Prompt, take: &mut dyn FnMut(JsonContextItem<'p>)) {
     let sections = prompt.sections.iter().filter(|section| section.part == Part::Context);
     for section in sections {
         if section.heading.is_some() {
             let items = run(prompt, core::iter::once(section));
-            let name = Name::Word(&section.name);
-            take(ContextItem { kind: "artifact", name, items, whole: true, edges: [0, 0] });
+            let name = ItemName::Word(&section.name);
+            take(JsonContextItem { kind: "artifact", name, items, whole: true, edges: [0, 0] });
             continue;
         }
         for (at, block) in section.blocks.iter().enumerate() {
             let (kind, name) = match block.document {
-                Some((kind, name)) => (kind.name(), Name::Piece(name)),
-                None => ("artifact", Name::Word(block.name.as_str())),
+                Some((kind, name)) => (kind.name(), ItemName::Piece(name)),
+                None => ("artifact", ItemName::Word(block.name.as_str())),
             };
             let edges = [if at == 0 { 2 } else { 1 }, 1];
-            take(ContextItem { kind, name, items: alloc::vec![Item::Block(block)], whole: false, edges });
+            take(JsonContextItem {
+                kind,
+                name,
+                items: alloc::vec![SectionItem::Block(block)],
+                whole: false,
+                edges,
+            });
         }
     }
 }
 
 /// Writes items inside a JSON string: no fence is needed there.
-fn inside(items: Vec<Item<'_>>, writer: &mut Writer<'_>) {
+fn inside(items: Vec<SectionItem<'_>>, writer: &mut PromptWriter<'_>) {
     for item in items {
         match item {
-            Item::Edge => writer.edge(),
-            Item::Engine(text) => engine_escaped(&text, writer),
-            Item::Piece(piece) => escaped(piece, writer),
-            Item::Block(block) => block.pieces.iter().for_each(|piece| escaped(*piece, writer)),
+            SectionItem::Edge => writer.edge(),
+            SectionItem::Engine(text) => engine_escaped(&text, writer),
+            SectionItem::Piece(piece) => escaped(piece, writer),
+            SectionItem::Block(block) => block.pieces.iter().for_each(|piece| escaped(*piece, writer)),
         }
     }
 }
 
-fn escaped(piece: Piece, writer: &mut Writer<'_>) {
-    writer.encoded(piece, Encoding::Json, encode::json);
+fn escaped(piece: Piece, writer: &mut PromptWriter<'_>) {
+    writer.encoded(piece, TextEncoding::Json, encode::json);
 }
 
-fn engine_escaped(text: &str, writer: &mut Writer<'_>) {
+fn engine_escaped(text: &str, writer: &mut PromptWriter<'_>) {
     let mut out = alloc::string::String::new();
     encode::json(text, &mut out);
     writer.engine(&out);
 }
 
-fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failure> {
-    let incomplete =
-        |message: &str, hint: &str| Failure::from(Diag::error(Code::ApiIncomplete, message).hint(hint));
+fn body(prompt: &Prompt, api: ModelApi, writer: &mut PromptWriter<'_>) -> Result<(), Diagnostics> {
+    let incomplete = |message: &str, hint: &str| {
+        Diagnostics::from(Diagnostic::error(Code::ApiIncomplete, message).hint(hint))
+    };
     let user: Vec<&Section> = prompt.sections.iter().filter(|section| section.part != Part::System).collect();
     if user.is_empty() {
         return Err(incomplete("the body would have no message of the user", "give a task or context"));
@@ -133,16 +144,16 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
         })
     };
     let system = prompt.sections.iter().any(|section| section.part == Part::System);
-    let system_text = |writer: &mut Writer<'_>| {
+    let system_text = |writer: &mut PromptWriter<'_>| {
         let items = as_markdown(prompt, &part(prompt, Part::System), writer);
         inside(items, writer);
     };
-    let user_text = |writer: &mut Writer<'_>| {
+    let user_text = |writer: &mut PromptWriter<'_>| {
         let items = as_markdown(prompt, &run(prompt, user.iter().copied()), writer);
         inside(items, writer);
     };
     match api {
-        Api::Anthropic => {
+        ModelApi::Anthropic => {
             let max_tokens = prompt.max_tokens.or(prompt.usual_max_tokens).unwrap_or(8192);
             writer.engine(&format!("{{\"model\":{},\"max_tokens\":{max_tokens}", model()?));
             if system {
@@ -154,7 +165,7 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
             user_text(writer);
             writer.engine("\"}]");
         }
-        Api::Openai => {
+        ModelApi::Openai => {
             writer.engine(&format!("{{\"model\":{}", model()?));
             if let Some(most) = prompt.max_tokens {
                 writer.engine(&format!(",\"max_output_tokens\":{most}"));
@@ -168,7 +179,7 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
             user_text(writer);
             writer.engine("\"}]");
         }
-        Api::Gemini => {
+        ModelApi::Gemini => {
             writer.engine("{");
             if let Some(most) = prompt.max_tokens {
                 writer.engine(&format!("\"generationConfig\":{{\"maxOutputTokens\":{most}}},"));
@@ -191,7 +202,7 @@ fn body(prompt: &Prompt, api: Api, writer: &mut Writer<'_>) -> Result<(), Failur
 }
 
 /// Tool definitions in the shape that the API wants, whichever of the usual shapes they came in.
-fn tools(prompt: &Prompt, api: Api) -> Result<Vec<Value>, Failure> {
+fn tools(prompt: &Prompt, api: ModelApi) -> Result<Vec<Value>, Diagnostics> {
     let mut shaped = Vec::new();
     let mut declared = Vec::new();
     let mut wrong = Vec::new();
@@ -210,12 +221,13 @@ fn tools(prompt: &Prompt, api: Api) -> Result<Vec<Value>, Failure> {
         let Some(name) = inner.get("name").and_then(Value::as_str) else {
             let message = format!("tools[{at}] has no name");
             wrong.push(
-                Diag::error(Code::ApiIncomplete, message).hint("a tool is {name, description, input_schema}"),
+                Diagnostic::error(Code::ApiIncomplete, message)
+                    .hint("a tool is {name, description, input_schema}"),
             );
             continue;
         };
         let mut map = Map::new();
-        if api == Api::Openai {
+        if api == ModelApi::Openai {
             map.insert("type".to_string(), "function".into());
         }
         map.insert("name".to_string(), name.into());
@@ -223,21 +235,21 @@ fn tools(prompt: &Prompt, api: Api) -> Result<Vec<Value>, Failure> {
             map.insert("description".to_string(), description.clone());
         }
         let key = match api {
-            Api::Anthropic => "input_schema",
-            Api::Openai => "parameters",
-            Api::Gemini => "parametersJsonSchema",
+            ModelApi::Anthropic => "input_schema",
+            ModelApi::Openai => "parameters",
+            ModelApi::Gemini => "parametersJsonSchema",
         };
         map.insert(key.to_string(), schema);
-        if api == Api::Openai {
+        if api == ModelApi::Openai {
             map.insert("strict".to_string(), false.into());
         }
         match api {
-            Api::Gemini => declared.push(Value::from(map)),
-            Api::Anthropic | Api::Openai => shaped.push(map.into()),
+            ModelApi::Gemini => declared.push(Value::from(map)),
+            ModelApi::Anthropic | ModelApi::Openai => shaped.push(map.into()),
         }
     }
     if !declared.is_empty() {
         shaped.insert(0, json!({ "functionDeclarations": declared }));
     }
-    if wrong.is_empty() { Ok(shaped) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(shaped) } else { Err(Diagnostics(wrong)) }
 }

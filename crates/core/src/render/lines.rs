@@ -8,16 +8,16 @@ use core::ops::Range;
 use memchr::{memchr2, memmem, memrchr2};
 
 /// The structure that the prompt itself is made of.
-pub(super) trait Uses {
+pub(super) trait OwnStructure {
     /// Whether lines of dashes separate its pieces.
     fn rule(&self) -> bool;
     /// The lowest level of a heading in its own text; 0 if there is none.
-    fn deepest(&self) -> u8;
+    fn deepest_level(&self) -> u8;
 }
 
 /// What a supplied text could do to the structure around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Danger {
+pub(super) enum StructureRisk {
     /// It has a line that the format itself uses.
     Line(Range<usize>),
     /// It has a line that a parser has to judge: it opens something, or is structure inside of something else.
@@ -66,7 +66,7 @@ fn has_rare_end(text: &str) -> bool {
 }
 
 /// The lines of `whole` that `range` has a part in, without their ends.
-pub(super) struct Lines<'t> {
+pub(super) struct LineRanges<'t> {
     whole: &'t str,
     /// Where the next line begins.
     next: Option<usize>,
@@ -74,7 +74,7 @@ pub(super) struct Lines<'t> {
     rare: bool,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineRanges<'t> {
     pub(super) fn new(whole: &'t str, range: &Range<usize>) -> Self {
         let near = whole.floor_char_boundary(range.start.saturating_sub(REACH));
         let before = &whole[near..range.start];
@@ -102,7 +102,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-impl Iterator for Lines<'_> {
+impl Iterator for LineRanges<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
@@ -115,7 +115,7 @@ impl Iterator for Lines<'_> {
 
 /// What a line could be by its look.
 #[derive(Default)]
-struct Look {
+struct LineShape {
     /// The level of the heading that it is.
     heading: u8,
     /// The level of the heading that it makes of the line above.
@@ -131,12 +131,12 @@ struct Look {
 
 /// The lowest level of a heading among the lines of a text of the prompt's own.
 pub(super) fn deepest_heading(text: &str, range: &Range<usize>) -> u8 {
-    let looks = Lines::new(text, range).map(|line| look(&text[line]));
+    let looks = LineRanges::new(text, range).map(|line| look(&text[line]));
     looks.map(|look| look.heading.max(look.underline)).max().unwrap_or(0)
 }
 
-fn look(line: &str) -> Look {
-    let mut look = Look::default();
+fn look(line: &str) -> LineShape {
+    let mut look = LineShape::default();
     let mut rest = line.trim_start_matches('\u{feff}');
     loop {
         let inner = rest.trim_start_matches([' ', '\t']);
@@ -196,17 +196,17 @@ fn inside(line: &str) -> Option<&str> {
 
 /// What the part `supplied` of `whole` could do, alone or together with what is around it. `fence_end` is where a
 /// text ended that got tags: a closing tag is there by now.
-pub(super) fn danger(
+pub(super) fn find_risk(
     whole: &str,
     supplied: &Range<usize>,
     fence_end: Option<usize>,
-    uses: &impl Uses,
-) -> Option<Danger> {
+    uses: &impl OwnStructure,
+) -> Option<StructureRisk> {
     if supplied.is_empty() {
         return None;
     }
     let mut doubt = None;
-    let mut lines = Lines::new(whole, supplied);
+    let mut lines = LineRanges::new(whole, supplied);
     let mut above: Option<Range<usize>> = None;
     while let Some(line) = lines.next() {
         let text = &whole[line.clone()];
@@ -226,16 +226,16 @@ pub(super) fn danger(
             let is_blank_to_all = || !lines.rare || blank(&whole[usual_line_above(whole, line.start)]);
             let above_is_blank = !tagged && blank(&whole[above]) && is_blank_to_all();
             let below = || lines.next.map_or("", |next| &whole[next..lines.line_end(next).0]);
-            let heading = (1..=6).contains(&look.heading) && look.heading <= uses.deepest();
-            let underline = look.underline > 0 && !above_is_blank && look.underline <= uses.deepest();
+            let heading = (1..=6).contains(&look.heading) && look.heading <= uses.deepest_level();
+            let underline = look.underline > 0 && !above_is_blank && look.underline <= uses.deepest_level();
             let rule = look.rule && uses.rule();
             let literal = rule && look.underline > 0 && marks.len() == 3 && above_is_blank && blank(below());
             let shown = line.start..line.start + text.trim_end().len();
             if !look.inside && (heading || underline || literal) {
-                return Some(Danger::Line(shown));
+                return Some(StructureRisk::Line(shown));
             }
             if heading || underline || rule || look.opener {
-                doubt.get_or_insert(Danger::Doubt(shown));
+                doubt.get_or_insert(StructureRisk::Doubt(shown));
             }
         }
         above = Some(line);

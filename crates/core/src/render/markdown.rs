@@ -9,42 +9,46 @@ use core::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::guard::{self, Form};
-use super::lines::{self, Danger, REACH, Uses};
+use super::guard::{self, GuardForm};
+use super::lines::{self, OwnStructure, REACH, StructureRisk};
 use super::outline::outline;
-use super::{Encoding, Item, Writer, each_item, encode};
-use crate::diag::{Code, Diag, tell};
+use super::{PromptWriter, SectionItem, TextEncoding, each_item, encode};
+use crate::diag::{Code, Diagnostic, tell};
 use crate::name::is_name_byte;
-use crate::prompt::{Block, Origins, Piece, Prompt, Supplied};
-use crate::recipe::Separator;
+use crate::prompt::{Block, OriginTable, Piece, Prompt, SuppliedText};
+use crate::recipe::SectionSeparator;
 use crate::request::DocumentKind;
 
-pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) {
-    let structure = Structure::of(prompt, None);
+pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
+    let structure = MarkdownStructure::of(prompt, None);
     each_item(prompt, prompt.sections.iter(), &mut |item| write_item(&item, &structure, writer));
 }
 
 /// Writes items as Markdown, for other formats that carry Markdown inside.
-pub(super) fn items(items: &[Item<'_>], structure: &Structure<'_>, writer: &mut Writer<'_>) {
+pub(super) fn items(
+    items: &[SectionItem<'_>],
+    structure: &MarkdownStructure<'_>,
+    writer: &mut PromptWriter<'_>,
+) {
     items.iter().for_each(|item| write_item(item, structure, writer));
 }
 
-fn write_item(item: &Item<'_>, structure: &Structure<'_>, writer: &mut Writer<'_>) {
+fn write_item(item: &SectionItem<'_>, structure: &MarkdownStructure<'_>, writer: &mut PromptWriter<'_>) {
     match item {
-        Item::Edge => writer.edge(),
-        Item::Engine(text) => writer.engine(text),
-        Item::Piece(piece) => writer.plain(*piece),
-        Item::Block(block) => {
+        SectionItem::Edge => writer.edge(),
+        SectionItem::Engine(text) => writer.engine(text),
+        SectionItem::Piece(piece) => writer.plain(*piece),
+        SectionItem::Block(block) => {
             match block.document {
                 Some((kind, name)) => document(block, kind, name, structure, writer),
                 None => write_block(block, structure, writer),
             }
-            writer.hand_on();
+            writer.flush_part();
         }
     }
 }
 
-fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>) {
+fn write_block(block: &Block, structure: &MarkdownStructure<'_>, writer: &mut PromptWriter<'_>) {
     // Most texts need no fence. So the block is written first; only if a text in it is not calm it is looked at, and
     // only if it would pass for structure it is taken back and written again.
     let mark = writer.mark();
@@ -53,7 +57,7 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
     for (at, piece) in block.pieces.iter().enumerate() {
         while supplied.next_if(|supplied| supplied.pieces.end <= at).is_some() {}
         let own = supplied.peek().is_none_or(|supplied| at < supplied.pieces.start);
-        writer.encoded(*piece, Encoding::Plain, |text, out| {
+        writer.encoded(*piece, TextEncoding::Plain, |text, out| {
             if own || !calm {
                 return out.push_str(text);
             }
@@ -66,8 +70,9 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
         });
     }
     let origins = writer.origins;
-    let always =
-        |supplied: &Supplied| supplied.is_tagged() || supplied.line && leaves_line(block, supplied, origins);
+    let always = |supplied: &SuppliedText| {
+        supplied.is_tagged() || supplied.line && leaves_line(block, supplied, origins)
+    };
     if block.supplied.is_empty() || calm && !block.supplied.iter().any(always) {
         return;
     }
@@ -75,17 +80,17 @@ fn write_block(block: &Block, structure: &Structure<'_>, writer: &mut Writer<'_>
     let reasons = reasons(block, written, structure, origins);
     if reasons.iter().any(Option::is_some) {
         let whole = written.to_string();
-        writer.back_to(mark);
+        writer.rewind_to(mark);
         write_fenced(block, &whole, &reasons, structure, writer);
     }
 }
 
 /// Why a supplied text is not just written.
-enum Reason {
+enum FenceReason {
     /// It is always between tags.
     Always,
-    /// It has its place in one line, and leaves it.
-    LeavesLine,
+    /// It has its place in one line, and leaves it; also with a line that could hide what follows.
+    LeavesLine { in_doubt: bool },
     /// It has a line, or a tag, that the format itself uses.
     Used(Range<usize>),
     /// It has such a line, between tags of the template's own.
@@ -95,13 +100,18 @@ enum Reason {
 }
 
 /// Whether a text that has its place in one line, in a list or a code span, would leave it.
-fn leaves_line(block: &Block, supplied: &Supplied, origins: &Origins) -> bool {
+fn leaves_line(block: &Block, supplied: &SuppliedText, origins: &OriginTable) -> bool {
     let texts = block.pieces[supplied.pieces.clone()].iter().map(|piece| piece.text(origins));
     texts.into_iter().any(|text| memchr(b'`', text.as_bytes()).is_some() || lines::has_line_end(text))
 }
 
 /// For each supplied text of a block, whose text is `whole`, why it is not just written.
-fn reasons(block: &Block, whole: &str, structure: &Structure<'_>, origins: &Origins) -> Vec<Option<Reason>> {
+fn reasons(
+    block: &Block,
+    whole: &str,
+    structure: &MarkdownStructure<'_>,
+    origins: &OriginTable,
+) -> Vec<Option<FenceReason>> {
     let (mut next, mut at, mut fence_end) = (0, 0, None);
     let mut length = |pieces: &[Piece]| {
         at += pieces.iter().map(|piece| piece.end - piece.start).sum::<usize>();
@@ -111,20 +121,20 @@ fn reasons(block: &Block, whole: &str, structure: &Structure<'_>, origins: &Orig
         let start = length(&block.pieces[next..supplied.pieces.start]);
         let end = length(&block.pieces[supplied.pieces.clone()]);
         next = supplied.pieces.end;
-        let danger = || lines::danger(whole, &(start..end), fence_end, structure);
+        let danger = || lines::find_risk(whole, &(start..end), fence_end, structure);
         let tag = || (start < end).then(|| structure.used_tag(whole, &(start..end))).flatten();
         let reason = if supplied.line && leaves_line(block, supplied, origins) {
-            Some(Reason::LeavesLine)
+            Some(FenceReason::LeavesLine { in_doubt: danger().is_some() })
         } else {
             match (danger(), tag()) {
                 // Whoever reads its tags knows where it ends.
-                (Some(Danger::Line(line)), None) if guard::is_enclosed(block, supplied, origins) => {
-                    Some(Reason::Inside(line))
+                (Some(StructureRisk::Line(line)), None) if guard::is_enclosed(block, supplied, origins) => {
+                    Some(FenceReason::Inside(line))
                 }
-                (Some(Danger::Line(line)), _) => Some(Reason::Used(line)),
-                (_, Some(tag)) => Some(Reason::Used(tag)),
-                (Some(Danger::Doubt(line)), None) => Some(Reason::Doubt(line)),
-                (None, None) => supplied.is_tagged().then_some(Reason::Always),
+                (Some(StructureRisk::Line(line)), _) => Some(FenceReason::Used(line)),
+                (_, Some(tag)) => Some(FenceReason::Used(tag)),
+                (Some(StructureRisk::Doubt(line)), None) => Some(FenceReason::Doubt(line)),
+                (None, None) => supplied.is_tagged().then_some(FenceReason::Always),
             }
         };
         if reason.is_some() {
@@ -140,19 +150,25 @@ const MOST_JUDGED: usize = 16;
 
 /// The least form of each text in which a CommonMark reader sees the structure of the block's own text and no other.
 /// `false` if it sees something else in every form.
-fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -> (Vec<Form>, bool) {
-    let least = |(reason, supplied): (&Option<Reason>, &Supplied)| match reason {
-        Some(Reason::Doubt(_) | Reason::Inside(_)) if !supplied.is_tagged() => Form::Plain,
-        Some(_) => Form::Tags,
-        None => Form::Plain,
+fn forms(
+    block: &Block,
+    reasons: &[Option<FenceReason>],
+    structure: &MarkdownStructure<'_>,
+) -> (Vec<GuardForm>, bool) {
+    let least = |(reason, supplied): (&Option<FenceReason>, &SuppliedText)| match reason {
+        Some(FenceReason::Doubt(_) | FenceReason::Inside(_)) if !supplied.is_tagged() => GuardForm::Plain,
+        // What a list holds behind its first line is read in more than one way.
+        Some(FenceReason::LeavesLine { in_doubt: true }) => GuardForm::Code,
+        Some(_) => GuardForm::Tags,
+        None => GuardForm::Plain,
     };
-    let mut forms: Vec<Form> = reasons.iter().zip(&block.supplied).map(least).collect();
-    let draft = |forms: &[Form]| {
-        let mut writer = Writer::empty(structure.prompt);
+    let mut forms: Vec<GuardForm> = reasons.iter().zip(&block.supplied).map(least).collect();
+    let draft = |forms: &[GuardForm]| {
+        let mut writer = PromptWriter::empty(structure.prompt);
         let written = guard::write(block, forms, &mut writer);
         (writer.text, written)
     };
-    let tame = alloc::vec![Form::Tame; forms.len()];
+    let tame = alloc::vec![GuardForm::Tame; forms.len()];
     let wanted = if block.is_supplied() {
         Some(Vec::new())
     } else {
@@ -162,16 +178,16 @@ fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -
     let Some(wanted) = wanted else {
         // Nobody can tell what the template itself is: every text in doubt is fenced.
         let in_doubt = forms.iter_mut().zip(reasons).filter(|(_, reason)| reason.is_some());
-        in_doubt.for_each(|(form, _)| *form = Form::Code);
+        in_doubt.for_each(|(form, _)| *form = GuardForm::Code);
         return (forms, true);
     };
-    let holds = |forms: &[Form]| {
+    let holds = |forms: &[GuardForm]| {
         let (text, written) = draft(forms);
         // A guard ends the line that its text was in: what follows it begins one.
         let calm = |(at, range): (usize, &Range<usize>)| {
-            forms[at] != Form::Plain
-                || matches!(reasons[at], Some(Reason::Inside(_)))
-                || !matches!(lines::danger(&text, range, None, structure), Some(Danger::Line(_)))
+            forms[at] != GuardForm::Plain
+                || matches!(reasons[at], Some(FenceReason::Inside(_)))
+                || !matches!(lines::find_risk(&text, range, None, structure), Some(StructureRisk::Line(_)))
         };
         outline(&text, &written.own, structure).as_ref() == Some(&wanted)
             && written.supplied.iter().enumerate().all(calm)
@@ -184,9 +200,9 @@ fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -
     if suspects.len() > 1 && suspects.len() <= MOST_JUDGED {
         for at in &suspects {
             let mut alone = forms.clone();
-            alone[at + 1..].fill(Form::Tame);
+            alone[at + 1..].fill(GuardForm::Tame);
             if !holds(&alone) {
-                forms[*at] = Form::Code;
+                forms[*at] = GuardForm::Code;
             }
         }
         if holds(&forms) {
@@ -194,16 +210,16 @@ fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -
         }
     }
     for at in suspects {
-        forms[at] = Form::Code;
+        forms[at] = GuardForm::Code;
     }
     if block.len() > super::outline::LONGEST || holds(&forms) {
         return (forms, true);
     }
     // Only together with its neighbours a text is structure that is not in doubt by itself.
-    for form in [Form::Tags, Form::Code] {
+    for form in [GuardForm::Tags, GuardForm::Code] {
         let weaker = forms.iter_mut().zip(&block.supplied);
         let weaker = weaker.filter(|(old, supplied)| {
-            **old != Form::Code
+            **old != GuardForm::Code
                 && block.pieces[supplied.pieces.clone()].iter().any(|piece| piece.start < piece.end)
         });
         weaker.for_each(|(old, _)| *old = form);
@@ -218,9 +234,9 @@ fn forms(block: &Block, reasons: &[Option<Reason>], structure: &Structure<'_>) -
 fn write_fenced(
     block: &Block,
     whole: &str,
-    reasons: &[Option<Reason>],
-    structure: &Structure<'_>,
-    writer: &mut Writer<'_>,
+    reasons: &[Option<FenceReason>],
+    structure: &MarkdownStructure<'_>,
+    writer: &mut PromptWriter<'_>,
 ) {
     let (forms, held) = forms(block, reasons, structure);
     guard::write(block, &forms, writer);
@@ -234,7 +250,9 @@ fn write_fenced(
         at = start + length(pieces);
         next = supplied.pieces.end;
         // Tags that are always there need no explanation.
-        if matches!(form, Form::Plain | Form::Tame) || *form == Form::Tags && supplied.is_tagged() {
+        if matches!(form, GuardForm::Plain | GuardForm::Tame)
+            || *form == GuardForm::Tags && supplied.is_tagged()
+        {
             continue;
         }
         let name = supplied.name(block, origins);
@@ -244,20 +262,24 @@ fn write_fenced(
                 shown[..shown.floor_char_boundary(LONGEST_SHOWN)].to_string()
             };
             let why = match reason {
-                Some(Reason::Used(line) | Reason::Inside(line)) => {
+                Some(FenceReason::Used(line) | FenceReason::Inside(line)) => {
                     format!("it contains `{}`, which this format uses itself", shown(line))
                 }
-                Some(Reason::Doubt(line)) => {
+                Some(FenceReason::Doubt(line)) => {
                     format!("its line `{}` could pass for structure or hide it", shown(line))
                 }
-                Some(Reason::LeavesLine) => "it has its place in one line, and leaves it".to_string(),
-                Some(Reason::Always) | None => {
+                Some(FenceReason::LeavesLine { .. }) => {
+                    "it has its place in one line, and leaves it".to_string()
+                }
+                Some(FenceReason::Always) | None => {
                     "together with what is beside it, it could pass for structure".to_string()
                 }
             };
             let place = match form {
-                Form::Code if guard::is_enclosed(block, supplied, origins) => "in a code block".to_string(),
-                Form::Code => {
+                GuardForm::Code if guard::is_enclosed(block, supplied, origins) => {
+                    "in a code block".to_string()
+                }
+                GuardForm::Code => {
                     format!("between <{}> tags in a code block", guard::tag(block, supplied, origins))
                 }
                 _ => format!("between <{}> tags", guard::tag(block, supplied, origins)),
@@ -265,18 +287,20 @@ fn write_fenced(
             let even_there = if held { "" } else { ", and can do so even there" };
             let message = format!("the text of `{name}` stands {place}: {why}{even_there}");
             let line = match reason {
-                Some(Reason::Used(line) | Reason::Inside(line) | Reason::Doubt(line)) => line.clone(),
+                Some(FenceReason::Used(line) | FenceReason::Inside(line) | FenceReason::Doubt(line)) => {
+                    line.clone()
+                }
                 _ => start..at,
             };
             let line = line.start.max(start) - start..line.end.min(at).max(start) - start;
             let origin = &origins[pieces[0].origin];
             // Between tags that are there anyway, headings of its own are to be expected.
             let expected = match reason {
-                Some(Reason::Inside(_)) => held,
-                Some(Reason::Used(_)) => held && supplied.is_tagged(),
+                Some(FenceReason::Inside(_)) => held,
+                Some(FenceReason::Used(_)) => held && supplied.is_tagged(),
                 _ => false,
             };
-            let make = if expected { Diag::note } else { Diag::warning };
+            let make = if expected { Diagnostic::note } else { Diagnostic::warning };
             let warning = make(Code::TextFenced, message);
             match pieces {
                 [one] => {
@@ -292,8 +316,8 @@ fn document(
     block: &Block,
     kind: DocumentKind,
     name: Piece,
-    structure: &Structure<'_>,
-    writer: &mut Writer<'_>,
+    structure: &MarkdownStructure<'_>,
+    writer: &mut PromptWriter<'_>,
 ) {
     let assembled;
     let text = match block.pieces.as_slice() {
@@ -304,7 +328,7 @@ fn document(
         }
     };
     let tag = guard::free_tag(text, kind.name());
-    let element = |writer: &mut Writer<'_>| {
+    let element = |writer: &mut PromptWriter<'_>| {
         writer.engine(&format!("<{tag} {}=\"", kind.attribute()));
         writer.attribute(name);
         writer.engine("\">\n");
@@ -313,13 +337,13 @@ fn document(
         writer.engine(&format!("{line_end}</{tag}>"));
     };
     let label = || name.text(writer.origins);
-    let warning = |message: String| Diag::warning(Code::TextFenced, message);
-    let hides = lines::danger(text, &(0..text.len()), None, structure).filter(|_| {
-        let mut draft = Writer::empty(structure.prompt);
+    let warning = |message: String| Diagnostic::warning(Code::TextFenced, message);
+    let hides = lines::find_risk(text, &(0..text.len()), None, structure).filter(|_| {
+        let mut draft = PromptWriter::empty(structure.prompt);
         element(&mut draft);
         outline(&draft.text, &[], structure).is_none_or(|marks| !marks.is_empty())
     });
-    if let Some(Danger::Line(line) | Danger::Doubt(line)) = hides {
+    if let Some(StructureRisk::Line(line) | StructureRisk::Doubt(line)) = hides {
         let shown = &text[line];
         let shown = &shown[..shown.floor_char_boundary(LONGEST_SHOWN)];
         let message = format!(
@@ -342,10 +366,10 @@ fn document(
 }
 
 /// The structure that this prompt's Markdown has itself.
-pub(super) struct Structure<'p> {
+pub(super) struct MarkdownStructure<'p> {
     prompt: &'p Prompt,
     /// The part of it that shares an element; `None`: all of it.
-    items: Option<&'p [Item<'p>]>,
+    items: Option<&'p [SectionItem<'p>]>,
     rule: bool,
     /// Found when the first heading is met.
     deepest: OnceCell<u8>,
@@ -353,12 +377,12 @@ pub(super) struct Structure<'p> {
     tags: OnceCell<BTreeSet<&'p str>>,
 }
 
-impl Uses for Structure<'_> {
+impl OwnStructure for MarkdownStructure<'_> {
     fn rule(&self) -> bool {
         self.rule
     }
 
-    fn deepest(&self) -> u8 {
+    fn deepest_level(&self) -> u8 {
         *self.deepest.get_or_init(|| {
             let sections = &self.prompt.sections;
             let headed = sections.iter().any(|section| section.heading.is_some());
@@ -379,22 +403,22 @@ impl Uses for Structure<'_> {
 }
 
 /// The blocks among items that are not documents.
-fn blocks<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = &'i Block> {
+fn blocks<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = &'i Block> {
     items.iter().filter_map(|item| match item {
-        Item::Block(block) if block.document.is_none() => Some(*block),
+        SectionItem::Block(block) if block.document.is_none() => Some(*block),
         _ => None,
     })
 }
 
-impl<'p> Structure<'p> {
-    pub(super) fn of(prompt: &'p Prompt, items: Option<&'p [Item<'p>]>) -> Self {
-        let rule = prompt.separator == Separator::Rule;
+impl<'p> MarkdownStructure<'p> {
+    pub(super) fn of(prompt: &'p Prompt, items: Option<&'p [SectionItem<'p>]>) -> Self {
+        let rule = prompt.separator == SectionSeparator::Rule;
         Self { prompt, items, rule, deepest: OnceCell::new(), tags: OnceCell::new() }
     }
 
     /// Whether its items have structure of their own that a text in them could imitate or hide: headings, rules, rows,
     /// or tags that a template puts around what is supplied.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn has_structure(&self) -> bool {
         let tagged = |block: &Block| {
             block.own().any(|piece| {
                 let text = piece.text(&self.prompt.origins);
@@ -405,7 +429,7 @@ impl<'p> Structure<'p> {
         let rows =
             |block: &Block| block.supplied.iter().any(|supplied| supplied.line || supplied.is_tagged());
         let mut blocks = blocks(self.items.unwrap_or_default());
-        self.rule || blocks.any(|block| rows(block) || tagged(block)) || self.deepest() > 0
+        self.rule || blocks.any(|block| rows(block) || tagged(block)) || self.deepest_level() > 0
     }
 
     /// The name of the tag that begins with `inside`, what follows `<` or `</`; its numbered forms too.

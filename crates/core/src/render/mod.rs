@@ -19,16 +19,16 @@ use alloc::vec::Vec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use encode::Encoding;
-pub use places::Placed;
+pub use encode::TextEncoding;
+pub use places::SectionRange;
 
-use crate::diag::{Code, Diag, Failure};
-use crate::prompt::{Format, Origins, Piece, Prompt, Section};
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::prompt::{OriginTable, Piece, Prompt, PromptFormat, Section};
 
 /// The request body of which API a JSON prompt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Api {
+pub enum ModelApi {
     Anthropic,
     Openai,
     Gemini,
@@ -36,32 +36,36 @@ pub enum Api {
 
 /// A finished prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedText {
     pub text: String,
     /// Ranges that cover the text without a gap.
-    pub spans: Vec<Span>,
-    pub talk: Vec<Diag>,
+    pub spans: Vec<RenderedRange>,
+    pub talk: Vec<Diagnostic>,
     /// Where sections begin, and where blocks begin and end, as they were written.
     edges: Vec<usize>,
-    order: places::Order,
+    order: places::SectionOrder,
 }
 
 /// A byte range of the finished text, and the range of the origin's text that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct RenderedRange {
     pub start: usize,
     pub end: usize,
     /// `None`: the engine's own separators, tags and notices.
     pub piece: Option<Piece>,
-    pub encoding: Encoding,
+    pub encoding: TextEncoding,
 }
 
 /// Writes `prompt` down in `format`; `api` makes JSON the body of a request.
-pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rendered, Failure> {
-    let mut writer = Writer::new(prompt);
+pub fn render(
+    prompt: &Prompt,
+    format: PromptFormat,
+    api: Option<ModelApi>,
+) -> Result<RenderedText, Diagnostics> {
+    let mut writer = PromptWriter::new(prompt);
     writer.write(prompt, format, api)?;
-    let Writer { text, spans, talk, edges, .. } = writer;
-    Ok(Rendered { text, spans, talk, edges, order: places::Order::of(format, api) })
+    let PromptWriter { text, spans, talk, edges, .. } = writer;
+    Ok(RenderedText { text, spans, talk, edges, order: places::SectionOrder::of(format, api) })
 }
 
 /// Writes `prompt` down as [`render`] does and hands the text to `take` part by part, for a caller that need not
@@ -69,13 +73,13 @@ pub fn render(prompt: &Prompt, format: Format, api: Option<Api>) -> Result<Rende
 /// so before the first part.
 pub fn render_parts(
     prompt: &Prompt,
-    format: Format,
-    api: Option<Api>,
+    format: PromptFormat,
+    api: Option<ModelApi>,
     take: &mut dyn FnMut(String) -> String,
-) -> Result<Vec<Diag>, Failure> {
-    let mut writer = Writer { take: Some(take), ..Writer::empty(prompt) };
+) -> Result<Vec<Diagnostic>, Diagnostics> {
+    let mut writer = PromptWriter { take: Some(take), ..PromptWriter::empty(prompt) };
     writer.write(prompt, format, api)?;
-    let Writer { text, talk, take, .. } = writer;
+    let PromptWriter { text, talk, take, .. } = writer;
     if let Some(take) = take {
         take(text);
     }
@@ -85,25 +89,25 @@ pub fn render_parts(
 /// How much is written before it is handed on: it stays near, and a system call is worth its while.
 const PART: usize = 256 << 10;
 
-struct Writer<'p> {
-    origins: &'p Origins,
+struct PromptWriter<'p> {
+    origins: &'p OriginTable,
     text: String,
-    spans: Vec<Span>,
-    talk: Vec<Diag>,
+    spans: Vec<RenderedRange>,
+    talk: Vec<Diagnostic>,
     edges: Vec<usize>,
     /// Who takes the text part by part. All places are then within the part at hand, and nobody asks for them.
     take: Option<&'p mut dyn FnMut(String) -> String>,
 }
 
 /// How far a writer had come.
-struct Mark {
+struct WriterMark {
     text: usize,
     spans: usize,
     /// The last range then: one of the engine's own grows with what follows.
-    last: Option<Span>,
+    last: Option<RenderedRange>,
 }
 
-impl<'p> Writer<'p> {
+impl<'p> PromptWriter<'p> {
     fn empty(prompt: &'p Prompt) -> Self {
         Self {
             origins: &prompt.origins,
@@ -128,21 +132,27 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn write(&mut self, prompt: &Prompt, format: Format, api: Option<Api>) -> Result<(), Failure> {
+    fn write(
+        &mut self,
+        prompt: &Prompt,
+        format: PromptFormat,
+        api: Option<ModelApi>,
+    ) -> Result<(), Diagnostics> {
         match format {
-            Format::Markdown => markdown::write(prompt, self),
-            Format::Xml => xml::write(prompt, self)?,
-            Format::Json => json::write(prompt, api, self)?,
+            PromptFormat::Markdown => markdown::write(prompt, self),
+            PromptFormat::Xml => xml::write(prompt, self)?,
+            PromptFormat::Json => json::write(prompt, api, self)?,
         }
-        if format != Format::Json && !prompt.tools.is_empty() {
-            let warning = Diag::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
+        if format != PromptFormat::Json && !prompt.tools.is_empty() {
+            let warning =
+                Diagnostic::warning(Code::ToolsNotShown, "tools are not shown: only JSON can carry them");
             self.talk.push(warning.hint("use `--format json`"));
         }
         Ok(())
     }
 
     /// A block is finished: nothing of it is looked at again, and something follows.
-    fn hand_on(&mut self) {
+    fn flush_part(&mut self) {
         if let Some(take) = self.take.as_mut().filter(|_| self.text.len() >= PART) {
             self.text = take(core::mem::take(&mut self.text));
             self.text.clear();
@@ -155,12 +165,12 @@ impl<'p> Writer<'p> {
         self.edges.push(self.text.len());
     }
 
-    fn mark(&self) -> Mark {
-        Mark { text: self.text.len(), spans: self.spans.len(), last: self.spans.last().copied() }
+    fn mark(&self) -> WriterMark {
+        WriterMark { text: self.text.len(), spans: self.spans.len(), last: self.spans.last().copied() }
     }
 
     /// Takes back everything that was written since `mark`.
-    fn back_to(&mut self, mark: Mark) {
+    fn rewind_to(&mut self, mark: WriterMark) {
         self.text.truncate(mark.text);
         self.spans.truncate(mark.spans);
         if let (Some(last), Some(then)) = (self.spans.last_mut(), mark.last) {
@@ -178,12 +188,12 @@ impl<'p> Writer<'p> {
         let end = self.text.len();
         match self.spans.last_mut() {
             Some(last) if last.piece.is_none() => last.end = end,
-            _ => self.spans.push(Span { start, end, piece: None, encoding: Encoding::Plain }),
+            _ => self.spans.push(RenderedRange { start, end, piece: None, encoding: TextEncoding::Plain }),
         }
     }
 
     /// Writes a piece by `write`, which appends its encoded text.
-    fn encoded(&mut self, piece: Piece, encoding: Encoding, write: impl FnOnce(&str, &mut String)) {
+    fn encoded(&mut self, piece: Piece, encoding: TextEncoding, write: impl FnOnce(&str, &mut String)) {
         let origin = &self.origins[piece.origin];
         if piece.start == piece.end {
             return;
@@ -191,20 +201,20 @@ impl<'p> Writer<'p> {
         let start = self.text.len();
         write(&origin.text[piece.start..piece.end], &mut self.text);
         let (end, piece) = (self.text.len(), (!origin.is_engine()).then_some(piece));
-        self.spans.push(Span { start, end, piece, encoding });
+        self.spans.push(RenderedRange { start, end, piece, encoding });
     }
 
     fn plain(&mut self, piece: Piece) {
-        self.encoded(piece, Encoding::Plain, |text, out| out.push_str(text));
+        self.encoded(piece, TextEncoding::Plain, |text, out| out.push_str(text));
     }
 
     fn attribute(&mut self, piece: Piece) {
-        self.encoded(piece, Encoding::Attr, encode::attribute);
+        self.encoded(piece, TextEncoding::Attr, encode::attribute);
     }
 }
 
 /// What a section's own text consists of, in order: its heading, its blocks and what stands between.
-enum Item<'s> {
+enum SectionItem<'s> {
     /// A section begins here, or a block begins or ends.
     Edge,
     Engine(Cow<'static, str>),
@@ -213,7 +223,7 @@ enum Item<'s> {
 }
 
 /// Sections as one run of text: for formats that put several into one element.
-fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> Vec<Item<'s>> {
+fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> Vec<SectionItem<'s>> {
     let mut items = Vec::new();
     each_item(prompt, sections, &mut |item| items.push(item));
     items
@@ -223,60 +233,74 @@ fn run<'s>(prompt: &'s Prompt, sections: impl Iterator<Item = &'s Section>) -> V
 fn each_item<'s>(
     prompt: &'s Prompt,
     sections: impl Iterator<Item = &'s Section>,
-    take: &mut dyn FnMut(Item<'s>),
+    take: &mut dyn FnMut(SectionItem<'s>),
 ) {
     for (number, section) in sections.enumerate() {
         if number > 0 {
-            take(Item::Engine(prompt.separator.text().into()));
+            take(SectionItem::Engine(prompt.separator.text().into()));
         }
-        take(Item::Edge);
+        take(SectionItem::Edge);
         if let Some(heading) = section.heading {
-            [Item::Engine("## ".into()), Item::Piece(heading), Item::Engine("\n\n".into())]
-                .into_iter()
-                .for_each(&mut *take);
+            [
+                SectionItem::Engine("## ".into()),
+                SectionItem::Piece(heading),
+                SectionItem::Engine("\n\n".into()),
+            ]
+            .into_iter()
+            .for_each(&mut *take);
         }
         for (at, block) in section.blocks.iter().enumerate() {
             if at > 0 {
-                take(Item::Engine(prompt.separator.text().into()));
+                take(SectionItem::Engine(prompt.separator.text().into()));
             }
-            [Item::Edge, Item::Block(block), Item::Edge].into_iter().for_each(&mut *take);
+            [SectionItem::Edge, SectionItem::Block(block), SectionItem::Edge]
+                .into_iter()
+                .for_each(&mut *take);
         }
     }
 }
 
 /// Items that share an element with other text, with fences where a text in them would pass for structure.
-fn fenced<'s>(prompt: &'s Prompt, items: Vec<Item<'s>>, writer: &mut Writer<'_>) -> Vec<Item<'s>> {
-    let is_there = markdown::Structure::of(prompt, Some(&items)).is_there();
+fn fenced<'s>(
+    prompt: &'s Prompt,
+    items: Vec<SectionItem<'s>>,
+    writer: &mut PromptWriter<'_>,
+) -> Vec<SectionItem<'s>> {
+    let is_there = markdown::MarkdownStructure::of(prompt, Some(&items)).has_structure();
     if is_there { as_markdown(prompt, &items, writer) } else { items }
 }
 
 /// Items as Markdown writes them, cut into what is ours and what is of the origins.
-fn as_markdown<'s>(prompt: &Prompt, items: &[Item<'_>], writer: &mut Writer<'_>) -> Vec<Item<'s>> {
-    let mut inner = Writer::empty(prompt);
-    markdown::items(items, &markdown::Structure::of(prompt, Some(items)), &mut inner);
-    let Writer { text, spans, talk, edges, .. } = inner;
+fn as_markdown<'s>(
+    prompt: &Prompt,
+    items: &[SectionItem<'_>],
+    writer: &mut PromptWriter<'_>,
+) -> Vec<SectionItem<'s>> {
+    let mut inner = PromptWriter::empty(prompt);
+    markdown::items(items, &markdown::MarkdownStructure::of(prompt, Some(items)), &mut inner);
+    let PromptWriter { text, spans, talk, edges, .. } = inner;
     writer.talk.extend(talk);
     let mut edges = edges.into_iter().peekable();
     let mut written = Vec::new();
-    for Span { start, end, piece, encoding } in spans {
+    for RenderedRange { start, end, piece, encoding } in spans {
         let mut from = start;
         while let Some(edge) = edges.next_if(|edge| *edge < end) {
             if from < edge {
-                written.push(Item::Engine(text[from..edge].to_string().into()));
+                written.push(SectionItem::Engine(text[from..edge].to_string().into()));
             }
-            written.push(Item::Edge);
+            written.push(SectionItem::Edge);
             from = edge;
         }
         match piece {
             Some(piece)
-                if encoding == Encoding::Plain || text[start..end] == *piece.text(&prompt.origins) =>
+                if encoding == TextEncoding::Plain || text[start..end] == *piece.text(&prompt.origins) =>
             {
-                written.push(Item::Piece(piece));
+                written.push(SectionItem::Piece(piece));
             }
             // A name in a tag that has to be encoded twice: its bytes are the engine's spelling of it.
-            _ => written.push(Item::Engine(text[from..end].to_string().into())),
+            _ => written.push(SectionItem::Engine(text[from..end].to_string().into())),
         }
     }
-    written.extend(edges.map(|_| Item::Edge));
+    written.extend(edges.map(|_| SectionItem::Edge));
     written
 }

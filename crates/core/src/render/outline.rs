@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::lines::Uses;
+use super::lines::OwnStructure;
 
 /// The longest text that is parsed. A longer one that raises a doubt is fenced.
 pub(super) const LONGEST: usize = 1 << 20;
@@ -24,14 +24,14 @@ const FOLLOWS: &str = "\n\n# x\n\n---\n";
 const LISTS: [&str; 4] = ["- x\n\n", "1. x\n\n", "12) x\n\n", "- - - x\n\n"];
 
 /// A part of the prompt's own text: where it is, and how much of its own text is before it.
-pub(super) type Own = (Range<usize>, usize);
+pub(super) type OwnRange = (Range<usize>, usize);
 
 /// A heading with its level, or a rule (0), with its place in the prompt's own text.
-pub(super) type Mark = (u8, usize);
+pub(super) type OutlineMark = (u8, usize);
 
 /// The headings and rules of `text` that count; `None` if one of them is not of the prompt's own text, if what
 /// follows is not seen, or if it cannot be known.
-pub(super) fn outline(text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<Mark>> {
+pub(super) fn outline(text: &str, own: &[OwnRange], uses: &impl OwnStructure) -> Option<Vec<OutlineMark>> {
     if text.len() > LONGEST || is_too_deep(text) {
         return None;
     }
@@ -43,7 +43,76 @@ pub(super) fn outline(text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<M
     let returns = !text.contains('\r') || same("", &with_line_feeds(text));
     // A mark of the byte order counts only at the start of the whole prompt.
     let marked = !text.starts_with('\u{feff}') || same("x\n\n", text);
-    (in_lists && returns && marked).then_some(marks)
+    // Parsers differ in where a list, a quote or an element ends, and so in what is still in it.
+    let feeds = with_line_feeds(text);
+    let bare = strip_containers(&feeds, own)
+        .is_none_or(|(text, own)| parse("", &text, &own, uses).as_ref() == Some(&marks));
+    (in_lists && returns && marked && bare).then_some(marks)
+}
+
+/// The same with nothing around what may hide the rest: the signs of lists and quotes are blanks at the end of their lines, and
+/// an empty line is before every opener. The prompt's own text stays. `None` if there is nothing to change.
+fn strip_containers(text: &str, own: &[OwnRange]) -> Option<(String, Vec<OwnRange>)> {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut own_out = own.to_vec();
+    let (mut at, mut changed) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let index = own.partition_point(|(range, _)| range.end <= at);
+        let is_own = own.get(index).is_some_and(|(range, _)| range.contains(&at));
+        at += line.len();
+        if is_own {
+            out.push_str(line);
+            continue;
+        }
+        let lead = signs(line);
+        let end = line.trim_end_matches(['\n', '\r']).len().max(lead);
+        if is_opener(&line[lead..end]) {
+            out.push('\n');
+            for (range, _) in &mut own_out[index..] {
+                *range = range.start + 1..range.end + 1;
+            }
+            changed = true;
+        }
+        out.push_str(&line[lead..end]);
+        out.extend(core::iter::repeat_n(' ', lead));
+        out.push_str(&line[end..]);
+        changed |= lead > 0;
+    }
+    changed.then_some((out, own_out))
+}
+
+/// Whether a line may open something that goes on over empty lines.
+fn is_opener(line: &str) -> bool {
+    const OPENERS: [&str; 8] = ["```", "~~~", "<!", "<?", "<pre", "<script", "<style", "<textarea"];
+    let line = line.trim_start_matches([' ', '\t']);
+    let begins =
+        |opener: &str| line.get(..opener.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(opener));
+    OPENERS.iter().copied().any(begins)
+}
+
+/// How much of a line the signs of lists and quotes take.
+fn signs(line: &str) -> usize {
+    let mut rest = line.trim_end_matches(['\n', '\r']);
+    let whole = rest.len();
+    let mut left = whole;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t']);
+        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let after = match rest.as_bytes() {
+            [b'>', ..] => &rest[1..],
+            [b'-' | b'+' | b'*', ..] if rest.len() == 1 || rest[1..].starts_with([' ', '\t']) => &rest[1..],
+            _ if number.len() < rest.len() && number.starts_with(['.', ')']) => {
+                let after = &number[1..];
+                if !after.is_empty() && !after.starts_with([' ', '\t']) {
+                    return whole - left;
+                }
+                after
+            }
+            _ => return whole - left,
+        };
+        rest = after.trim_start_matches([' ', '\t']);
+        left = rest.len();
+    }
 }
 
 /// The same with a line feed in the place of each carriage return that has none: all places stay.
@@ -58,7 +127,7 @@ fn with_line_feeds(text: &str) -> String {
     feeds
 }
 
-fn parse(before: &str, text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<Mark>> {
+fn parse(before: &str, text: &str, own: &[OwnRange], uses: &impl OwnStructure) -> Option<Vec<OutlineMark>> {
     let end = before.len() + text.len();
     let mut source = String::with_capacity(end + FOLLOWS.len());
     [before, text, FOLLOWS].iter().for_each(|part| source.push_str(part));
@@ -71,7 +140,7 @@ fn parse(before: &str, text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<
         };
         match level {
             Some(_) if place.start >= end => follows += usize::from(depth == 0),
-            Some(level) if if level == 0 { uses.rule() } else { level <= uses.deepest() } => {
+            Some(level) if if level == 0 { uses.rule() } else { level <= uses.deepest_level() } => {
                 let at = place.start.checked_sub(before.len())?;
                 let index = own.partition_point(|(range, _)| range.end <= at);
                 let (range, key) = own.get(index).filter(|(range, _)| range.contains(&at))?;
@@ -80,12 +149,27 @@ fn parse(before: &str, text: &str, own: &[Own], uses: &impl Uses) -> Option<Vec<
             _ => {}
         }
         match event {
+            Event::Start(Tag::HtmlBlock) if has_mixed_raw_tags(&source[place]) => return None,
             Event::Start(_) => depth += 1,
             Event::End(_) => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
     (follows == 2).then_some(marks)
+}
+
+/// Whether a block of HTML is an element of raw content with the end tag of another one in it: by the specification that ends the
+/// block, but not all parsers see it.
+fn has_mixed_raw_tags(block: &str) -> bool {
+    const NAMES: [&str; 4] = ["pre", "script", "style", "textarea"];
+    let name = |text: &str| {
+        let begins =
+            |name: &&str| text.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+        NAMES.into_iter().find(begins)
+    };
+    let Some(opener) = block.trim_start().strip_prefix('<').and_then(name) else { return false };
+    let mut ends = block.match_indices("</").filter_map(|(at, sign)| name(&block[at + sign.len()..]));
+    ends.next().is_some_and(|end| end != opener)
 }
 
 /// Whether a line begins with very many quotes and lists in each other.

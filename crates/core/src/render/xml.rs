@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 
 use memchr::memchr;
 
-use super::{Item, Writer, encode, fenced, run};
-use crate::diag::{Code, Diag, Failure, tell};
-use crate::prompt::{Block, Origins, Part, Piece, Prompt};
-use crate::render::Encoding;
+use super::{PromptWriter, SectionItem, encode, fenced, run};
+use crate::diag::{Code, Diagnostic, Diagnostics, tell};
+use crate::prompt::{Block, OriginTable, Part, Piece, Prompt};
+use crate::render::TextEncoding;
 
-pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) -> Result<(), Failure> {
+pub(super) fn write(prompt: &Prompt, writer: &mut PromptWriter<'_>) -> Result<(), Diagnostics> {
     refuse_misfits(prompt)?;
     let part = |part: Part| run(prompt, prompt.sections.iter().filter(move |section| section.part == part));
     writer.engine("<prompt><system_prompt>");
@@ -32,11 +32,11 @@ pub(super) fn write(prompt: &Prompt, writer: &mut Writer<'_>) -> Result<(), Fail
 }
 
 /// Every document and text that holds a character which XML 1.0 cannot carry.
-fn refuse_misfits(prompt: &Prompt) -> Result<(), Failure> {
+fn refuse_misfits(prompt: &Prompt) -> Result<(), Diagnostics> {
     let blocks = prompt.sections.iter().flat_map(|section| &section.blocks);
     let named = |block: &Block| block.document.map(|(_, name)| name);
     let pieces = blocks.flat_map(|block| block.pieces.iter().copied().chain(named(block)));
-    let mut wrong: Vec<Diag> = Vec::new();
+    let mut wrong: Vec<Diagnostic> = Vec::new();
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     for piece in pieces {
         let Some((at, c)) = encode::xml_misfit(piece.text(&prompt.origins)) else { continue };
@@ -48,15 +48,15 @@ fn refuse_misfits(prompt: &Prompt) -> Result<(), Failure> {
         let message =
             format!("{}: U+{:04X} at offset {offset} cannot stand in XML", origin.label(), c as u32);
         tell(&mut wrong, Code::XmlCharacter, || {
-            Diag::error(Code::XmlCharacter, message)
+            Diagnostic::error(Code::XmlCharacter, message)
                 .at(origin.label(), &origin.text, offset..offset + c.len_utf8())
                 .hint("leave the file out, or render as JSON")
         });
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(Diagnostics(wrong)) }
 }
 
-fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
+fn context(prompt: &Prompt, writer: &mut PromptWriter<'_>) {
     for section in prompt.sections.iter().filter(|section| section.part == Part::Context) {
         // A section that has a heading is one thing to the reader, whatever it is made of.
         if section.heading.is_some() {
@@ -86,24 +86,24 @@ fn context(prompt: &Prompt, writer: &mut Writer<'_>) {
                 crlf_body(writer, block);
             } else {
                 writer.engine(">");
-                body(writer, &[Item::Block(block)]);
+                body(writer, &[SectionItem::Block(block)]);
             }
             writer.engine(&format!("</{tag}>"));
             writer.edge();
-            writer.hand_on();
+            writer.flush_part();
         }
     }
 }
 
 /// Whether the text has CR LF at the end of every line, in each of its pieces.
-fn is_crlf(block: &Block, origins: &Origins) -> bool {
+fn is_crlf(block: &Block, origins: &OriginTable) -> bool {
     let mut pieces = block.pieces.iter().map(|piece| piece.text(origins)).filter(|text| !text.is_empty());
     let is_calm = |text: &str| !text.contains(['\r', '\n']) || encode::is_crlf(text);
     pieces.clone().any(encode::is_crlf) && pieces.all(is_calm)
 }
 
 /// The inside of an element whose line ends are told by an attribute: line feeds that a parser leaves alone.
-fn crlf_body(writer: &mut Writer<'_>, block: &Block) {
+fn crlf_body(writer: &mut PromptWriter<'_>, block: &Block) {
     let origins = writer.origins;
     let mut brackets = 0;
     let needs_cdata =
@@ -111,7 +111,7 @@ fn crlf_body(writer: &mut Writer<'_>, block: &Block) {
     let mut brackets = 0;
     writer.engine(if needs_cdata { "<![CDATA[" } else { "" });
     for piece in &block.pieces {
-        writer.encoded(*piece, Encoding::Crlf, |text, out| encode::crlf(text, &mut brackets, out));
+        writer.encoded(*piece, TextEncoding::Crlf, |text, out| encode::crlf(text, &mut brackets, out));
     }
     writer.engine(if needs_cdata { "]]>" } else { "" });
 }
@@ -123,22 +123,22 @@ fn escaped(name: &str) -> String {
 }
 
 /// Writes the inside of an element: as it is where that is well-formed, else as CDATA.
-fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
+fn body(writer: &mut PromptWriter<'_>, items: &[SectionItem<'_>]) {
     let origins = writer.origins;
     let mut brackets = 0;
     let needs_cdata = texts(items).any(|text| match text {
-        Bit::Edge => false,
-        Bit::Engine(text) => encode::needs_cdata(text, &mut brackets),
-        Bit::Piece(piece) => encode::needs_cdata(piece.text(origins), &mut brackets),
+        XmlFragment::Edge => false,
+        XmlFragment::Engine(text) => encode::needs_cdata(text, &mut brackets),
+        XmlFragment::Piece(piece) => encode::needs_cdata(piece.text(origins), &mut brackets),
     });
     if !needs_cdata {
         for bit in texts(items) {
             match bit {
-                Bit::Edge => writer.edge(),
-                Bit::Engine(text) => writer.engine(text),
-                Bit::Piece(piece) => {
+                XmlFragment::Edge => writer.edge(),
+                XmlFragment::Engine(text) => writer.engine(text),
+                XmlFragment::Piece(piece) => {
                     let plain = memchr(b'\r', piece.text(origins).as_bytes()).is_none();
-                    let encoding = if plain { Encoding::Plain } else { Encoding::Attr };
+                    let encoding = if plain { TextEncoding::Plain } else { TextEncoding::Attr };
                     writer.encoded(piece, encoding, encode::carriage_returns);
                 }
             }
@@ -149,35 +149,37 @@ fn body(writer: &mut Writer<'_>, items: &[Item<'_>]) {
     writer.engine("<![CDATA[");
     for bit in texts(items) {
         match bit {
-            Bit::Edge => writer.edge(),
+            XmlFragment::Edge => writer.edge(),
             // Separators, headings and tags hold no `]` or carriage return, and none begins with `>`.
-            Bit::Engine(text) => {
+            XmlFragment::Engine(text) => {
                 brackets = 0;
                 writer.engine(text);
             }
-            Bit::Piece(piece) => {
-                writer.encoded(piece, Encoding::Cdata, |text, out| encode::cdata(text, &mut brackets, out));
+            XmlFragment::Piece(piece) => {
+                writer
+                    .encoded(piece, TextEncoding::Cdata, |text, out| encode::cdata(text, &mut brackets, out));
             }
         }
     }
     writer.engine("]]>");
 }
 
-enum Bit<'i> {
+enum XmlFragment<'i> {
     Edge,
     Engine(&'i str),
     Piece(Piece),
 }
 
-fn texts<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = Bit<'i>> {
+fn texts<'i>(items: &'i [SectionItem<'_>]) -> impl Iterator<Item = XmlFragment<'i>> {
     items.iter().flat_map(|item| {
         let (one, block) = match item {
-            Item::Edge => (Some(Bit::Edge), None),
-            Item::Engine(text) => (Some(Bit::Engine(text)), None),
-            Item::Piece(piece) => (Some(Bit::Piece(*piece)), None),
-            Item::Block(block) => (None, Some(block)),
+            SectionItem::Edge => (Some(XmlFragment::Edge), None),
+            SectionItem::Engine(text) => (Some(XmlFragment::Engine(text)), None),
+            SectionItem::Piece(piece) => (Some(XmlFragment::Piece(*piece)), None),
+            SectionItem::Block(block) => (None, Some(block)),
         };
-        let pieces = block.into_iter().flat_map(|block| block.pieces.iter().map(|piece| Bit::Piece(*piece)));
+        let pieces =
+            block.into_iter().flat_map(|block| block.pieces.iter().map(|piece| XmlFragment::Piece(*piece)));
         one.into_iter().chain(pieces)
     })
 }

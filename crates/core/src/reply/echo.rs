@@ -9,25 +9,25 @@ use core::ops::Range;
 
 use memchr::{memchr, memrchr};
 
-use super::hits::{Hit, Hits};
+use super::hits::{SyntaxHit, SyntaxHits};
 use super::loose::is_more_than_markers;
 use super::tag::question_end;
-use super::thoughts::Thoughts;
+use super::thoughts::ThoughtTags;
 
 /// The lines of a prompt that hold a tag, folded and in order, each with the two lines before and the two after it.
-pub(super) struct Echo<'p> {
+pub(super) struct PromptEcho<'p> {
     lines: Vec<(String, [&'p [u8]; 4])>,
     /// The line that was looked at last, and whether it is an echo.
     last: Option<(Range<usize>, bool)>,
 }
 
-impl<'p> Echo<'p> {
+impl<'p> PromptEcho<'p> {
     pub(super) fn new(prompt: &'p [u8]) -> Self {
-        let thoughts = Thoughts::shipped();
+        let thoughts = ThoughtTags::shipped();
         let mut all = Vec::new();
         let mut end = 0;
-        let is_marker = |hit: &Hit| hit.tag.is_some() || question_end(prompt, hit.at).is_some();
-        for hit in Hits::new(prompt, 0, &thoughts).filter(is_marker) {
+        let is_marker = |hit: &SyntaxHit| hit.tag.is_some() || question_end(prompt, hit.at).is_some();
+        for hit in SyntaxHits::new(prompt, 0, &thoughts).filter(is_marker) {
             if hit.at >= end {
                 let line = line_at(prompt, hit.at);
                 end = line.end;

@@ -11,7 +11,7 @@ use unicode_security::skeleton;
 
 /// One character as it is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum FoldedChar {
     /// An ASCII letter in lower case or a digit; digits and letters that look alike are the same.
     Letter(u8),
     Open,
@@ -24,7 +24,7 @@ pub(super) enum Seen {
 
 /// What is seen of a text, each with the place where it ends.
 #[derive(Clone, Debug)]
-pub(super) struct Folding<'t> {
+pub(super) struct FoldedChars<'t> {
     text: &'t [u8],
     at: usize,
     /// What is left of a character that is seen as several.
@@ -32,7 +32,7 @@ pub(super) struct Folding<'t> {
     left: usize,
 }
 
-impl<'t> Folding<'t> {
+impl<'t> FoldedChars<'t> {
     pub(super) const fn new(text: &'t [u8], at: usize) -> Self {
         Self { text, at, rest: [0; 4], left: 0 }
     }
@@ -69,32 +69,32 @@ impl<'t> Folding<'t> {
     }
 }
 
-impl Iterator for Folding<'_> {
-    type Item = (Seen, usize);
+impl Iterator for FoldedChars<'_> {
+    type Item = (FoldedChar, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left > 0 {
             let letter = self.rest[4 - self.left];
             self.left -= 1;
-            return Some((Seen::Letter(letter), self.at));
+            return Some((FoldedChar::Letter(letter), self.at));
         }
         // However many characters are invisible, only so many are passed over at once.
         for passed in 0.. {
             let (c, end) = self.character()?;
             self.at = end;
             if passed > MOST_INVISIBLE {
-                return Some((Seen::Other(c), end));
+                return Some((FoldedChar::Other(c), end));
             }
-            if let Some(seen) = ascii(c) {
+            if let Some(seen) = fold_ascii(c) {
                 return Some((seen, end));
             }
             if c.is_ascii() {
-                return Some((Seen::Other(c), end));
+                return Some((FoldedChar::Other(c), end));
             }
             if c.is_whitespace() {
-                return Some((Seen::Blank, end));
+                return Some((FoldedChar::Blank, end));
             }
-            if let Some(seen) = sign(c) {
+            if let Some(seen) = fold_sign(c) {
                 return Some((seen, end));
             }
             let mut letters = [0; 4];
@@ -104,8 +104,8 @@ impl Iterator for Folding<'_> {
             decompose_compatible(c, |part| {
                 let mut add = |part: char| {
                     visible = true;
-                    match ascii(part) {
-                        Some(Seen::Letter(letter)) if length < 4 => {
+                    match fold_ascii(part) {
+                        Some(FoldedChar::Letter(letter)) if length < 4 => {
                             letters[length] = letter;
                             length += 1;
                         }
@@ -123,10 +123,10 @@ impl Iterator for Folding<'_> {
                 self.left = length - 1;
                 self.rest.copy_from_slice(&letters);
                 self.rest.rotate_right(4 - length);
-                return Some((Seen::Letter(letters[0]), end));
+                return Some((FoldedChar::Letter(letters[0]), end));
             }
             if visible {
-                return Some((other.unwrap_or(Seen::Other(c)), end));
+                return Some((other.unwrap_or(FoldedChar::Other(c)), end));
             }
         }
         None
@@ -135,19 +135,19 @@ impl Iterator for Folding<'_> {
 
 const MOST_INVISIBLE: usize = 32;
 
-fn ascii(c: char) -> Option<Seen> {
+fn fold_ascii(c: char) -> Option<FoldedChar> {
     Some(match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' => Seen::Letter(alike(c as u8)),
-        '<' | '[' | '{' => Seen::Open,
-        '>' | ']' | '}' => Seen::Close,
-        '/' => Seen::Slash,
-        ' ' | '\t' | '\r' | '\n' | '\u{b}' | '\u{c}' => Seen::Blank,
+        'a'..='z' | 'A'..='Z' | '0'..='9' => FoldedChar::Letter(fold_lookalike(c as u8)),
+        '<' | '[' | '{' => FoldedChar::Open,
+        '>' | ']' | '}' => FoldedChar::Close,
+        '/' => FoldedChar::Slash,
+        ' ' | '\t' | '\r' | '\n' | '\u{b}' | '\u{c}' => FoldedChar::Blank,
         _ => return None,
     })
 }
 
 /// Letters and digits that are used for each other.
-pub(super) const fn alike(byte: u8) -> u8 {
+pub(super) const fn fold_lookalike(byte: u8) -> u8 {
     match byte.to_ascii_lowercase() {
         b'0' => b'o',
         b'1' | b'l' => b'i',
@@ -160,19 +160,19 @@ pub(super) const fn alike(byte: u8) -> u8 {
 }
 
 /// Signs and letters that the tables of Unicode do not call alike.
-fn sign(c: char) -> Option<Seen> {
+fn fold_sign(c: char) -> Option<FoldedChar> {
     const SMALL: &str = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡ";
-    let letter = |at: u32| Some(Seen::Letter(alike(b'a' + (at % 26) as u8)));
+    let letter = |at: u32| Some(FoldedChar::Letter(fold_lookalike(b'a' + (at % 26) as u8)));
     match c {
         '＜' | '﹤' | '‹' | '«' | '〈' | '《' | '\u{2329}' | '⟨' | '⟪' | '❬' | '❮' | '❰' | '≺' | '≪'
-        | '˂' | 'ᐸ' | '⧼' | '◁' | '【' | '［' | '｛' | '⦅' => Some(Seen::Open),
+        | '˂' | 'ᐸ' | '⧼' | '◁' | '【' | '［' | '｛' | '⦅' => Some(FoldedChar::Open),
         '＞' | '﹥' | '›' | '»' | '〉' | '》' | '\u{232a}' | '⟩' | '⟫' | '❭' | '❯' | '❱' | '≻' | '≫'
-        | '˃' | 'ᐳ' | '⧽' | '▷' | '】' | '］' | '｝' | '⦆' => Some(Seen::Close),
-        '／' | '⁄' | '∕' | '⧸' => Some(Seen::Slash),
+        | '˃' | 'ᐳ' | '⧽' | '▷' | '】' | '］' | '｝' | '⦆' => Some(FoldedChar::Close),
+        '／' | '⁄' | '∕' | '⧸' => Some(FoldedChar::Slash),
         '\u{1f150}'..='\u{1f169}' => letter(c as u32 - 0x1f150),
         '\u{1f170}'..='\u{1f189}' => letter(c as u32 - 0x1f170),
         '\u{1f1e6}'..='\u{1f1ff}' => letter(c as u32 - 0x1f1e6),
-        '\u{e0021}'..='\u{e007e}' => ascii(char::from_u32(c as u32 - 0xe0000)?),
+        '\u{e0021}'..='\u{e007e}' => fold_ascii(char::from_u32(c as u32 - 0xe0000)?),
         _ => SMALL.chars().position(|small| small == c).and_then(|at| letter(at as u32)),
     }
 }
@@ -286,6 +286,6 @@ fn number(digits: &[u8], radix: u32) -> Option<u32> {
 
 /// The letters that are seen in `text`, without anything else.
 pub(super) fn letters(text: &[u8]) -> Vec<u8> {
-    let letter = |(seen, _)| if let Seen::Letter(letter) = seen { Some(letter) } else { None };
-    Folding::new(text, 0).filter_map(letter).collect()
+    let letter = |(seen, _)| if let FoldedChar::Letter(letter) = seen { Some(letter) } else { None };
+    FoldedChars::new(text, 0).filter_map(letter).collect()
 }

@@ -6,13 +6,13 @@
 use memchr::{memchr, memchr3};
 
 use super::loose::LooseTag;
-use super::thoughts::Thoughts;
+use super::thoughts::ThoughtTags;
 
 const BLOCK: usize = 64 * 1024;
 
 /// Where something begins that may be a tag, a delimiter or a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct SyntaxHit {
     pub(super) at: usize,
     /// Three or more backticks or tildes.
     pub(super) fence: bool,
@@ -25,9 +25,12 @@ pub(super) struct Hit {
 const GROUPS: [[u8; 3]; 5] =
     [[b'<', b'`', b'~'], [b'[', b'{', b'&'], [b'\\', b'%', b'>'], [0xe2, 0xe3, 0xef], [0xc2, 0xcb, 0xe1]];
 
-pub(super) struct Hits<'t> {
+/// What stands for bytes that are no text.
+const REPLACED: &[u8] = "\u{fffd}".as_bytes();
+
+pub(super) struct SyntaxHits<'t> {
     text: &'t [u8],
-    thoughts: &'t Thoughts,
+    thoughts: &'t ThoughtTags,
     /// Where the block ends that is searched.
     block: usize,
     ascii: bool,
@@ -35,8 +38,8 @@ pub(super) struct Hits<'t> {
     next: [Option<usize>; GROUPS.len()],
 }
 
-impl<'t> Hits<'t> {
-    pub(super) const fn new(text: &'t [u8], start: usize, thoughts: &'t Thoughts) -> Self {
+impl<'t> SyntaxHits<'t> {
+    pub(super) const fn new(text: &'t [u8], start: usize, thoughts: &'t ThoughtTags) -> Self {
         Self { text, thoughts, block: start, ascii: true, next: [None; GROUPS.len()] }
     }
 
@@ -45,7 +48,7 @@ impl<'t> Hits<'t> {
         self.next[group] = memchr3(a, b, c, &self.text[from..self.block]).map(|at| from + at);
     }
 
-    fn delimits(&self, rest: &[u8]) -> bool {
+    fn has_delimiter(&self, rest: &[u8]) -> bool {
         self.thoughts.delimiters(rest).next().is_some()
     }
 
@@ -70,10 +73,10 @@ impl<'t> Hits<'t> {
     }
 }
 
-impl Iterator for Hits<'_> {
-    type Item = Hit;
+impl Iterator for SyntaxHits<'_> {
+    type Item = SyntaxHit;
 
-    fn next(&mut self) -> Option<Hit> {
+    fn next(&mut self) -> Option<SyntaxHit> {
         loop {
             let at = self.byte()?;
             let rest = &self.text[at..];
@@ -85,7 +88,7 @@ impl Iterator for Hits<'_> {
                         // A run can be longer than the block.
                         self.block = self.block.max((at + length).min(self.text.len()));
                         self.search(0, at + length);
-                        return Some(Hit { at, fence: true, tag: None, delimiter: false });
+                        return Some(SyntaxHit { at, fence: true, tag: None, delimiter: false });
                     }
                     continue;
                 }
@@ -94,27 +97,35 @@ impl Iterator for Hits<'_> {
                 b'<' => {
                     let tag = LooseTag::at(self.text, at);
                     let delimiter =
-                        next.is_some_and(|byte| byte == b'|' || !byte.is_ascii()) && self.delimits(rest);
+                        next.is_some_and(|byte| byte == b'|' || !byte.is_ascii()) && self.has_delimiter(rest);
                     let begins = |byte: u8| {
                         byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'!' | b'?' | b'|' | 0x80..)
                     };
                     let spaced = || super::tag::AnyTag::at(self.text, at).is_some();
                     if tag.is_some() || next.is_some_and(begins) || spaced() {
-                        return Some(Hit { at, fence: false, tag, delimiter });
+                        return Some(SyntaxHit { at, fence: false, tag, delimiter });
                     }
                     continue;
                 }
                 b'>' => {
                     let before = &self.text[..at];
                     if before.ends_with(b"--") || before.ends_with(b"]]") || before.ends_with(b"?") {
-                        return Some(Hit { at, fence: false, tag: None, delimiter: false });
+                        return Some(SyntaxHit { at, fence: false, tag: None, delimiter: false });
                     }
                     // Anything else that `>` ends was found where it began, but for a tag that nothing opened.
                     if !before.last().is_some_and(|byte| matches!(byte, b'w' | b'W' | b's' | b'S')) {
                         continue;
                     }
                 }
-                b'[' | b'{' if next.is_some_and(|next| !may_begin(next)) => continue,
+                // What was no text was replaced, perhaps all of it; it begins nothing.
+                0xef if rest.starts_with(REPLACED) => {
+                    let length = rest.chunks(REPLACED.len()).take_while(|piece| *piece == REPLACED).count()
+                        * REPLACED.len();
+                    self.block = self.block.max(at + length);
+                    (0..GROUPS.len()).for_each(|group| self.search(group, at + length));
+                    continue;
+                }
+                b'[' | b'{' if next.is_some_and(|next| !can_begin_name(next)) => continue,
                 b'%' if next.is_none_or(|next| !next.is_ascii_hexdigit()) => continue,
                 b'&' if next.is_none_or(|next| !next.is_ascii_alphanumeric() && next != b'#') => continue,
                 _ => {}
@@ -122,15 +133,15 @@ impl Iterator for Hits<'_> {
             let tag = LooseTag::at(self.text, at);
             let named = next.is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'/');
             let delimiter =
-                (matches!(rest[0], b'[' | b'{') && named || !rest[0].is_ascii()) && self.delimits(rest);
+                (matches!(rest[0], b'[' | b'{') && named || !rest[0].is_ascii()) && self.has_delimiter(rest);
             if tag.is_some() || delimiter {
-                return Some(Hit { at, fence: false, tag, delimiter });
+                return Some(SyntaxHit { at, fence: false, tag, delimiter });
             }
         }
     }
 }
 
 /// Whether a name can begin with this, after a bracket.
-fn may_begin(byte: u8) -> bool {
+fn can_begin_name(byte: u8) -> bool {
     !byte.is_ascii_alphabetic() || memchr(byte.to_ascii_lowercase(), b"rst").is_some() || !byte.is_ascii()
 }

@@ -8,16 +8,16 @@ use alloc::vec::Vec;
 
 use unicode_normalization::char::decompose_compatible;
 
-use super::loose::{LooseTag, LooseWord, in_attributes};
-use super::problem::{ProblemCode, Problems, shortened};
-use super::scan::{Found, Standing};
-use super::tag::{Marker, Name, Tag, is_word, question_words};
-use super::{Asked, Outcome, Status, Verdict};
-use crate::contract::Choice;
+use super::loose::{LooseTag, LooseWord, find_bad_attribute};
+use super::problem::{ProblemCode, ReplyProblems, shorten};
+use super::scan::{FoundMarker, MarkerStanding};
+use super::tag::{Marker, MarkerName, MarkerTag, is_plain, is_word, question_words};
+use super::{Outcome, ReplyContext, Status, Verdict};
+use crate::contract::ContractChoice;
 
 /// What the reply says: in markers that count, and wherever a word is not good. A word that means nothing is kept as it is.
 #[derive(Debug, Default)]
-pub(super) struct Said<'t> {
+pub(super) struct ReplyClaims<'t> {
     verdicts: Vec<(usize, Result<Verdict, &'t str>)>,
     tasks: Vec<(usize, &'t str, Result<Status, &'t str>)>,
     /// Where something that does not stand alone says what is not good.
@@ -30,27 +30,27 @@ pub(super) struct Said<'t> {
     pub(super) questions: Vec<String>,
 }
 
-impl<'t> Said<'t> {
-    pub(super) fn new(text: &'t [u8], found: &[Found], problems: &mut Problems) -> Self {
+impl<'t> ReplyClaims<'t> {
+    pub(super) fn new(text: &'t [u8], found: &[FoundMarker], problems: &mut ReplyProblems) -> Self {
         let mut said = Self::default();
-        let marker = |at| Tag::at(text, at).and_then(|tag| Marker::of(text, &tag));
-        for Found { at, end, standing } in found {
+        let marker = |at| MarkerTag::at(text, at).and_then(|tag| Marker::of(text, &tag));
+        for FoundMarker { at, end, standing } in found {
             let at = *at;
             // Most of what is found may be of no use, so what it was is looked at only where it is told.
-            let shown = || shortened(&String::from_utf8_lossy(&text[at..*end]));
+            let shown = || shorten(&String::from_utf8_lossy(&text[at..*end]));
             match standing {
-                Standing::Question => {
+                MarkerStanding::Question => {
                     let words = String::from_utf8_lossy(question_words(&text[at..*end])).trim().to_string();
                     if said.questions.len() < MOST_QUESTIONS && !said.questions.contains(&words) {
                         said.questions.push(words);
                     }
                 }
-                Standing::Alone => match marker(at) {
+                MarkerStanding::Alone => match marker(at) {
                     Some(marker) => said.add(at, &marker, problems),
                     None => said.broken(at, BROKEN, problems),
                 },
-                Standing::Enclosed => match marker(at) {
-                    Some(marker) if is_good(&marker) => {
+                MarkerStanding::Enclosed => match marker(at) {
+                    Some(marker) if is_good(&marker) && is_plain(marker.name, marker.attributes) => {
                         let message =
                             || format!("`{}` stands in something else, so it does not count", shown());
                         problems.add(ProblemCode::InlineMarker, Some(at), message);
@@ -61,18 +61,19 @@ impl<'t> Said<'t> {
                     }
                     None => said.broken(at, BROKEN, problems),
                 },
-                Standing::Indented => {
+                MarkerStanding::Indented => {
                     let message = || format!("`{}` is indented as code is, so it does not count", shown());
                     problems.add(ProblemCode::IndentedMarker, Some(at), message);
                 }
-                Standing::Loose(LooseWord::Good) => {
+                MarkerStanding::Loose(LooseWord::Good) => {
                     let message =
                         || format!("`{}` is not all that its paragraph holds, so it does not count", shown());
                     problems.add(ProblemCode::InlineMarker, Some(at), message);
                 }
-                Standing::Loose(LooseWord::Broken) => said.broken(at, BROKEN, problems),
-                Standing::Loose(word) => {
-                    let is_status = LooseTag::near(text, at).is_some_and(|tag| tag.name == Name::TaskStatus);
+                MarkerStanding::Loose(LooseWord::Broken) => said.broken(at, BROKEN, problems),
+                MarkerStanding::Loose(word) => {
+                    let is_status =
+                        LooseTag::near(text, at).is_some_and(|tag| tag.name == MarkerName::TaskStatus);
                     let words = str::from_utf8(&text[at..*end]).unwrap_or("?");
                     match (word, is_status) {
                         (LooseWord::Verdict(verdict), _) => {
@@ -80,7 +81,7 @@ impl<'t> Said<'t> {
                             said.loose.push(at);
                         }
                         (_, false) => said.unreadable.push(at),
-                        (word, true) => match id_of(text, at) {
+                        (word, true) => match loose_marker_id(text, at) {
                             Some(id) => {
                                 let status =
                                     if *word == LooseWord::Failed { Ok(Status::Failed) } else { Err(words) };
@@ -96,11 +97,16 @@ impl<'t> Said<'t> {
         said
     }
 
-    fn add(&mut self, at: usize, marker: &Marker<'t>, problems: &mut Problems) {
+    fn add(&mut self, at: usize, marker: &Marker<'t>, problems: &mut ReplyProblems) {
         // An attribute that says something else makes the marker contradict itself.
-        if marker.name == Name::Review {
+        if is_good(marker) && !is_plain(marker.name, marker.attributes) {
+            self.broken(at, TALKATIVE, problems);
+        }
+        if marker.name == MarkerName::Review {
             self.verdicts.push((at, verdict(marker.word).ok_or(marker.word)));
-            if let Some(LooseWord::Verdict(verdict)) = in_attributes(Name::Review, marker.attributes) {
+            if let Some(LooseWord::Verdict(verdict)) =
+                find_bad_attribute(MarkerName::Review, marker.attributes)
+            {
                 self.verdicts.push((at, Ok(verdict)));
             }
             return;
@@ -110,19 +116,21 @@ impl<'t> Said<'t> {
         };
         let mut others = marker.attributes().filter(|(name, _)| !name.eq_ignore_ascii_case("id"));
         let failed = others.any(|(name, value)| {
-            [name, value].iter().any(|said| in_attributes(Name::TaskStatus, said) == Some(LooseWord::Failed))
+            [name, value]
+                .iter()
+                .any(|said| find_bad_attribute(MarkerName::TaskStatus, said) == Some(LooseWord::Failed))
         });
         let status = status(marker.word).ok_or(marker.word);
         self.tasks.push((at, id, if failed { Ok(Status::Failed) } else { status }));
     }
 
-    fn broken(&mut self, at: usize, message: &str, problems: &mut Problems) {
+    fn broken(&mut self, at: usize, message: &str, problems: &mut ReplyProblems) {
         self.broken = true;
         problems.add(ProblemCode::BrokenMarker, Some(at), || message.to_string());
     }
 
     /// Tells of everything that counts though it does not stand alone.
-    fn conflicts(&self, problems: &mut Problems) {
+    fn report_conflicts(&self, problems: &mut ReplyProblems) {
         for at in &self.loose {
             let message = "a word that is not good counts wherever it stands";
             problems.add(ProblemCode::Conflict, Some(*at), || message.to_string());
@@ -138,6 +146,8 @@ pub(crate) const ONE_TASK: &str = "1";
 
 const BROKEN: &str = "a marker is not complete: tag, word and closing tag stand on one line, or on three";
 
+const TALKATIVE: &str = "a good marker has no attribute but an `id`, so that it says one thing";
+
 /// The one id of a marker.
 fn id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
     let ids = marker.attributes().filter(|(name, _)| name.eq_ignore_ascii_case("id"));
@@ -146,18 +156,18 @@ fn id<'t>(marker: &Marker<'t>) -> Option<&'t str> {
 }
 
 /// The id that a loose marker names, as far as it can be read.
-fn id_of(text: &[u8], at: usize) -> Option<&str> {
+fn loose_marker_id(text: &[u8], at: usize) -> Option<&str> {
     let tag = LooseTag::near(text, at)?;
     let attributes = str::from_utf8(&text[tag.name_end..tag.end]).ok()?.trim_end_matches('>');
-    let marker = Marker { name: Name::TaskStatus, attributes, word: "", end: tag.end };
+    let marker = Marker { name: MarkerName::TaskStatus, attributes, word: "", end: tag.end };
     id(&marker)
 }
 
 pub(super) fn is_good(marker: &Marker<'_>) -> bool {
     match marker.name {
-        Name::Review => verdict(marker.word) == Some(Verdict::Pass),
-        Name::TaskStatus => status(marker.word) == Some(Status::Completed),
-        Name::Question | Name::Response => false,
+        MarkerName::Review => verdict(marker.word) == Some(Verdict::Pass),
+        MarkerName::TaskStatus => status(marker.word) == Some(Status::Completed),
+        MarkerName::Question | MarkerName::Response => false,
     }
 }
 
@@ -170,7 +180,7 @@ fn status(word: &str) -> Option<Status> {
 }
 
 /// Why something good may not be believed.
-pub(super) struct Doubt {
+pub(super) struct ReplyDoubt {
     pub(super) anywhere: bool,
     /// What stands before this may have been a thought.
     pub(super) before: Option<usize>,
@@ -178,52 +188,57 @@ pub(super) struct Doubt {
     pub(super) quoted: usize,
 }
 
-impl Doubt {
+impl ReplyDoubt {
     fn of(&self, at: usize) -> bool {
         self.before.is_some_and(|end| at < end)
     }
 }
 
-pub(super) struct Judged {
+pub(super) struct ReplyJudgement {
     pub(super) verdict: Option<Verdict>,
     pub(super) outcome: Outcome,
     pub(super) tasks: BTreeMap<String, Status>,
 }
 
-pub(super) fn judge(asked: &Asked<'_>, said: &Said<'_>, doubt: &Doubt, problems: &mut Problems) -> Judged {
+pub(super) fn judge(
+    asked: &ReplyContext<'_>,
+    said: &ReplyClaims<'_>,
+    doubt: &ReplyDoubt,
+    problems: &mut ReplyProblems,
+) -> ReplyJudgement {
     let contract = asked.contract;
     let (verdict, outcome) = match contract.verdict.as_slice() {
         [] => {
-            foreign_verdicts(said, &[], problems);
+            report_foreign_verdicts(said, &[], problems);
             unreadable(said, problems, ProblemCode::BrokenMarker);
             (None, Outcome::None)
         }
-        legal => verdict_of(said, legal, doubt, problems),
+        legal => judge_verdict(said, legal, doubt, problems),
     };
     if contract.task_status.is_empty() {
         for (at, id, _) in &said.tasks {
             let message =
-                || format!("the status of task `{}` was not asked for: the contract has none", shortened(id));
+                || format!("the status of task `{}` was not asked for: the contract has none", shorten(id));
             problems.add(ProblemCode::ForeignStatus, Some(*at), message);
         }
-        return Judged { verdict, outcome, tasks: BTreeMap::new() };
+        return ReplyJudgement { verdict, outcome, tasks: BTreeMap::new() };
     }
     if contract.verdict.is_empty() {
-        said.conflicts(problems);
+        said.report_conflicts(problems);
     }
     let tasks: Cow<'_, [String]> = match (asked.tasks, contract.tasks.as_slice()) {
         ([], []) => Cow::Owned(alloc::vec![ONE_TASK.to_string()]),
         ([], tasks) | (tasks, _) => Cow::Borrowed(tasks),
     };
-    let asked = &Asked { tasks: &tasks, ..*asked };
-    let (tasks, complete) = tasks_of(asked, said, doubt, problems);
+    let asked = &ReplyContext { tasks: &tasks, ..*asked };
+    let (tasks, complete) = judge_tasks(asked, said, doubt, problems);
     let outcome = match outcome {
         Outcome::None if complete => Outcome::Complete,
         Outcome::None => Outcome::Incomplete,
         Outcome::Pass if !complete => Outcome::Incomplete,
         outcome => outcome,
     };
-    Judged { verdict, outcome, tasks }
+    ReplyJudgement { verdict, outcome, tasks }
 }
 
 /// How bad a verdict is. A word that means nothing is worse than a pass and says less than any other.
@@ -246,11 +261,11 @@ const fn outcome(verdict: Verdict) -> Outcome {
     }
 }
 
-fn is_legal(said: Result<Verdict, &str>, legal: &[Choice]) -> bool {
+fn is_legal(said: Result<Verdict, &str>, legal: &[ContractChoice]) -> bool {
     said.is_ok_and(|verdict| legal.iter().any(|choice| is_word(&choice.name, verdict.name())))
 }
 
-fn foreign_verdicts(said: &Said<'_>, legal: &[Choice], problems: &mut Problems) {
+fn report_foreign_verdicts(said: &ReplyClaims<'_>, legal: &[ContractChoice], problems: &mut ReplyProblems) {
     for (at, word) in said.verdicts.iter().filter(|(_, word)| !is_legal(*word, legal)) {
         let allowed: Vec<&str> = legal.iter().map(|choice| choice.name.as_str()).collect();
         let allowed = if allowed.is_empty() { "it asks for none".into() } else { allowed.join(", ") };
@@ -260,17 +275,17 @@ fn foreign_verdicts(said: &Said<'_>, legal: &[Choice], problems: &mut Problems) 
 }
 
 fn name(said: Result<Verdict, &str>) -> String {
-    said.map_or_else(shortened, |verdict| verdict.name().to_string())
+    said.map_or_else(shorten, |verdict| verdict.name().to_string())
 }
 
-fn verdict_of(
-    said: &Said<'_>,
-    legal: &[Choice],
-    doubt: &Doubt,
-    problems: &mut Problems,
+fn judge_verdict(
+    said: &ReplyClaims<'_>,
+    legal: &[ContractChoice],
+    doubt: &ReplyDoubt,
+    problems: &mut ReplyProblems,
 ) -> (Option<Verdict>, Outcome) {
-    foreign_verdicts(said, legal, problems);
-    said.conflicts(problems);
+    report_foreign_verdicts(said, legal, problems);
+    said.report_conflicts(problems);
     let believed =
         |(at, word): &&(usize, Result<Verdict, &str>)| *word != Ok(Verdict::Pass) || !doubt.of(*at);
     let all: Vec<_> = said.verdicts.iter().filter(believed).collect();
@@ -312,18 +327,18 @@ fn verdict_of(
 }
 
 /// Tells of verdicts that nobody can read.
-fn unreadable(said: &Said<'_>, problems: &mut Problems, code: ProblemCode) {
+fn unreadable(said: &ReplyClaims<'_>, problems: &mut ReplyProblems, code: ProblemCode) {
     for at in &said.unreadable {
         problems.add(code, Some(*at), || "this may be a verdict, and nobody can read it".into());
     }
 }
 
 /// What is said of each task, and whether every task that was asked for is completed, said once.
-fn tasks_of(
-    asked: &Asked<'_>,
-    said: &Said<'_>,
-    doubt: &Doubt,
-    problems: &mut Problems,
+fn judge_tasks(
+    asked: &ReplyContext<'_>,
+    said: &ReplyClaims<'_>,
+    doubt: &ReplyDoubt,
+    problems: &mut ReplyProblems,
 ) -> (BTreeMap<String, Status>, bool) {
     let mut tasks: BTreeMap<String, Status> = BTreeMap::new();
     let mut times: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
@@ -332,11 +347,11 @@ fn tasks_of(
         let (count, completed) = times.entry(id).or_insert((0, true));
         *count += 1;
         if *count == 2 {
-            let message = || format!("the status of task `{}` is given more than once", shortened(id));
+            let message = || format!("the status of task `{}` is given more than once", shorten(id));
             problems.add(ProblemCode::TaskRepeated, Some(*at), message);
         }
         if *count == 1 && !is_asked {
-            let message = || format!("task `{}` was not asked for", shortened(id));
+            let message = || format!("task `{}` was not asked for", shorten(id));
             problems.add(ProblemCode::TaskUnasked, Some(*at), message);
         }
         match status {
@@ -344,8 +359,7 @@ fn tasks_of(
                 *completed = false;
                 let known: Vec<&str> =
                     asked.contract.task_status.iter().map(|choice| choice.name.as_str()).collect();
-                let message =
-                    || format!("`{}` is no status of a task: {}", shortened(word), known.join(", "));
+                let message = || format!("`{}` is no status of a task: {}", shorten(word), known.join(", "));
                 problems.add(ProblemCode::ForeignStatus, Some(*at), message);
             }
             Ok(Status::Completed) if doubt.of(*at) => *completed = false,
@@ -357,7 +371,7 @@ fn tasks_of(
         }
     }
     let loose = said.tasks.iter().any(|(at, _, _)| said.loose.binary_search(at).is_ok());
-    let is_other = |id: &str| !asked.tasks.iter().any(|task| may_mean(id, task));
+    let is_other = |id: &str| !asked.tasks.iter().any(|task| can_mean_task(id, task));
     let only_good = said.tasks.iter().all(|(_, id, status)| *status == Ok(Status::Completed) || is_other(id));
     let mut complete = !doubt.anywhere && !loose && only_good;
     for id in asked.tasks {
@@ -365,7 +379,7 @@ fn tasks_of(
             Some((count, completed)) => complete &= *count == 1 && *completed,
             None => {
                 complete = false;
-                let message = || format!("nothing is said of task `{}`", shortened(id));
+                let message = || format!("nothing is said of task `{}`", shorten(id));
                 problems.add(ProblemCode::TaskMissing, None, message);
             }
         }
@@ -374,7 +388,7 @@ fn tasks_of(
 }
 
 /// Whether an id may be meant for a task, or for a part of it: `Task 1.1`, `1.1-b`, `all`. An id with other numbers is not.
-fn may_mean(id: &str, task: &str) -> bool {
+fn can_mean_task(id: &str, task: &str) -> bool {
     let said = numbers(id);
     said.is_empty() || said.starts_with(&numbers(task))
 }

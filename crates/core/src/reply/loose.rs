@@ -9,17 +9,22 @@ use core::ops::Range;
 use memchr::{memchr, memmem};
 
 use super::Verdict;
-use super::fold::{Folding, Seen, alike, letters};
+use super::fold::{FoldedChar, FoldedChars, fold_lookalike, letters};
+use super::hits::SyntaxHits;
 use super::judge::is_good;
-use super::tag::{Marker, Name, Tag, is_placeholder};
+use super::tag::{Marker, MarkerName, MarkerTag, is_placeholder, is_placeholder_word, is_plain};
+use super::thoughts::ThoughtTags;
 
 /// How far apart the tags of one marker can be. Whatever is further apart is two tags.
 const LONGEST: usize = 1024;
 
+/// How far from a tag without its other one a word is looked for.
+const WINDOW: usize = 256;
+
 /// A tag of a marker, however it is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LooseTag {
-    pub(super) name: Name,
+    pub(super) name: MarkerName,
     pub(super) closing: bool,
     pub(super) start: usize,
     pub(super) name_end: usize,
@@ -27,15 +32,16 @@ pub(super) struct LooseTag {
     pub(super) end: usize,
 }
 
-const NAMES: [(&[u8], Name); 2] = [(b"review", Name::Review), (b"taskstatus", Name::TaskStatus)];
+const NAMES: [(&[u8], MarkerName); 2] =
+    [(b"review", MarkerName::Review), (b"taskstatus", MarkerName::TaskStatus)];
 
 impl LooseTag {
     /// The tag that begins or ends with the bracket at `at`.
     pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
-        let mut seen = Folding::new(text, at);
+        let mut seen = FoldedChars::new(text, at);
         match seen.next()?.0 {
-            Seen::Open => Self::opened(text, at, seen),
-            Seen::Close => Self::unopened(text, at),
+            FoldedChar::Open => Self::opened(text, at, seen),
+            FoldedChar::Close => Self::parse_unopened(text, at),
             _ => None,
         }
     }
@@ -43,17 +49,18 @@ impl LooseTag {
     /// The tag that a loose marker at `at` began with.
     pub(super) fn near(text: &[u8], at: usize) -> Option<Self> {
         let ends = |name: &str| Some(at + name.len()).filter(|end| text.get(*end) == Some(&b'>'));
-        Self::at(text, at)
-            .or_else(|| ["review", "task_status"].iter().find_map(|name| Self::unopened(text, ends(name)?)))
+        Self::at(text, at).or_else(|| {
+            ["review", "task_status"].iter().find_map(|name| Self::parse_unopened(text, ends(name)?))
+        })
     }
 
-    fn opened(text: &[u8], start: usize, seen: Folding<'_>) -> Option<Self> {
+    fn opened(text: &[u8], start: usize, seen: FoldedChars<'_>) -> Option<Self> {
         let mut seen = seen.take(80).peekable();
         let mut closing = false;
-        while let Some((other, _)) = seen.next_if(|(seen, _)| !matches!(seen, Seen::Letter(_))) {
+        while let Some((other, _)) = seen.next_if(|(seen, _)| !matches!(seen, FoldedChar::Letter(_))) {
             match other {
-                Seen::Open | Seen::Close => return None,
-                Seen::Slash => closing = true,
+                FoldedChar::Open | FoldedChar::Close => return None,
+                FoldedChar::Slash => closing = true,
                 _ => {}
             }
         }
@@ -63,18 +70,18 @@ impl LooseTag {
             let mut after = None;
             while let Some((now, now_end)) = seen.next() {
                 match now {
-                    Seen::Letter(letter) => {
+                    FoldedChar::Letter(letter) => {
                         for (name, _) in &mut possible {
                             *name = name.and_then(|rest| {
                                 rest.split_first()
-                                    .filter(|(first, _)| alike(**first) == letter)
+                                    .filter(|(first, _)| fold_lookalike(**first) == letter)
                                     .map(|(_, rest)| rest)
                             });
                         }
                         let complete = possible.iter().any(|(rest, _)| rest.is_some_and(<[u8]>::is_empty));
-                        let goes_on = |next: &(Seen, usize)| match next.0 {
-                            Seen::Letter(_) => true,
-                            Seen::Other(c) => matches!(c, '-' | '_'),
+                        let goes_on = |next: &(FoldedChar, usize)| match next.0 {
+                            FoldedChar::Letter(_) => true,
+                            FoldedChar::Other(c) => matches!(c, '-' | '_'),
                             _ => false,
                         };
                         if complete && !seen.peek().is_some_and(goes_on) {
@@ -92,15 +99,17 @@ impl LooseTag {
                             possible.iter_mut().for_each(|(name, _)| *name = None);
                         }
                     }
-                    Seen::Other(':') => {
+                    FoldedChar::Other(':') => {
                         after = Some(());
                         break;
                     }
-                    Seen::Open | Seen::Close | Seen::Slash => return None,
-                    Seen::Blank | Seen::Other(_) if possible.iter().all(|(name, _)| name.is_none()) => {
+                    FoldedChar::Open | FoldedChar::Close | FoldedChar::Slash => return None,
+                    FoldedChar::Blank | FoldedChar::Other(_)
+                        if possible.iter().all(|(name, _)| name.is_none()) =>
+                    {
                         return None;
                     }
-                    Seen::Blank | Seen::Other(_) => {}
+                    FoldedChar::Blank | FoldedChar::Other(_) => {}
                 }
             }
             after?;
@@ -109,8 +118,8 @@ impl LooseTag {
     }
 
     /// `review>`: a tag that nothing opened.
-    fn unopened(text: &[u8], at: usize) -> Option<Self> {
-        for (name, kind) in [("review", Name::Review), ("task_status", Name::TaskStatus)] {
+    fn parse_unopened(text: &[u8], at: usize) -> Option<Self> {
+        for (name, kind) in [("review", MarkerName::Review), ("task_status", MarkerName::TaskStatus)] {
             let Some(start) = at.checked_sub(name.len()) else { continue };
             let named = text[start..at].eq_ignore_ascii_case(name.as_bytes());
             let begins = start.checked_sub(1).is_none_or(|before| {
@@ -127,10 +136,10 @@ impl LooseTag {
 
 /// Where the tag ends whose name ends at `from`.
 fn tag_end(text: &[u8], from: usize) -> usize {
-    for (seen, end) in Folding::new(text, from).take(LONGEST) {
+    for (seen, end) in FoldedChars::new(text, from).take(LONGEST) {
         match seen {
-            Seen::Close => return end,
-            Seen::Open => break,
+            FoldedChar::Close => return end,
+            FoldedChar::Open => break,
             _ => {}
         }
     }
@@ -152,16 +161,14 @@ pub(super) enum LooseWord {
 pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Option<(LooseWord, usize)> {
     let near = next.filter(|next| next.start.saturating_sub(tag.end) <= LONGEST && next.start >= tag.end);
     if tag.closing {
-        let from = tag.start.saturating_sub(64);
-        let from = memchr::memrchr(b'>', &text[from..tag.start]).map_or(from, |at| from + at + 1);
-        let words = &text[from..tag.start];
-        let before = letters(words);
-        let after = letters(&text[tag.end..text.len().min(tag.end + 64)]);
+        let words = &text[tag.start.saturating_sub(WINDOW)..tag.start];
+        let after = &text[tag.end..text.len().min(tag.end + WINDOW)];
         let glued = text[tag.start] == b'<'
             && words.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-        let word = bad_word(tag.name, &before, Where::AtEnd)
-            .or_else(|| bad_word(tag.name, &after, Where::AtStart))
-            .or_else(|| (glued && !is_placeholder(tag.name, words)).then_some(LooseWord::Broken));
+        let own = memchr::memrchr(b'>', words).map_or(words, |at| &words[at + 1..]);
+        let word = bad_word_in(tag.name, words, WordPosition::AtEnd)
+            .or_else(|| bad_word_in(tag.name, after, WordPosition::AtStart))
+            .or_else(|| (glued && !is_placeholder_word(tag.name, own)).then_some(LooseWord::Broken));
         return word.map(|word| (word, tag.end));
     }
     let attributes = &text[tag.name_end..tag.end];
@@ -170,9 +177,9 @@ pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Opti
     }
     let stop = near.map_or(usize::MAX, |next| next.start).min(tag.end + LONGEST / 2).min(text.len());
     let after = &text[tag.end..stop];
-    if let Some(word) = bad_word(tag.name, &letters(attributes), Where::Anywhere)
-        .or_else(|| bad_word(tag.name, &letters(&after[..after.len().min(64)]), Where::AtStart))
-        .or_else(|| capitals(tag.name, after))
+    if let Some(word) = bad_word_in(tag.name, attributes, WordPosition::Anywhere)
+        .or_else(|| bad_word_in(tag.name, &after[..after.len().min(WINDOW)], WordPosition::AtStart))
+        .or_else(|| find_capital_word(tag.name, after))
     {
         return Some((word, tag.end));
     }
@@ -180,22 +187,44 @@ pub(super) fn said(text: &[u8], tag: &LooseTag, next: Option<&LooseTag>) -> Opti
     let near_line = tag.start.saturating_sub(64);
     let line = memchr::memrchr(b'\n', &text[near_line..tag.start]).map(|end| near_line + end + 1);
     let line = line.or_else(|| (near_line == 0).then_some(0));
-    let is_sign = |(seen, _)| matches!(seen, Seen::Blank | Seen::Other(_));
-    let begins = line.is_some_and(|line| Folding::new(&text[..tag.start], line).all(is_sign));
+    let is_sign = |(seen, _)| matches!(seen, FoldedChar::Blank | FoldedChar::Other(_));
+    let begins = line.is_some_and(|line| FoldedChars::new(&text[..tag.start], line).all(is_sign));
     let glued = after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
     // What stands in other brackets may be a link or a line of a log.
     let is_tag = text[tag.start] == b'<';
-    let is_broken = begins || glued || is_tag && (says_more(tag.name, attributes) || has_own_word(after));
+    let is_square = text[tag.start] == b'[';
+    if is_square && is_link(after) {
+        return None;
+    }
+    let begins = begins && (!is_square || has_extra_attributes(tag.name, attributes) || has_own_word(after));
+    let is_broken =
+        begins || glued || is_tag && (has_extra_attributes(tag.name, attributes) || has_own_word(after));
     is_broken.then_some((LooseWord::Broken, tag.end))
 }
 
+/// Whether square brackets are those of a link, by what is after them: `(address)`, `[name]` or `: address`.
+fn is_link(after: &[u8]) -> bool {
+    let target = match after {
+        [b'(', rest @ ..] => memchr(b')', rest).map(|end| &rest[..end]),
+        [b':', b' ', rest @ ..] => rest.split(u8::is_ascii_whitespace).next(),
+        [b'[', rest @ ..] => {
+            let name = memchr(b']', rest).map(|end| &rest[..end]);
+            return name
+                .is_some_and(|name| !name.iter().any(|byte| byte.is_ascii_uppercase() || *byte == b'\n'));
+        }
+        _ => None,
+    };
+    let is_address = |byte: &u8| matches!(byte, b'/' | b'.' | b'#');
+    target.is_some_and(|target| !target.contains(&b'\n') && target.iter().any(is_address))
+}
+
 /// Whether a tag says more than its name, and for a task more than its id: `<review verdict="NO"/>`, `<review: NO>`.
-fn says_more(name: Name, attributes: &[u8]) -> bool {
+fn has_extra_attributes(name: MarkerName, attributes: &[u8]) -> bool {
     let attributes =
         str::from_utf8(attributes).unwrap_or("?").trim_end_matches('>').trim_end_matches('/').trim();
     let marker = Marker { name, attributes, word: "", end: 0 };
     match name {
-        Name::Review => !attributes.is_empty(),
+        MarkerName::Review => !attributes.trim_end_matches(']').is_empty(),
         _ => marker.attributes().any(|(name, _)| !name.eq_ignore_ascii_case("id")),
     }
 }
@@ -213,17 +242,17 @@ fn has_own_word(after: &[u8]) -> bool {
 fn closed(text: &[u8], tag: &LooseTag, close: &LooseTag) -> Option<(LooseWord, usize)> {
     let attributes = &text[tag.name_end..tag.end];
     let between = &text[tag.end..close.start];
-    let bad = bad_word(tag.name, &letters(attributes), Where::Anywhere)
-        .or_else(|| bad_word(tag.name, &letters(between), Where::Anywhere))
-        .or_else(|| bad_word(tag.name, &letters(&untagged(between)), Where::Anywhere));
+    let bad = bad_word_in(tag.name, attributes, WordPosition::Anywhere)
+        .or_else(|| bad_word_in(tag.name, between, WordPosition::Anywhere));
     if let Some(word) = bad {
         return Some((word, close.end));
     }
-    if is_placeholder(tag.name, between) {
+    let own = attributes.strip_suffix(b">").unwrap_or(attributes);
+    if is_placeholder(tag.name, own, between) {
         return None;
     }
-    let exact = Tag::at(text, tag.start).and_then(|tag| Marker::of(text, &tag));
-    let good = exact.is_some_and(|marker| is_good(&marker));
+    let exact = MarkerTag::at(text, tag.start).and_then(|tag| Marker::of(text, &tag));
+    let good = exact.is_some_and(|marker| is_good(&marker) && is_plain(marker.name, marker.attributes));
     // Far apart and without a word that anything knows, two tags are spoken of; also with sentences in two paragraphs.
     let is_prose = || {
         let words = between.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
@@ -236,7 +265,7 @@ fn closed(text: &[u8], tag: &LooseTag, close: &LooseTag) -> Option<(LooseWord, u
 }
 
 /// A text without what stands between angle brackets in it: `MAJOR<wbr>_ISSUES`.
-fn untagged(text: &[u8]) -> Vec<u8> {
+fn strip_tags(text: &[u8]) -> Vec<u8> {
     let mut left = Vec::new();
     let mut rest = text;
     while let Some(open) = memchr(b'<', rest) {
@@ -249,13 +278,13 @@ fn untagged(text: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
+enum WordPosition {
     AtStart,
     AtEnd,
     Anywhere,
 }
 
-/// Words that are not good, as far as they matter and as they are [alike], the most severe first.
+/// Words that are not good, as far as they matter and as they are [fold_lookalike], the most severe first.
 const VERDICTS: [(&[u8], Verdict); 5] = [
     (b"majorissue", Verdict::MajorIssues),
     (b"reject", Verdict::Rejected),
@@ -264,7 +293,15 @@ const VERDICTS: [(&[u8], Verdict); 5] = [
     (b"needsrevision", Verdict::NeedsRevision),
 ];
 
-fn bad_word(name: Name, letters: &[u8], place: Where) -> Option<LooseWord> {
+/// The same in a text as it is spelled, and without the tags in it.
+fn bad_word_in(name: MarkerName, text: &[u8], place: WordPosition) -> Option<LooseWord> {
+    bad_word(name, &letters(text), place).or_else(|| {
+        let untagged = memchr(b'<', text).map(|_| strip_tags(text))?;
+        bad_word(name, &letters(&untagged), place)
+    })
+}
+
+fn bad_word(name: MarkerName, letters: &[u8], place: WordPosition) -> Option<LooseWord> {
     // `m` may be spelled `rn`.
     let mut joined = Vec::new();
     if memmem::find(letters, b"rn").is_some() {
@@ -282,38 +319,57 @@ fn bad_word(name: Name, letters: &[u8], place: Where) -> Option<LooseWord> {
     }
     let holds = |word: &[u8]| {
         [letters, &joined].iter().any(|letters| match place {
-            Where::AtStart => letters.starts_with(word),
+            WordPosition::AtStart => letters.starts_with(word),
             // Up to two letters may follow: `issues`, `changes`, `rejected`, `failed`.
-            Where::AtEnd => {
+            WordPosition::AtEnd => {
                 (0..=2).any(|more| letters.len() >= more && letters[..letters.len() - more].ends_with(word))
             }
-            Where::Anywhere => memmem::find(letters, word).is_some(),
+            WordPosition::Anywhere => memmem::find(letters, word).is_some(),
         })
     };
     match name {
-        Name::TaskStatus => holds(b"faii").then_some(LooseWord::Failed),
+        MarkerName::TaskStatus => holds(b"faii").then_some(LooseWord::Failed),
         _ => VERDICTS.iter().find(|(word, _)| holds(word)).map(|(_, verdict)| LooseWord::Verdict(*verdict)),
     }
 }
 
 /// A word in capitals, as contracts write it, in the rest of the paragraph.
-fn capitals(name: Name, after: &[u8]) -> Option<LooseWord> {
+fn find_capital_word(name: MarkerName, after: &[u8]) -> Option<LooseWord> {
     let end = memmem::find(after, b"\n\n").or_else(|| memmem::find(after, b"\n\r\n")).unwrap_or(after.len());
-    let after = &after[..end];
+    let after = strip_tags(&after[..end]);
     let words: &[&str] = match name {
-        Name::TaskStatus => &["FAILED"],
+        MarkerName::TaskStatus => &["FAILED"],
         _ => &["MAJOR_ISSUES", "REJECTED", "NEEDS_CHANGES", "NEEDS_REVISION"],
     };
     if !after.iter().any(u8::is_ascii_uppercase) {
         return None;
     }
-    let found = words.iter().find(|word| memmem::find(after, word.as_bytes()).is_some())?;
-    bad_word(name, &letters(found.as_bytes()), Where::Anywhere)
+    let found = words.iter().find(|word| memmem::find(&after, word.as_bytes()).is_some())?;
+    bad_word(name, &letters(found.as_bytes()), WordPosition::Anywhere)
 }
 
 /// A verdict or a status in attributes that says something else than a good word does.
-pub(super) fn in_attributes(name: Name, attributes: &str) -> Option<LooseWord> {
-    bad_word(name, &letters(attributes.as_bytes()), Where::Anywhere)
+pub(super) fn find_bad_attribute(name: MarkerName, attributes: &str) -> Option<LooseWord> {
+    bad_word_in(name, attributes.as_bytes(), WordPosition::Anywhere)
+}
+
+/// Whether a text has a tag of a marker in it, however it is spelled.
+pub(super) fn has_tag(text: &[u8], thoughts: &ThoughtTags) -> bool {
+    let is_question = |at| MarkerTag::at(text, at).is_some_and(|tag| tag.name == MarkerName::Question);
+    SyntaxHits::new(text, 0, thoughts).any(|hit| hit.tag.is_some() || is_question(hit.at))
+}
+
+/// Whether a text ends with what may begin such a tag.
+pub(super) fn has_tag_start_at_end(text: &[u8]) -> bool {
+    const TAGS: [&str; 6] =
+        ["<review", "</review", "<task_status", "</task_status", "<question", "</question"];
+    let near = &text[text.len().saturating_sub(16)..];
+    let tail = memchr::memrchr(b'<', near).map(|at| &near[at..]);
+    let begins = |tail: &[u8]| {
+        TAGS.iter()
+            .any(|tag| tag.as_bytes().get(..tail.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(tail)))
+    };
+    tail.is_some_and(begins)
 }
 
 /// Whether a line of the prompt says more than its markers: a letter besides tags and their words.
@@ -324,7 +380,7 @@ pub(super) fn is_more_than_markers(line: &[u8]) -> bool {
     while let Some(open) = memchr(b'<', rest) {
         outside.push(at..at + open);
         let start = at + open;
-        let end = Tag::at(line, start).and_then(|tag| Marker::of(line, &tag)).map(|marker| marker.end);
+        let end = MarkerTag::at(line, start).and_then(|tag| Marker::of(line, &tag)).map(|marker| marker.end);
         let end =
             end.or_else(|| memchr(b'>', &line[start..]).map(|end| start + end + 1)).unwrap_or(start + 1);
         at = end;

@@ -24,20 +24,20 @@ use core::ops::Range;
 
 use serde::{Serialize, Serializer};
 
-pub use problem::{Place, Problem, ProblemCode};
+pub use problem::{LineColumn, ProblemCode, ReplyProblem};
 pub use stream::{MOST_TEXT, StreamDoubts, StreamReader, StreamText, TextSink};
 
 use crate::agent::OutputFormat;
 use crate::contract::Contract;
-use echo::Echo;
+use echo::PromptEcho;
 pub(crate) use judge::ONE_TASK;
-use judge::{Doubt, Judged, Said, judge};
-use problem::Problems;
-use scan::{Found, Scan, scan};
+use judge::{ReplyClaims, ReplyDoubt, ReplyJudgement, judge};
+use problem::ReplyProblems;
+use scan::{FoundMarker, ReplyScan, scan};
 
 /// What a reply answers.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ReplyContext<'a> {
     pub contract: &'a Contract,
     /// The tasks whose status is asked for; none are those of the contract.
     pub tasks: &'a [String],
@@ -58,7 +58,7 @@ pub struct Reply<'o> {
     pub questions: Vec<String>,
     /// What the agent said, without its thoughts.
     pub text: ReplyText<'o>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ReplyProblem>,
 }
 
 macro_rules! words {
@@ -171,53 +171,55 @@ impl Serialize for ReplyText<'_> {
 }
 
 /// Reads what an agent printed in `format`.
-pub fn read<'o>(asked: &Asked<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
+pub fn read<'o>(asked: &ReplyContext<'_>, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
     read_text(asked, stream::agent_text(output, format))
 }
 
 /// Reads the text of an agent that a [`StreamReader`] took out of its output.
-pub fn read_text<'o>(asked: &Asked<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
+pub fn read_text<'o>(asked: &ReplyContext<'_>, stream: StreamText<Cow<'o, [u8]>>) -> Reply<'o> {
     let tasks = if asked.tasks.is_empty() { &asked.contract.tasks } else { asked.tasks };
-    let asked = &Asked { tasks, ..*asked };
+    let asked = &ReplyContext { tasks, ..*asked };
     let StreamText { text: whole, doubts } = stream;
-    let Scan { cuts, mut found, quoted, open, unopened, too_large } = scan(&whole);
+    let ReplyScan { cuts, mut found, quoted, open, unopened, too_large } = scan(&whole);
     let text = ReplyText { whole, cuts };
     let before = found.len();
     if let Some(prompt) = asked.prompt.filter(|_| before > 0) {
-        without_echoes(&text, prompt, &mut found);
+        remove_echoes(&text, prompt, &mut found);
     }
     let quoted = quoted + before - found.len();
 
-    let mut problems = Problems::default();
+    let mut problems = ReplyProblems::default();
     problems.stream(&doubts);
-    problems.left_open(&open, unopened);
+    problems.add_unclosed(&open, unopened);
     if too_large.is_some() {
         let message = "what begins here has too many lines, signs or levels to be judged";
         problems.add(ProblemCode::TooLarge, too_large, || message.into());
     }
-    let said = Said::new(&text.whole, &found, &mut problems);
-    let anywhere = said.broken
-        || too_large.is_some()
-        || doubts.is_doubt()
-        || open.iter().any(|(open, _)| open.is_doubt());
-    let doubt = Doubt { anywhere, before: unopened, quoted };
-    let Judged { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
+    let said = ReplyClaims::new(&text.whole, &found, &mut problems);
+    // Of what is left open nobody knows how far it was meant to go.
+    let anywhere = said.broken || too_large.is_some() || doubts.has_doubts() || !open.is_empty();
+    let doubt = ReplyDoubt { anywhere, before: unopened, quoted };
+    let ReplyJudgement { verdict, outcome, tasks } = judge(asked, &said, &doubt, &mut problems);
     let problems = problems.finish(&text.whole);
     Reply { verdict, outcome, tasks, questions: said.questions, text, problems }
 }
 
 /// Drops what the reply only repeats.
-fn without_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<Found>) {
+fn remove_echoes(text: &ReplyText<'_>, prompt: &str, found: &mut Vec<FoundMarker>) {
     let prompt = prompt.as_bytes();
     let prompt = ReplyText { cuts: scan(prompt).cuts, whole: Cow::Borrowed(prompt) };
     let prompt = prompt.joined();
-    let mut echo = Echo::new(&prompt);
+    let mut echo = PromptEcho::new(&prompt);
     let kept = text.joined();
     let mut cuts = text.cuts.iter().peekable();
     let mut cut_away = 0;
     found.retain(|found| {
         while let Some(cut) = cuts.next_if(|cut| cut.end <= found.at) {
             cut_away += cut.len();
+        }
+        // What counts in a thought that is not closed is not in the text that is left.
+        if cuts.peek().is_some_and(|cut| cut.start <= found.at) {
+            return true;
         }
         let at = found.at - cut_away;
         let inside: usize = cuts.clone().take_while(|cut| cut.end <= found.end).map(Range::len).sum();

@@ -7,15 +7,15 @@ use alloc::vec::Vec;
 use memchr::{memchr_iter, memrchr};
 use serde::{Serialize, Serializer};
 
-use super::scan::Open;
+use super::scan::UnclosedBlock;
 use super::stream::StreamDoubts;
 use crate::diag::{MOST, visible};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ReplyProblem {
     pub code: ProblemCode,
     pub message: String,
-    pub place: Option<Place>,
+    pub place: Option<LineColumn>,
     /// How many more of this kind there are that are not told one by one.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: usize,
@@ -28,7 +28,7 @@ const fn is_zero(more: &usize) -> bool {
 
 /// Line and column in what the agent said, its thoughts included, both from 1; the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct LineColumn {
     pub line: usize,
     pub column: usize,
 }
@@ -66,12 +66,12 @@ problems! {
     Conflict "conflict" "Words that contradict each other, or one that is not good and does not stand alone: the most severe counts.",
     InlineMarker "inline_marker" "A good marker that is not all that its paragraph, list item or HTML block holds does not count.",
     IndentedMarker "indented_marker" "A marker that is indented as code is does not count.",
-    BrokenMarker "broken_marker" "A marker begins a line and is not complete.",
+    BrokenMarker "broken_marker" "A marker begins a line and is not complete, or says more than its word.",
     ForeignStatus "foreign_status" "What is said of a task is no status that the contract knows.",
     TaskMissing "task_missing" "Nothing is said of a task that was asked for.",
     TaskRepeated "task_repeated" "The status of a task is given more than once.",
     TaskUnasked "task_unasked" "The status of a task that was not asked for.",
-    UnclosedThought "unclosed_thought" "A thought is not closed: everything from there on is cut.",
+    UnclosedThought "unclosed_thought" "A thought is not closed: everything from there on is cut, what is not good in it counts, and no pass is believed.",
     UnopenedThought "unopened_thought" "A thought is closed that was not opened: nothing good before it is believed.",
     UnclosedFence "unclosed_fence" "A code fence is not closed, so that nobody knows what is code.",
     UnclosedComment "unclosed_comment" "A comment is not closed: everything from there on is hidden.",
@@ -84,7 +84,7 @@ problems! {
     TooLong "too_long" "The agent said more than 64 MiB, and what is over is not judged.",
 }
 
-impl Open {
+impl UnclosedBlock {
     const fn problem(self) -> (ProblemCode, &'static str) {
         match self {
             Self::Thought => {
@@ -99,22 +99,17 @@ impl Open {
             }
         }
     }
-
-    /// Whether what was read may have been meant to be inside. A thought says what it is.
-    pub(super) const fn is_doubt(self) -> bool {
-        !matches!(self, Self::Thought)
-    }
 }
 
 /// Problems as they are found, with byte offsets.
 #[derive(Default)]
-pub(super) struct Problems {
-    told: Vec<(Option<usize>, Problem)>,
+pub(super) struct ReplyProblems {
+    told: Vec<(Option<usize>, ReplyProblem)>,
     /// Of each kind, how many there are and which was told last.
     counts: [(usize, usize); ProblemCode::ALL.len()],
 }
 
-impl Problems {
+impl ReplyProblems {
     /// Adds one; of one kind only so many are told.
     pub(super) fn add(&mut self, code: ProblemCode, at: Option<usize>, message: impl FnOnce() -> String) {
         let (count, last) = &mut self.counts[code as usize];
@@ -124,12 +119,12 @@ impl Problems {
             return;
         }
         *last = self.told.len();
-        self.told.push((at, Problem { code, message: message(), place: None, more: 0 }));
+        self.told.push((at, ReplyProblem { code, message: message(), place: None, more: 0 }));
     }
 
     pub(super) fn stream(&mut self, doubts: &StreamDoubts) {
         if let Some(why) = &doubts.failed {
-            let message = || format!("the agent's stream says that it failed: {}", shortened(why));
+            let message = || format!("the agent's stream says that it failed: {}", shorten(why));
             self.add(ProblemCode::StreamFailed, None, message);
         }
         if let Some((count, line, why)) = doubts.mixed {
@@ -150,7 +145,7 @@ impl Problems {
         }
     }
 
-    pub(super) fn left_open(&mut self, open: &[(Open, usize)], unopened: Option<usize>) {
+    pub(super) fn add_unclosed(&mut self, open: &[(UnclosedBlock, usize)], unopened: Option<usize>) {
         for (open, at) in open {
             let (code, message) = open.problem();
             self.add(code, Some(*at), || message.to_string());
@@ -162,17 +157,17 @@ impl Problems {
     }
 
     /// All of them in the order of their places, those without a place last.
-    pub(super) fn finish(self, text: &[u8]) -> Vec<Problem> {
+    pub(super) fn finish(self, text: &[u8]) -> Vec<ReplyProblem> {
         let mut told = self.told;
         told.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
-        let mut place = Place { line: 1, column: 1 };
+        let mut place = LineColumn { line: 1, column: 1 };
         let mut seen = 0;
         for (at, problem) in &mut told {
             let Some(at) = *at else { continue };
             let between = &text[seen..at];
             let in_line = match memrchr(b'\n', between) {
                 Some(end) => {
-                    place = Place { line: place.line + memchr_iter(b'\n', between).count(), column: 1 };
+                    place = LineColumn { line: place.line + memchr_iter(b'\n', between).count(), column: 1 };
                     &between[end + 1..]
                 }
                 None => between,
@@ -186,7 +181,7 @@ impl Problems {
 }
 
 /// Enough of an agent's words to know them again.
-pub(super) fn shortened(words: &str) -> String {
+pub(super) fn shorten(words: &str) -> String {
     const MOST_CHARACTERS: usize = 80;
     let visible = visible(words.trim());
     match visible.char_indices().nth(MOST_CHARACTERS) {

@@ -15,23 +15,24 @@ use core::ops::Range;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag as Block, TagEnd};
 
-use super::hits::{Hit, Hits};
+use super::hits::{SyntaxHit, SyntaxHits};
+use super::judge::is_good;
 use super::loose::{self, LooseTag, LooseWord};
 use super::tag::{
-    AnyTag, Marker, Name, Tag, is_blank, is_placeholder, only_markers, question_end, question_words,
-    skip_blanks,
+    AnyTag, Marker, MarkerName, MarkerTag, html_tag_end, is_blank, is_placeholder, only_markers,
+    question_end, question_words, skip_blanks,
 };
-use super::thoughts::Thoughts;
+use super::thoughts::ThoughtTags;
 
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct ReplyScan {
     /// The thoughts, in order.
     pub(super) cuts: Vec<Range<usize>>,
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<FoundMarker>,
     /// How many markers stand in code and quotes.
     pub(super) quoted: usize,
     /// What is still open at the end, and since where.
-    pub(super) open: Vec<(Open, usize)>,
+    pub(super) open: Vec<(UnclosedBlock, usize)>,
     /// The end of the last thought that nothing opened: what is before it may have been one.
     pub(super) unopened: Option<usize>,
     /// Where something begins that is too large to be judged.
@@ -39,21 +40,35 @@ pub(super) struct Scan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Open {
+pub(super) enum UnclosedBlock {
     Thought,
     Fence,
     Comment,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundMarker {
     pub(super) at: usize,
     pub(super) end: usize,
-    pub(super) standing: Standing,
+    pub(super) standing: MarkerStanding,
+}
+
+impl FoundMarker {
+    /// The same where only what is not good counts.
+    fn bad(self, text: &[u8]) -> Option<Self> {
+        match self.standing {
+            MarkerStanding::Loose(LooseWord::Verdict(_) | LooseWord::Failed) => Some(self),
+            MarkerStanding::Alone | MarkerStanding::Enclosed => {
+                let marker = MarkerTag::at(text, self.at).and_then(|tag| Marker::of(text, &tag))?;
+                (!is_good(&marker)).then_some(Self { standing: MarkerStanding::Enclosed, ..self })
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum MarkerStanding {
     /// All that a paragraph, an entry of a list or an HTML block holds, beside others.
     Alone,
     /// The same inside of an element or between delimiters of thoughts.
@@ -79,14 +94,30 @@ const TAG: usize = usize::MAX;
 /// Tags of thoughts that a quote or a comment leaves open: nothing closes them.
 const STRAY: usize = usize::MAX - 1;
 
-pub(super) fn scan(text: &[u8]) -> Scan {
+pub(super) fn scan(text: &[u8]) -> ReplyScan {
     // Some editors put a byte order mark in front.
-    let start = if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
-    let thoughts = Thoughts::shipped();
-    let mut scanner = Scanner {
+    let start = bom(text);
+    let thoughts = ThoughtTags::shipped();
+    let mut scan = scan_from(text, start, &thoughts, true);
+    let thought = scan.open.iter().find(|(open, _)| *open == UnclosedBlock::Thought);
+    if let Some((_, thought)) = thought.copied() {
+        // Nobody knows where it was meant to end, so what is not good in it counts.
+        let inside = scan_from(text, block_before(text, start, thought), &thoughts, false);
+        scan.too_large = scan.too_large.or(inside.too_large);
+        let bad = inside.found.into_iter().filter(|found| found.at > thought);
+        scan.found.extend(bad.filter_map(|found| found.bad(text)));
+        scan.found.sort_by_key(|found| found.at);
+    }
+    scan
+}
+
+/// The same from `start` on, with thoughts cut or not.
+fn scan_from(text: &[u8], start: usize, thoughts: &ThoughtTags, cuts: bool) -> ReplyScan {
+    let mut scanner = ReplyScanner {
         text,
-        thoughts: &thoughts,
-        scan: Scan::default(),
+        thoughts,
+        cuts,
+        scan: ReplyScan::default(),
         depth: 0,
         thought: 0,
         clean: (0, None),
@@ -94,9 +125,10 @@ pub(super) fn scan(text: &[u8]) -> Scan {
         elements: BTreeMap::new(),
         enclosed: 0..0,
         pending: None,
+        quote: usize::MAX,
         asked: 0,
     };
-    let mut hits = Hits::new(text, start, &thoughts).peekable();
+    let mut hits = SyntaxHits::new(text, start, thoughts).peekable();
     let mut at = start;
     while let Some(hit) = hits.peek().copied() {
         if hit.at < at {
@@ -162,14 +194,54 @@ fn is_blank_before(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().find(|byte| !is_blank(**byte)).is_none_or(|byte| *byte == b'\n')
 }
 
+/// Whether this may stand before the text of an entry of a list.
+const fn is_lead(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9')
+}
+
+/// Whether the line of `at` begins with the sign of a quote, in an entry of a list or not.
+fn is_quoted(text: &[u8], at: usize) -> bool {
+    let line = &text[line_start(text, at).max(bom(text)).min(at)..at];
+    let sign = line.iter().position(|byte| !is_lead(byte) && *byte != b'\t');
+    sign.is_some_and(|at| line[at] == b'>' && (at == 0 || is_blank(line[at - 1])))
+}
+
+/// Whether every parser begins a block with the line at `line`, behind blocks that begin at `region`.
+///
+/// Whether a quote or a list goes on without its sign, and whether a line under a text is a rule or makes a heading of it, is
+/// read in more than one way.
+fn is_clear_before(text: &[u8], region: usize, line: usize, is_item: bool, is_quoted: bool) -> bool {
+    let before = |line: usize| (line > region).then(|| line_start(text, line - 1).max(region));
+    let words = |line: usize| text[line..line_end(text, line)].trim_ascii();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii();
+    let Some(last) = before(line) else { return !is_quoted };
+    match words(last) {
+        [] | [b'#', ..] if is_heading(words(last)) => true,
+        _ if is_quoted => false,
+        [b'`', b'`', b'`', ..] | [b'~', b'~', b'~', ..] | [.., b'-', b'-', b'>'] => true,
+        [sign @ (b'-' | b'=' | b'*' | b'_'), rest @ ..] if rest.iter().all(|byte| byte == sign) => {
+            before(last).is_none_or(|line| words(line).first().is_none_or(is_plain))
+        }
+        _ => is_item,
+    }
+}
+
+/// Whether a line that is empty or begins with `#` ends what is before it.
+fn is_heading(words: &[u8]) -> bool {
+    let level = words.iter().take_while(|byte| **byte == b'#').count();
+    words.is_empty() || level <= 6 && words.get(level).is_none_or(|byte| is_blank(*byte))
+}
+
 fn line_end(text: &[u8], at: usize) -> usize {
     memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1)
 }
 
-struct Scanner<'t> {
+struct ReplyScanner<'t> {
     text: &'t [u8],
-    thoughts: &'t Thoughts,
-    scan: Scan,
+    thoughts: &'t ThoughtTags,
+    /// Whether thoughts are cut.
+    cuts: bool,
+    scan: ReplyScan,
     /// How deep thoughts are nested here, and where the outermost begins.
     depth: usize,
     thought: usize,
@@ -183,6 +255,8 @@ struct Scanner<'t> {
     enclosed: Range<usize>,
     /// The loose tag that may yet be closed, and whether it is in indented code.
     pending: Option<(LooseTag, bool)>,
+    /// Where the first quote begins since an empty line.
+    quote: usize,
     /// Where the last question ends.
     asked: usize,
 }
@@ -193,67 +267,67 @@ struct OpenElement {
     found: usize,
     /// How many were opened since nothing else was found.
     count: usize,
-    /// Whether it has a line of its own, so that nobody only speaks of it.
-    own_line: bool,
+    /// Whether nobody only speaks of it, so that it holds all that follows if it is not closed.
+    encloses: bool,
 }
 
 /// What the parser says of a few blocks.
 #[derive(Default)]
-struct Parsed {
+struct ParsedBlocks {
     /// In order; none in another.
-    hidden: Vec<(Range<usize>, Hidden)>,
+    hidden: Vec<(Range<usize>, HiddenKind)>,
     html: Vec<Range<usize>>,
-    units: Vec<Unit>,
+    units: Vec<TextUnit>,
     /// Fences that are not closed.
     open: Vec<usize>,
     /// The last block, if it may go on.
-    last: Option<(Range<usize>, Last)>,
+    last: Option<(Range<usize>, LastBlock)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hidden {
+enum HiddenKind {
     Code,
     Indented,
     Quote,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum LastBlock {
     Fence,
     Html,
     Other,
 }
 
 /// A paragraph, what an entry of a list holds, or an HTML block.
-struct Unit {
+struct TextUnit {
     range: Range<usize>,
     /// Where it has anything but text, HTML and bold.
     decorated: Vec<usize>,
 }
 
-impl Scanner<'_> {
+impl ReplyScanner<'_> {
     /// Reads the blocks in `range` and what goes on behind it; returns where to go on, or nothing if it is too large.
-    fn blocks(&mut self, range: Range<usize>, hits: &mut Peekable<Hits<'_>>) -> Option<usize> {
+    fn blocks(&mut self, range: Range<usize>, hits: &mut Peekable<SyntaxHits<'_>>) -> Option<usize> {
         let text = self.text;
         let mut parsed = parse(text, &range)?;
         let mut end = range.end;
-        let is_code = matches!(parsed.last, Some((_, Last::Fence)));
+        let is_code = matches!(parsed.last, Some((_, LastBlock::Fence)));
         match parsed.last.clone() {
-            Some((last, Last::Fence)) if !is_closed_at_top(text, &last) => {
+            Some((last, LastBlock::Fence)) if !is_closed_at_top(text, &last) => {
                 let stop = fence_end(text, &last);
                 if stop.is_none() {
-                    self.scan.open.push((Open::Fence, last.start));
+                    self.scan.open.push((UnclosedBlock::Fence, last.start));
                 }
                 end = stop.unwrap_or(text.len());
                 if let Some((hidden, _)) = parsed.hidden.last_mut() {
                     hidden.end = end;
                 }
             }
-            Some((last, Last::Html)) => {
+            Some((last, LastBlock::Html)) => {
                 let start = skip_blanks(text, last.start);
                 if let Some(stop) = raw_end(text, start) {
                     if stop.is_none() && text[start..].starts_with(b"<!--") {
-                        self.scan.open.push((Open::Comment, start));
+                        self.scan.open.push((UnclosedBlock::Comment, start));
                     }
                     end = stop.map_or(text.len(), |stop| line_end(text, stop - 1)).max(end);
                     if let Some(html) = parsed.html.last_mut().filter(|_| end > range.end) {
@@ -263,7 +337,7 @@ impl Scanner<'_> {
             }
             _ => {}
         }
-        self.scan.open.extend(parsed.open.iter().map(|at| (Open::Fence, *at)));
+        self.scan.open.extend(parsed.open.iter().map(|at| (UnclosedBlock::Fence, *at)));
         let mut here = Vec::new();
         while let Some(hit) = hits.next_if(|hit| hit.at < end) {
             if hit.at >= range.end && is_code {
@@ -275,15 +349,25 @@ impl Scanner<'_> {
                 return None;
             }
         }
+        let line = range.start.checked_sub(1).map_or(0, |end| line_start(text, end));
+        if text[line..range.start].trim_ascii().is_empty() {
+            self.quote = usize::MAX;
+        }
+        let quote = parsed.hidden.iter().find(|(_, hidden)| *hidden == HiddenKind::Quote);
+        self.quote = self.quote.min(quote.map_or(usize::MAX, |(range, _)| range.start));
         let strays = self.thoughts(&here, &parsed);
-        self.markers(&here, &parsed, &strays);
+        self.markers(range.start, &here, &parsed, &strays);
         Some(end)
     }
 
     /// Finds the thoughts. Only tags that are HTML cut. In a quote or a comment they cut nothing; those that are not closed
     /// in it are returned.
-    fn thoughts(&mut self, hits: &[Hit], parsed: &Parsed) -> Vec<usize> {
+    fn thoughts(&mut self, hits: &[SyntaxHit], parsed: &ParsedBlocks) -> Vec<usize> {
+        if !self.cuts {
+            return Vec::new();
+        }
         let text = self.text;
+        let mut walk = HtmlWalker::default();
         let mut hidden = parsed.hidden.iter().peekable();
         let mut html = parsed.html.iter().peekable();
         // Where the quote or the comment ends that this is in, and which thoughts began in it.
@@ -297,23 +381,35 @@ impl Scanner<'_> {
             }
             let inside = hidden.peek().filter(|(range, _)| range.start <= hit.at);
             match inside {
-                Some((range, Hidden::Quote)) if scope.is_none() => scope = Some((range.end, Vec::new())),
-                Some((_, Hidden::Code | Hidden::Indented)) => continue,
+                Some((range, HiddenKind::Quote)) if scope.is_none() => scope = Some((range.end, Vec::new())),
+                Some((_, HiddenKind::Code | HiddenKind::Indented)) => continue,
                 _ => {}
             }
             let Some(piece) = html.peek().filter(|piece| piece.start <= hit.at) else { continue };
+            let inside = if scope.is_none() { walk.to(text, piece, hit.at) } else { HtmlContext::Nothing };
             if scope.is_none()
-                && let Some(stop) = comment(&text[..piece.end], hit.at)
+                && inside == HtmlContext::Nothing
+                && let Some(stop) = find_comment_end(&text[..piece.end], hit.at)
             {
                 scope = Some((stop.unwrap_or(piece.end), Vec::new()));
                 continue;
             }
             let Some(tag) =
-                AnyTag::at(text, hit.at).filter(|tag| self.thoughts.is_named(&text[tag.name.clone()]))
+                AnyTag::at(text, hit.at).filter(|tag| self.thoughts.is_thought_name(&text[tag.name.clone()]))
             else {
                 continue;
             };
-            let Some(end) = tag.end(text).filter(|end| *end <= piece.end) else { continue };
+            let Some(end) = html_tag_end(&text[..piece.end], tag.name.end) else { continue };
+            match inside {
+                HtmlContext::Nothing => {}
+                HtmlContext::Raw if tag.closing && self.depth > 0 => {}
+                // This is no tag. But whoever takes it for one ends a thought here.
+                _ if tag.closing => {
+                    self.scan.unopened = Some(end);
+                    continue;
+                }
+                _ => continue,
+            }
             // CommonMark knows no tag with a blank before its name.
             if tag.name.start != hit.at + 1 + usize::from(tag.closing) {
                 continue;
@@ -391,12 +487,14 @@ impl Scanner<'_> {
     }
 
     /// Finds the markers, and what encloses them.
-    fn markers(&mut self, hits: &[Hit], parsed: &Parsed, strays: &[usize]) {
+    fn markers(&mut self, region: usize, hits: &[SyntaxHit], parsed: &ParsedBlocks, strays: &[usize]) {
         let mut strays = strays.iter().peekable();
         let mut hidden = parsed.hidden.iter().peekable();
         let mut units = parsed.units.iter().peekable();
         let mut html = parsed.html.iter().peekable();
         let mut read = 0..0;
+        // The last line in a quote, and whether it has no sign of its own.
+        let (mut line, mut lazy) = (0..0, false);
         for hit in hits {
             while hidden.next_if(|(range, _)| range.end <= hit.at).is_some() {}
             while html.next_if(|range| range.end <= hit.at).is_some() {}
@@ -405,7 +503,7 @@ impl Scanner<'_> {
             }
             while let Some(unit) = units.next_if(|unit| unit.range.start <= hit.at) {
                 if unit.range.end > hit.at
-                    && let Some((from, markers)) = self.unit(unit)
+                    && let Some((from, markers)) = self.unit(unit, region)
                 {
                     self.alone(&markers);
                     read = from..unit.range.end;
@@ -418,19 +516,25 @@ impl Scanner<'_> {
             if inside.is_none() {
                 self.question(hit.at);
             }
+            // Whether a quote goes on without its sign is read in more than one way.
+            if inside == Some(HiddenKind::Quote) && !line.contains(&hit.at) {
+                line = line_start(self.text, hit.at)..line_end(self.text, hit.at);
+                lazy = !is_quoted(self.text, hit.at);
+            }
+            let inside = inside.filter(|hidden| *hidden != HiddenKind::Quote || !lazy);
             if read.contains(&hit.at) {
                 // A tag that is spelled with other brackets stands in the words of a question.
                 if let Some(tag) = hit.tag.filter(|_| self.text[hit.at] != b'<') {
-                    self.loose(tag, false);
+                    self.push_loose_tag(tag, false);
                 }
                 continue;
             }
-            if matches!(inside, Some(Hidden::Code | Hidden::Quote)) {
+            if matches!(inside, Some(HiddenKind::Code | HiddenKind::Quote)) {
                 self.scan.quoted += usize::from(hit.tag.is_some_and(|tag| !tag.closing));
                 continue;
             }
             if let Some(tag) = hit.tag {
-                self.loose(tag, inside == Some(Hidden::Indented));
+                self.push_loose_tag(tag, inside == Some(HiddenKind::Indented));
             }
             if inside.is_none() {
                 let in_html = html.peek().is_some_and(|piece| piece.start <= hit.at);
@@ -446,13 +550,13 @@ impl Scanner<'_> {
         }
         let Some(end) = question_end(self.text, at) else { return };
         self.asked = end;
-        if !is_placeholder(Name::Question, question_words(&self.text[at..end])) {
-            self.scan.found.push(Found { at, end, standing: Standing::Question });
+        if !is_placeholder(MarkerName::Question, b"", question_words(&self.text[at..end])) {
+            self.scan.found.push(FoundMarker { at, end, standing: MarkerStanding::Question });
         }
     }
 
-    /// The markers of a unit that holds nothing else, and from where on it does so.
-    fn unit(&mut self, unit: &Unit) -> Option<(usize, Vec<usize>)> {
+    /// The markers of a unit that holds nothing else, and from where on it does so. Its blocks begin at `region`.
+    fn unit(&mut self, unit: &TextUnit, region: usize) -> Option<(usize, Vec<usize>)> {
         let text = self.text;
         let mut cuts = self.cuts_in(&unit.range);
         let mut from = unit.range.start;
@@ -473,15 +577,12 @@ impl Scanner<'_> {
         // Whatever is before it on its line begins an entry of a list. A carriage return by itself begins no line, and how
         // far a tab indents is read in more than one way.
         let line = line_start(text, unit.range.start).max(bom(text));
-        let lead = |byte: &u8| matches!(byte, b' ' | b'-' | b'+' | b'*' | b'.' | b')' | b'0'..=b'9');
         let indent = &text[unit.range.start..skip_blanks(text, unit.range.start)];
-        if !text[line..unit.range.start].iter().all(lead) || indent.contains(&b'\t') {
+        if !text[line..unit.range.start].iter().all(is_lead) || indent.contains(&b'\t') {
             return None;
         }
-        // Whether a quote goes on without its sign is read in more than one way if HTML ends it.
-        let before = &text[line_start(text, line.saturating_sub(1))..line];
-        let sign = before.iter().position(|byte| !lead(byte)).filter(|at| before[*at] == b'>');
-        if sign.is_some_and(|at| at == 0 || before[at - 1] == b' ') {
+        let is_item = !text[line..unit.range.start].trim_ascii().is_empty();
+        if !is_clear_before(text, region, line, is_item, self.quote < unit.range.start) {
             return None;
         }
         if text.get(unit.range.end) == Some(&b'\r')
@@ -493,10 +594,10 @@ impl Scanner<'_> {
     }
 
     fn alone(&mut self, markers: &[usize]) {
-        let standing = if self.between.is_empty() { Standing::Alone } else { Standing::Enclosed };
+        let standing = if self.between.is_empty() { MarkerStanding::Alone } else { MarkerStanding::Enclosed };
         for at in markers {
             let Some((tag, marker)) =
-                Tag::at(self.text, *at).and_then(|tag| Some((tag, Marker::of(self.text, &tag)?)))
+                MarkerTag::at(self.text, *at).and_then(|tag| Some((tag, Marker::of(self.text, &tag)?)))
             else {
                 continue;
             };
@@ -510,13 +611,13 @@ impl Scanner<'_> {
                 };
                 self.say(&pending, indented, Some(&next));
             }
-            if !is_placeholder(marker.name, marker.word.as_bytes()) {
-                self.scan.found.push(Found { at: *at, end: marker.end, standing });
+            if !is_placeholder(marker.name, marker.attributes.as_bytes(), marker.word.as_bytes()) {
+                self.scan.found.push(FoundMarker { at: *at, end: marker.end, standing });
             }
         }
     }
 
-    fn loose(&mut self, tag: LooseTag, indented: bool) {
+    fn push_loose_tag(&mut self, tag: LooseTag, indented: bool) {
         let Some((pending, was_indented)) = self.pending.take() else {
             if tag.closing {
                 self.say(&tag, indented, None);
@@ -527,7 +628,7 @@ impl Scanner<'_> {
         };
         if indented != was_indented {
             self.say(&pending, was_indented, None);
-            return self.loose(tag, indented);
+            return self.push_loose_tag(tag, indented);
         }
         let closed = self.say(&pending, indented, Some(&tag));
         if !tag.closing {
@@ -541,16 +642,16 @@ impl Scanner<'_> {
     fn say(&mut self, tag: &LooseTag, indented: bool, next: Option<&LooseTag>) -> bool {
         let Some((word, end)) = loose::said(self.text, tag, next) else { return false };
         let standing = match word {
-            LooseWord::Good if indented => Standing::Indented,
+            LooseWord::Good if indented => MarkerStanding::Indented,
             LooseWord::Broken if indented => return false,
-            word => Standing::Loose(word),
+            word => MarkerStanding::Loose(word),
         };
-        self.scan.found.push(Found { at: tag.start, end, standing });
+        self.scan.found.push(FoundMarker { at: tag.start, end, standing });
         next.is_some_and(|next| next.closing && end == next.end)
     }
 
     /// What stands around others: elements, and delimiters of thoughts.
-    fn around(&mut self, hit: &Hit, in_html: bool) {
+    fn around(&mut self, hit: &SyntaxHit, in_html: bool) {
         let text = self.text;
         let rest = &text[hit.at..];
         if hit.delimiter {
@@ -564,7 +665,7 @@ impl Scanner<'_> {
                 [("!--", &b"<!--"[..], &b"-->"[..]), ("![", b"<![CDATA[", b"]]>"), ("?", b"<?", b"?>")]
             {
                 if rest.starts_with(open) {
-                    self.element(name, false, false);
+                    self.element(name, false, true);
                 } else if rest[0] == b'>' && text[..=hit.at].ends_with(close) {
                     self.element(name, true, false);
                 }
@@ -582,7 +683,7 @@ impl Scanner<'_> {
             return;
         }
         let name = &text[tag.name.clone()];
-        if self.thoughts.is_named(name) {
+        if self.thoughts.is_thought_name(name) {
             if let Some(end) = tag.end(text).filter(|_| !in_html) {
                 self.delimiter(TAG, tag.closing, end);
             }
@@ -599,9 +700,8 @@ impl Scanner<'_> {
         if EMPTY.contains(&name.as_str()) || is_empty || (name == "response" && bare && !tag.closing) {
             return;
         }
-        let own_line = is_blank_before(text, hit.at)
-            && text.get(skip_blanks(text, end)).is_none_or(|byte| *byte == b'\n');
-        self.element(&name, tag.closing, own_line);
+        let encloses = !tag.closing && can_enclose(text, &name, hit.at, end);
+        self.element(&name, tag.closing, encloses);
     }
 
     fn delimiter(&mut self, pair: usize, closing: bool, end: usize) {
@@ -624,7 +724,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn element(&mut self, name: &str, closing: bool, own_line: bool) {
+    fn element(&mut self, name: &str, closing: bool, encloses: bool) {
         let found = self.scan.found.len();
         if !closing {
             let open = match self.elements.get_mut(name) {
@@ -632,8 +732,8 @@ impl Scanner<'_> {
                 None => self.elements.entry(name.into()).or_default(),
             };
             match open.last_mut() {
-                Some(last) if last.found == found && last.own_line == own_line => last.count += 1,
-                _ => open.push(OpenElement { found, count: 1, own_line }),
+                Some(last) if last.found == found && last.encloses == encloses => last.count += 1,
+                _ => open.push(OpenElement { found, count: 1, encloses }),
             }
             return;
         }
@@ -660,14 +760,14 @@ impl Scanner<'_> {
         };
         for part in parts {
             for found in &mut self.scan.found[part] {
-                if found.standing == Standing::Alone {
-                    found.standing = Standing::Enclosed;
+                if found.standing == MarkerStanding::Alone {
+                    found.standing = MarkerStanding::Enclosed;
                 }
             }
         }
     }
 
-    fn finish(mut self) -> Scan {
+    fn finish(mut self) -> ReplyScan {
         if let Some((pending, indented)) = self.pending.take() {
             self.say(&pending, indented, None);
         }
@@ -690,12 +790,12 @@ impl Scanner<'_> {
             "task_status",
         ];
         let open = self.elements.iter().filter(|(name, _)| !ENDLESS.contains(&name.as_str()));
-        let first = open.flat_map(|(_, open)| open).filter(|open| open.own_line).map(|open| open.found).min();
+        let first = open.flat_map(|(_, open)| open).filter(|open| open.encloses).map(|open| open.found).min();
         if let Some(first) = first {
             self.enclose(first);
         }
         if self.depth > 0 {
-            self.scan.open.push((Open::Thought, self.thought));
+            self.scan.open.push((UnclosedBlock::Thought, self.thought));
             self.cut(self.text.len());
         }
         self.scan.found.sort_by_key(|found| found.at);
@@ -703,12 +803,204 @@ impl Scanner<'_> {
     }
 }
 
+/// Elements whose names say that they hold what somebody else wrote.
+const DATA: [&str; 40] = [
+    "pre",
+    "script",
+    "style",
+    "textarea",
+    "xmp",
+    "listing",
+    "plaintext",
+    "template",
+    "iframe",
+    "svg",
+    "file",
+    "files",
+    "artifact",
+    "artifacts",
+    "tool_result",
+    "tool_results",
+    "tool_use",
+    "tool_call",
+    "tool_output",
+    "function_results",
+    "function_calls",
+    "result",
+    "results",
+    "output",
+    "stdout",
+    "stderr",
+    "document",
+    "documents",
+    "document_content",
+    "content",
+    "context",
+    "example",
+    "examples",
+    "quote",
+    "blockquote",
+    "log",
+    "logs",
+    "attachment",
+    "input",
+    "prompt",
+];
+
+/// Whether the element that is opened in `at..end` holds all that follows if it is never closed, or is only spoken of. It does
+/// where it begins a block or an entry of a list, has a line of its own or ends its paragraph; an element of data also in any
+/// place where no prose goes on behind it.
+fn can_enclose(text: &[u8], name: &str, at: usize, end: usize) -> bool {
+    let begins_line = is_blank_before(text, at);
+    let after = &text[skip_blanks(text, end)..];
+    if begins_line && after.first().is_none_or(|byte| *byte == b'\n') {
+        return true;
+    }
+    // As far as anybody looks for what is before it and behind it.
+    const NEAR: usize = 256;
+    let is_word = |text: &[u8]| String::from_utf8_lossy(text).chars().any(char::is_alphabetic);
+    let line =
+        memrchr(b'\n', &text[at.saturating_sub(NEAR)..at]).map(|end| at.saturating_sub(NEAR) + end + 1);
+    let line = line.or_else(|| (at <= NEAR).then_some(bom(text).min(at)));
+    if let Some(line) = line.filter(|line| !is_word(&text[*line..at])) {
+        let lead = text[line..at].trim_ascii();
+        let signed = is_blank(text[at - usize::from(at > line)])
+            && lead.first().is_some_and(|byte| is_lead(byte) || *byte == b'#');
+        if signed || begins_block(text, line) {
+            return true;
+        }
+    }
+    let near = &after[..after.len().min(NEAR)];
+    let is_data = DATA.contains(&name);
+    if is_data {
+        let blank = text.get(end).is_some_and(|byte| is_blank(*byte));
+        let word = near.iter().take_while(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii()).count();
+        let is_prose = blank && word > 0 && near.get(word).is_none_or(|byte| byte.is_ascii_whitespace())
+            || word > 0
+                && matches!(&near[word..], [b'.' | b',' | b';' | b'!' | b'?' | b':', next, ..] if next.is_ascii_whitespace());
+        if !is_prose && !near.starts_with(b"\n") {
+            return true;
+        }
+    }
+    // `Vec<T>` and `parse::<T>` are types.
+    let before = &text[..at];
+    let is_type = before.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        || before.ends_with(b"::");
+    if is_type && !is_data {
+        return false;
+    }
+    let rest = near.iter().position(|byte| *byte == b'\n').map_or(near, |end| &near[..end]);
+    let is_sign =
+        |byte: &u8| is_blank(*byte) || matches!(byte, b':' | b'*' | b'_' | b'-' | b'=' | b'#' | b'|');
+    rest.iter().all(is_sign) && (rest.len() == near.len() || ends_block(&near[rest.len() + 1..]))
+}
+
+/// Whether a block begins with the line at `line`, as far as the line before it shows.
+fn begins_block(text: &[u8], line: usize) -> bool {
+    if line <= bom(text) {
+        return true;
+    }
+    let before = text[line_start(text, line - 1)..line].trim_ascii();
+    match before {
+        [] | [b'#' | b'`' | b'~' | b'=' | b'|', ..] => true,
+        [sign @ (b'-' | b'*' | b'_'), rest @ ..] => rest.iter().all(|byte| byte == sign || is_blank(*byte)),
+        _ => false,
+    }
+}
+
+/// Whether the block before a line ends there, as far as the line shows.
+fn ends_block(next: &[u8]) -> bool {
+    match next[next.len() - next.trim_ascii_start().len()..] {
+        _ if next[skip_blanks(next, 0)..].first().is_none_or(|byte| *byte == b'\n') => true,
+        [b'-' | b'*' | b'+', b' ', ..] | [b'#' | b'>' | b'|', ..] | [b'`', b'`', b'`', ..] => true,
+        [b'0'..=b'9', ref rest @ ..] => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            matches!(rest[digits..], [b'.' | b')', b' ', ..])
+        }
+        _ => false,
+    }
+}
+
+/// What a `<` in HTML is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HtmlContext {
+    /// It begins a tag or a comment.
+    Nothing,
+    /// An attribute, or an element whose text is no HTML.
+    Other,
+    /// Such an element that is not closed in its block.
+    Raw,
+}
+
+/// Goes over the tags of HTML, piece by piece.
+#[derive(Default)]
+struct HtmlWalker {
+    piece: Range<usize>,
+    at: usize,
+    /// Which element is open whose text is no HTML.
+    raw: Option<usize>,
+}
+
+const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
+
+impl HtmlWalker {
+    /// What the `<` at `hit` in `piece` is in. Hits come in order.
+    fn to(&mut self, text: &[u8], piece: &Range<usize>, hit: usize) -> HtmlContext {
+        if self.piece != *piece {
+            while let Some(open) = memchr(b'<', &text[self.at.min(self.piece.end)..self.piece.end]) {
+                self.at = self.token(&text[..self.piece.end], self.at + open);
+            }
+            (self.piece, self.at) = (piece.clone(), piece.start);
+        }
+        let text = &text[..piece.end];
+        while self.at < hit {
+            let Some(open) = memchr(b'<', &text[self.at..hit]) else { break };
+            self.at = self.token(text, self.at + open);
+        }
+        match self.raw {
+            _ if self.at > hit => HtmlContext::Other,
+            Some(raw) if !is_raw_close(text, hit, raw) => HtmlContext::Raw,
+            _ => HtmlContext::Nothing,
+        }
+    }
+
+    /// Where what begins at `at` ends. An element whose text is no HTML is gone over if it is closed in its block.
+    fn token(&mut self, text: &[u8], at: usize) -> usize {
+        if let Some(end) = find_comment_end(text, at) {
+            return end.unwrap_or(text.len());
+        }
+        let Some(tag) = AnyTag::at(text, at) else { return at + 1 };
+        let Some(end) = html_tag_end(text, tag.name.end) else { return at + 1 };
+        let raw = RAW.iter().position(|raw| raw.as_bytes().eq_ignore_ascii_case(&text[tag.name.clone()]));
+        match (raw, self.raw, tag.closing) {
+            (Some(raw), Some(open), true) if raw == open => self.raw = None,
+            (Some(raw), None, false) => {
+                let mut ends = memmem::find_iter(&text[end..], b"</").map(|close| end + close);
+                match ends.find(|close| is_raw_close(text, *close, raw)) {
+                    Some(close) => return close,
+                    None => self.raw = Some(raw),
+                }
+            }
+            _ => {}
+        }
+        end
+    }
+}
+
+/// Whether the element is closed here.
+fn is_raw_close(text: &[u8], at: usize, raw: usize) -> bool {
+    let name = RAW[raw].as_bytes();
+    let rest = &text[at..];
+    rest.starts_with(b"</")
+        && rest.get(2..2 + name.len()).is_some_and(|close| close.eq_ignore_ascii_case(name))
+}
+
 fn bom(text: &[u8]) -> usize {
     if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 }
 }
 
 /// Whether a comment or its like begins here, and where it ends.
-fn comment(text: &[u8], at: usize) -> Option<Option<usize>> {
+fn find_comment_end(text: &[u8], at: usize) -> Option<Option<usize>> {
     let rest = &text[at..];
     let close: &[u8] = match rest {
         [b'<', b'!', b'-', b'-', ..] => b"-->",
@@ -722,10 +1014,9 @@ fn comment(text: &[u8], at: usize) -> Option<Option<usize>> {
 
 /// Where an HTML block that can go on over empty lines has its end, if it is one.
 fn raw_end(text: &[u8], at: usize) -> Option<Option<usize>> {
-    if let Some(end) = comment(text, at) {
+    if let Some(end) = find_comment_end(text, at) {
         return Some(end);
     }
-    const RAW: [&str; 4] = ["pre", "script", "style", "textarea"];
     let is_raw =
         |tag: &AnyTag| RAW.iter().any(|raw| raw.as_bytes().eq_ignore_ascii_case(&text[tag.name.clone()]));
     AnyTag::at(text, at).filter(is_raw)?;
@@ -752,7 +1043,7 @@ fn is_closed(text: &[u8], range: &Range<usize>) -> bool {
 fn is_closed_at_top(text: &[u8], range: &Range<usize>) -> bool {
     let code = text[range.clone()].trim_ascii_end();
     let opening = line_end(code, 0);
-    opening < code.len() && is_closed(text, range) && closes(&code[..opening], last_line(code))
+    opening < code.len() && is_closed(text, range) && is_closing_fence(&code[..opening], last_line(code))
 }
 
 fn last_line(code: &[u8]) -> &[u8] {
@@ -771,7 +1062,7 @@ fn fence_end(text: &[u8], block: &Range<usize>) -> Option<usize> {
         let end = line_end(text, line);
         let bare =
             text[line..end].iter().all(|byte| *byte == fence || matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
-        if bare && closes(opening, &text[line..end]) {
+        if bare && is_closing_fence(opening, &text[line..end]) {
             return Some(end);
         }
         at = end;
@@ -779,14 +1070,14 @@ fn fence_end(text: &[u8], block: &Range<usize>) -> Option<usize> {
     None
 }
 
-fn closes(opening: &[u8], line: &[u8]) -> bool {
+fn is_closing_fence(opening: &[u8], line: &[u8]) -> bool {
     let text = [opening, line, b"\n\nx\n"].concat();
     let text = String::from_utf8_lossy(&text);
     Parser::new_ext(&text, Options::empty()).any(|event| matches!(event, Event::Start(Block::Paragraph)))
 }
 
 /// What the parser says of `range`, or nothing if it is too large for it.
-fn parse(text: &[u8], range: &Range<usize>) -> Option<Parsed> {
+fn parse(text: &[u8], range: &Range<usize>) -> Option<ParsedBlocks> {
     let slice = &text[range.clone()];
     if slice.len() > MOST_NODES / 4 && is_too_large(slice) {
         return None;
@@ -795,7 +1086,13 @@ fn parse(text: &[u8], range: &Range<usize>) -> Option<Parsed> {
         return None;
     }
     let source = as_text(slice);
-    let mut reader = Reader { text, parsed: Parsed::default(), inside: Vec::new(), quotes: 0, unit: None };
+    let mut reader = MarkdownCollector {
+        text,
+        parsed: ParsedBlocks::default(),
+        inside: Vec::new(),
+        quotes: 0,
+        unit: None,
+    };
     for (event, place) in Parser::new_ext(&source, Options::empty()).into_offset_iter() {
         reader.event(&event, range.start + place.start..range.start + place.end);
     }
@@ -852,16 +1149,16 @@ fn as_text(slice: &[u8]) -> Cow<'_, str> {
 }
 
 /// Takes what matters out of the parser's events.
-struct Reader<'t> {
+struct MarkdownCollector<'t> {
     text: &'t [u8],
-    parsed: Parsed,
+    parsed: ParsedBlocks,
     /// What this is in: whether each is an entry of a list, whose text need not be a paragraph.
     inside: Vec<bool>,
     quotes: usize,
-    unit: Option<Unit>,
+    unit: Option<TextUnit>,
 }
 
-impl Reader<'_> {
+impl MarkdownCollector<'_> {
     fn event(&mut self, event: &Event<'_>, place: Range<usize>) {
         match event {
             Event::Start(block) => self.start(block, place),
@@ -874,7 +1171,7 @@ impl Reader<'_> {
             Event::Html(_) => {}
             Event::Code(_) => {
                 if self.quotes == 0 {
-                    self.parsed.hidden.push((place.clone(), Hidden::Code));
+                    self.parsed.hidden.push((place.clone(), HiddenKind::Code));
                 }
                 self.inline(&place, false);
             }
@@ -894,9 +1191,9 @@ impl Reader<'_> {
         self.finish_unit();
         if self.inside.is_empty() {
             let kind = match block {
-                Block::CodeBlock(CodeBlockKind::Fenced(_)) => Last::Fence,
-                Block::HtmlBlock => Last::Html,
-                _ => Last::Other,
+                Block::CodeBlock(CodeBlockKind::Fenced(_)) => LastBlock::Fence,
+                Block::HtmlBlock => LastBlock::Html,
+                _ => LastBlock::Other,
             };
             self.parsed.last = Some((place.clone(), kind));
         }
@@ -904,7 +1201,7 @@ impl Reader<'_> {
         match block {
             Block::BlockQuote(_) => {
                 if self.quotes == 0 {
-                    self.parsed.hidden.push((place, Hidden::Quote));
+                    self.parsed.hidden.push((place, HiddenKind::Quote));
                 }
                 self.quotes += 1;
             }
@@ -917,14 +1214,16 @@ impl Reader<'_> {
                 if self.inside.len() > 1 && !is_closed(self.text, &place) {
                     self.parsed.open.push(place.start);
                 }
-                self.parsed.hidden.push((place, Hidden::Code));
+                self.parsed.hidden.push((place, HiddenKind::Code));
             }
-            Block::CodeBlock(CodeBlockKind::Indented) => self.parsed.hidden.push((place, Hidden::Indented)),
+            Block::CodeBlock(CodeBlockKind::Indented) => {
+                self.parsed.hidden.push((place, HiddenKind::Indented))
+            }
             Block::HtmlBlock => {
                 self.parsed.html.push(place.clone());
-                self.parsed.units.push(Unit { range: place, decorated: Vec::new() });
+                self.parsed.units.push(TextUnit { range: place, decorated: Vec::new() });
             }
-            Block::Paragraph => self.unit = Some(Unit { range: place, decorated: Vec::new() }),
+            Block::Paragraph => self.unit = Some(TextUnit { range: place, decorated: Vec::new() }),
             _ => {}
         }
     }
@@ -943,7 +1242,7 @@ impl Reader<'_> {
 
     fn inline(&mut self, place: &Range<usize>, plain: bool) {
         if self.inside.last() == Some(&true) && self.unit.is_none() && self.quotes == 0 {
-            self.unit = Some(Unit { range: place.clone(), decorated: Vec::new() });
+            self.unit = Some(TextUnit { range: place.clone(), decorated: Vec::new() });
         }
         if let Some(unit) = &mut self.unit {
             unit.range.end = unit.range.end.max(place.end);

@@ -9,7 +9,7 @@ use core::ops::Range;
 use memchr::memchr2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum MarkerName {
     Review,
     TaskStatus,
     Question,
@@ -17,22 +17,22 @@ pub(super) enum Name {
     Response,
 }
 
-const NAMES: [(&str, Name); 4] = [
-    ("review", Name::Review),
-    ("task_status", Name::TaskStatus),
-    ("question", Name::Question),
-    ("response", Name::Response),
+const NAMES: [(&str, MarkerName); 4] = [
+    ("review", MarkerName::Review),
+    ("task_status", MarkerName::TaskStatus),
+    ("question", MarkerName::Question),
+    ("response", MarkerName::Response),
 ];
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tag {
-    pub(super) name: Name,
+pub(super) struct MarkerTag {
+    pub(super) name: MarkerName,
     pub(super) closing: bool,
     /// Where its name ends.
     pub(super) name_end: usize,
 }
 
-impl Tag {
+impl MarkerTag {
     /// The tag that the `<` at `at` begins, if it has one of the names.
     pub(super) fn at(text: &[u8], at: usize) -> Option<Self> {
         let tag = AnyTag::at(text, at)?;
@@ -83,6 +83,39 @@ impl AnyTag {
     }
 }
 
+/// Where the tag ends whose name ends at `from`, as whoever shows HTML reads it: what is quoted is a value, and a value
+/// without quotes goes up to a blank or a `>`.
+pub(super) fn html_tag_end(text: &[u8], from: usize) -> Option<usize> {
+    let blanks = |at: usize| at + text[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let mut at = from;
+    loop {
+        at = blanks(at);
+        match text.get(at)? {
+            b'>' => return Some(at + 1),
+            b'/' => {
+                at += 1;
+                continue;
+            }
+            b'<' => return None,
+            _ => {}
+        }
+        let in_name = |byte: &&u8| !byte.is_ascii_whitespace() && !matches!(byte, b'<' | b'>' | b'/' | b'=');
+        at += text[at..].iter().take_while(in_name).count().max(1);
+        let value = blanks(at);
+        if text.get(value) != Some(&b'=') {
+            continue;
+        }
+        at = blanks(value + 1);
+        at = match text.get(at)? {
+            quote @ (b'"' | b'\'') => at + 2 + memchr::memchr(*quote, &text[at + 1..])?,
+            _ => {
+                let in_value = |byte: &&u8| !byte.is_ascii_whitespace() && **byte != b'>';
+                at + text[at..].iter().take_while(in_value).count()
+            }
+        };
+    }
+}
+
 /// Blanks inside a line.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
@@ -96,7 +129,7 @@ pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
 /// A complete marker: a tag, a word, a closing tag, on one line or on three.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marker<'t> {
-    pub(super) name: Name,
+    pub(super) name: MarkerName,
     pub(super) attributes: &'t str,
     pub(super) word: &'t str,
     pub(super) end: usize,
@@ -104,7 +137,7 @@ pub(super) struct Marker<'t> {
 
 impl<'t> Marker<'t> {
     /// The marker that `tag` opens, or `None` if it is not complete.
-    pub(super) fn of(bytes: &'t [u8], tag: &Tag) -> Option<Self> {
+    pub(super) fn of(bytes: &'t [u8], tag: &MarkerTag) -> Option<Self> {
         if tag.closing {
             return None;
         }
@@ -124,7 +157,7 @@ impl<'t> Marker<'t> {
         if bytes.get(close) != Some(&b'<') {
             return None;
         }
-        let closing = Tag::at(bytes, close)?;
+        let closing = MarkerTag::at(bytes, close)?;
         if !closing.closing || closing.name != tag.name || word.is_empty() {
             return None;
         }
@@ -182,13 +215,54 @@ pub(super) fn is_word(said: &str, word: &str) -> bool {
     said.len() == word.len() && said.bytes().zip(word.bytes()).all(|(a, b)| plain(a) == plain(b))
 }
 
-/// Whether this is the word that stands for all words where a marker is only shown.
-pub(super) fn is_placeholder(name: Name, word: &[u8]) -> bool {
+/// Whether a marker says nothing besides its word: it has no attribute but one `id`, and a review perhaps its `iteration`.
+///
+/// The id of a task may be any. That of a review means nothing to anyone, so that it may not have a word in it that does.
+pub(super) fn is_plain(name: MarkerName, attributes: &str) -> bool {
+    const WORDS: [&str; 6] = ["review", "task", "round", "iteration", "phase", "plan"];
+    let marker = Marker { name, attributes, word: "", end: 0 };
+    let mut ids = 0;
+    marker.attributes().all(|(attribute, value)| {
+        let is_id = attribute.eq_ignore_ascii_case("id");
+        ids += usize::from(is_id);
+        match name {
+            MarkerName::TaskStatus => is_id && ids == 1,
+            MarkerName::Review if is_id => {
+                let mut runs =
+                    value.split(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '_' | '#'));
+                let is_harmless = |run: &str| {
+                    let is_letter = run.len() == 1 && run.as_bytes()[0].is_ascii_alphabetic();
+                    run.is_empty() || is_letter || WORDS.iter().any(|word| word.eq_ignore_ascii_case(run))
+                };
+                ids == 1 && value.len() <= LONGEST && runs.all(is_harmless)
+            }
+            MarkerName::Review if attribute.eq_ignore_ascii_case("iteration") => {
+                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            MarkerName::Review | MarkerName::Question | MarkerName::Response => false,
+        }
+    })
+}
+
+/// Whether this is the word that stands for all words where a marker is only shown, in the form that is reserved for it: with
+/// no attribute but the id of a task.
+pub(super) fn is_placeholder(name: MarkerName, attributes: &[u8], word: &[u8]) -> bool {
+    let is_reserved = match name {
+        MarkerName::TaskStatus => {
+            str::from_utf8(attributes).is_ok_and(|attributes| is_plain(name, attributes))
+        }
+        _ => attributes.trim_ascii().is_empty(),
+    };
+    is_reserved && is_placeholder_word(name, word)
+}
+
+/// The same for a word of which nobody knows the tag.
+pub(super) fn is_placeholder_word(name: MarkerName, word: &[u8]) -> bool {
     let reserved: &[u8] = match name {
-        Name::Review => b"VERDICT",
-        Name::TaskStatus => b"STATUS",
-        Name::Question => b"QUESTION",
-        Name::Response => return false,
+        MarkerName::Review => b"VERDICT",
+        MarkerName::TaskStatus => b"STATUS",
+        MarkerName::Question => b"QUESTION",
+        MarkerName::Response => return false,
     };
     word.trim_ascii() == reserved
 }
@@ -226,15 +300,15 @@ pub(super) fn only_markers(text: &[u8], range: &Range<usize>, cuts: &[Range<usiz
             }
             b'.' if marked && text[at - 1] != b'.' && !is_blank(text[at - 1]) => at += 1,
             b'<' => {
-                let tag = Tag::at(text, at)?;
+                let tag = MarkerTag::at(text, at)?;
                 at = match tag.name {
-                    Name::Response => {
+                    MarkerName::Response => {
                         let end = skip_blanks(text, tag.name_end);
                         (bold.is_none() && text.get(end) == Some(&b'>')).then_some(end + 1)?
                     }
-                    Name::Question => plain_question_end(text, &tag)?,
-                    Name::Review | Name::TaskStatus if marked => return None,
-                    Name::Review | Name::TaskStatus => {
+                    MarkerName::Question => plain_question_end(text, &tag)?,
+                    MarkerName::Review | MarkerName::TaskStatus if marked => return None,
+                    MarkerName::Review | MarkerName::TaskStatus => {
                         let marker = Marker::of(text, &tag)?;
                         marked = true;
                         markers.push(at);
@@ -253,14 +327,15 @@ const LONGEST_QUESTION: usize = 16 * 1024;
 
 /// Where the question ends that begins at `at`, whatever it says and over however many lines.
 pub(super) fn question_end(text: &[u8], at: usize) -> Option<usize> {
-    let tag = Tag::at(text, at).filter(|tag| tag.name == Name::Question && !tag.closing)?;
+    let tag = MarkerTag::at(text, at).filter(|tag| tag.name == MarkerName::Question && !tag.closing)?;
     let from = skip_blanks(text, tag.name_end);
     if text.get(from) != Some(&b'>') {
         return None;
     }
     let near = &text[..text.len().min(from + LONGEST_QUESTION)];
     let tags = memchr::memchr_iter(b'<', &near[from..]).map(|open| from + open);
-    let mut tags = tags.filter_map(|open| Tag::at(near, open)).filter(|tag| tag.name == Name::Question);
+    let mut tags =
+        tags.filter_map(|open| MarkerTag::at(near, open)).filter(|tag| tag.name == MarkerName::Question);
     let closing = tags.next().filter(|tag| tag.closing)?;
     let end = skip_blanks(text, closing.name_end);
     let is_asked = |end: usize| !question_words(&text[at..end]).trim_ascii().is_empty();
@@ -275,13 +350,13 @@ pub(super) fn question_words(question: &[u8]) -> &[u8] {
 }
 
 /// The same where nothing but words stands in it.
-fn plain_question_end(text: &[u8], tag: &Tag) -> Option<usize> {
+fn plain_question_end(text: &[u8], tag: &MarkerTag) -> Option<usize> {
     let open_end = skip_blanks(text, tag.name_end);
     if tag.closing || text.get(open_end) != Some(&b'>') {
         return None;
     }
     let close = open_end + memchr::memchr(b'<', &text[open_end..])?;
-    let closing = Tag::at(text, close).filter(|tag| tag.closing && tag.name == Name::Question)?;
+    let closing = MarkerTag::at(text, close).filter(|tag| tag.closing && tag.name == MarkerName::Question)?;
     let end = skip_blanks(text, closing.name_end);
     (text.get(end) == Some(&b'>')).then_some(end + 1)
 }

@@ -5,34 +5,34 @@ use alloc::vec::Vec;
 const LIST: &str = include_str!("../../../../builtin/replies/thoughts.txt");
 
 #[derive(Debug)]
-pub(super) struct Thoughts {
+pub(super) struct ThoughtTags {
     names: Vec<&'static [u8]>,
     /// Texts that are no HTML, each with the pair that it belongs to; the first of a pair opens.
-    delimiters: Vec<(&'static [u8], Delimiter)>,
+    delimiters: Vec<(&'static [u8], ThoughtDelimiter)>,
 }
 
 /// A text around thoughts that is no HTML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Delimiter {
+pub(super) struct ThoughtDelimiter {
     pub(super) pair: usize,
     pub(super) closing: bool,
     pub(super) length: usize,
 }
 
-impl Thoughts {
+impl ThoughtTags {
     pub(super) fn shipped() -> Self {
         let names = LIST.lines().filter_map(|line| line.strip_prefix("name ")).map(str::as_bytes).collect();
         let pairs = LIST.lines().filter_map(|line| line.strip_prefix("between ")).enumerate();
         let delimiters = pairs.flat_map(|(pair, ends)| {
             ends.split(' ').enumerate().map(move |(at, end)| {
-                (end.as_bytes(), Delimiter { pair, closing: at > 0, length: end.len() })
+                (end.as_bytes(), ThoughtDelimiter { pair, closing: at > 0, length: end.len() })
             })
         });
         Self { names, delimiters: delimiters.collect() }
     }
 
     /// Whether a tag of this name holds a thought.
-    pub(super) fn is_named(&self, name: &[u8]) -> bool {
+    pub(super) fn is_thought_name(&self, name: &[u8]) -> bool {
         let ends = |end: &&[u8]| {
             let start = name.len().checked_sub(end.len());
             start.is_some_and(|start| name[start..].eq_ignore_ascii_case(end))
@@ -41,7 +41,7 @@ impl Thoughts {
     }
 
     /// The delimiters that `text` begins with; one text can end several pairs.
-    pub(super) fn delimiters(&self, text: &[u8]) -> impl Iterator<Item = Delimiter> {
+    pub(super) fn delimiters(&self, text: &[u8]) -> impl Iterator<Item = ThoughtDelimiter> {
         let starts = |end: &[u8]| text.get(..end.len()).is_some_and(|start| start.eq_ignore_ascii_case(end));
         self.delimiters.iter().filter(move |(end, _)| starts(end)).map(|(_, delimiter)| *delimiter)
     }

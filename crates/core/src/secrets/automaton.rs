@@ -16,14 +16,14 @@ use super::rules::syntax;
 const MOST_MEMORY: usize = 512 * 1024;
 
 #[derive(Clone)]
-pub(super) struct Automaton {
+pub(super) struct PatternAutomaton {
     table: dense::DFA<alloc::vec::Vec<u32>>,
     anchored: Anchored,
     /// How much longer it takes to find the groups of a byte than to step over it.
     pub(super) weight: usize,
 }
 
-impl Automaton {
+impl PatternAutomaton {
     /// One that begins where it is told to, or anywhere behind.
     pub(super) fn new(pattern: &str, anchored: Anchored) -> Result<Self, String> {
         let too_large = "it is too large";

@@ -7,11 +7,11 @@ use alloc::string::{String, ToString};
 
 use serde_json::{Map, Value};
 
-use crate::fact::{Check, Facts, Violation};
-use crate::request::{ContextBlock, Document, Layout, Memory, Request, Task};
-use crate::text::Text;
+use crate::fact::{CheckSummary, RunFacts, Violation};
+use crate::request::{ContextBlock, Layout, MemoryEntry, Request, RequestDocument, Task};
+use crate::text::SharedText;
 
-pub(super) struct Field<'f> {
+pub(super) struct RequestText<'f> {
     pub(super) name: &'f dyn Fn() -> String,
     /// What the text is called, where that says something about it.
     pub(super) key: Option<&'f str>,
@@ -21,24 +21,24 @@ pub(super) struct Field<'f> {
 }
 
 /// Shows each text of `request` to `visit`, and puts there what it answers.
-pub(super) fn walk(request: &mut Request, visit: &mut dyn FnMut(Field<'_>) -> Option<String>) {
-    Walk { visit }.request(request);
+pub(super) fn walk(request: &mut Request, visit: &mut dyn FnMut(RequestText<'_>) -> Option<String>) {
+    RequestWalker { visit }.request(request);
 }
 
-struct Walk<'w> {
-    visit: &'w mut dyn FnMut(Field<'_>) -> Option<String>,
+struct RequestWalker<'w> {
+    visit: &'w mut dyn FnMut(RequestText<'_>) -> Option<String>,
 }
 
-impl Walk<'_> {
+impl RequestWalker<'_> {
     fn show(&mut self, name: &dyn Fn() -> String, key: Option<&str>, text: &str) -> Option<String> {
-        (self.visit)(Field { name, key, text, fixed: false })
+        (self.visit)(RequestText { name, key, text, fixed: false })
     }
 
     fn fixed(&mut self, name: &dyn Fn() -> String, text: &str) {
-        (self.visit)(Field { name, key: None, text, fixed: true });
+        (self.visit)(RequestText { name, key: None, text, fixed: true });
     }
 
-    fn text(&mut self, name: &dyn Fn() -> String, text: &mut Text) {
+    fn text(&mut self, name: &dyn Fn() -> String, text: &mut SharedText) {
         if let Some(other) = self.show(name, None, text) {
             *text = other.into();
         }
@@ -97,7 +97,7 @@ impl Walk<'_> {
         for (key, text) in values.iter().filter(|(key, _)| !secret.contains(key.as_str())) {
             self.fixed(&|| format!("key {key}"), key);
             if let Some(other) = self.show(&|| format!("values.{key}"), Some(key), text) {
-                changed.insert(key.clone(), Text::from(other));
+                changed.insert(key.clone(), SharedText::from(other));
             }
         }
         changed.into_iter().for_each(|(key, text)| values.insert(key, text));
@@ -106,7 +106,7 @@ impl Walk<'_> {
         for (at, path) in read_first.iter().enumerate() {
             self.fixed(&|| format!("read_first[{at}]"), path);
         }
-        for (at, Memory { kind, content }) in memories.iter_mut().enumerate() {
+        for (at, MemoryEntry { kind, content }) in memories.iter_mut().enumerate() {
             self.string(&|| format!("memories[{at}].type"), kind);
             self.text(&|| format!("memories[{at}].content"), content);
         }
@@ -141,8 +141,9 @@ impl Walk<'_> {
         data.iter_mut().for_each(|data| self.entries(&|| format!("context[{at}].data"), data));
     }
 
-    fn document(&mut self, at: usize, document: &mut Document) {
-        let Document { kind: _, name, path, content, detail: _, left_out: _, embed: _, lines: _ } = document;
+    fn document(&mut self, at: usize, document: &mut RequestDocument) {
+        let RequestDocument { kind: _, name, path, content, detail: _, left_out: _, embed: _, lines: _ } =
+            document;
         name.iter_mut().for_each(|name| self.string(&|| format!("documents[{at}].name"), name));
         path.iter().for_each(|path| self.fixed(&|| format!("documents[{at}].path"), path));
         content.iter_mut().for_each(|text| self.text(&|| format!("documents[{at}].content"), text));
@@ -164,12 +165,12 @@ impl Walk<'_> {
         }
     }
 
-    fn facts(&mut self, facts: &mut Facts) {
-        let Facts { run, ended: _, exit_code: _, attempts: _, checks, changed, violations, unseen, reply } =
+    fn facts(&mut self, facts: &mut RunFacts) {
+        let RunFacts { run, ended: _, exit_code: _, attempts: _, checks, changed, violations, unseen, reply } =
             facts;
         reply.iter_mut().for_each(|reply| self.value(&|| "previous.reply".into(), None, reply));
         run.iter().for_each(|run| self.fixed(&|| "previous.run".into(), run));
-        for (at, Check { name, result: _, output }) in checks.iter_mut().enumerate() {
+        for (at, CheckSummary { name, result: _, output }) in checks.iter_mut().enumerate() {
             self.fixed(&|| format!("previous.checks[{at}].name"), name);
             if let Some(output) = output
                 && let Some(other) = self.show(&|| format!("previous.checks[{at}].output"), None, output)

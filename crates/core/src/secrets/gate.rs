@@ -14,22 +14,22 @@ use core::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fields::{Field, walk};
-use super::mask::{cover, masked, occurrences};
-use super::redact::{Redactor, replaced};
-use super::rules::Rules;
+use super::fields::{RequestText, walk};
+use super::mask::{cover_ranges, mask_texts, occurrences};
+use super::redact::{SecretRedactor, replaced};
+use super::rules::SecretRules;
 use super::seal::is_secret;
-use crate::diag::{Code, Diag, Failure, Place, Severity, tell};
+use crate::diag::{Code, Diagnostic, Diagnostics, Severity, SourceSpan, tell};
 use crate::prompt::{Piece, Prompt, Trust};
-use crate::render::{Rendered, Span};
+use crate::render::{RenderedRange, RenderedText};
 use crate::request::Request;
-use crate::source::{Limits, Listing, Root, SourceError, SourceId, Sources};
-use crate::text::Text;
+use crate::source::{Listing, ListingLimits, SourceError, SourceId, SourceRoot, Sources};
+use crate::text::SharedText;
 
 /// What becomes of a secret that is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum SecretMode {
     /// It goes in, with a warning. Nothing may be stored then.
     #[default]
     Warn,
@@ -41,7 +41,7 @@ pub enum Mode {
     Allow,
 }
 
-impl Mode {
+impl SecretMode {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warn => "warn",
@@ -54,7 +54,7 @@ impl Mode {
 
 /// A secret that was found, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct FoundSecret {
     pub rule: String,
     /// Where: a source or a field of the request, with line and column.
     pub place: String,
@@ -65,38 +65,38 @@ pub struct Found {
 
 /// What passed the gate, for the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passed {
-    pub mode: Mode,
-    pub found: Vec<Found>,
+pub struct GateReport {
+    pub mode: SecretMode,
+    pub found: Vec<FoundSecret>,
 }
 
 /// What was found, with all that a diagnostic needs.
-struct Catch {
-    found: Found,
+struct CaughtSecret {
+    found: FoundSecret,
     /// The text is masked.
-    place: Place,
+    place: SourceSpan,
     /// Whether it can be replaced.
     fixed: bool,
     /// Where the parts come from, of what only the finished prompt holds.
     parts: Vec<String>,
 }
 
-struct State<'r> {
-    redactor: Redactor<'r>,
-    catches: Vec<Catch>,
+struct GateState<'r> {
+    redactor: SecretRedactor<'r>,
+    catches: Vec<CaughtSecret>,
     /// Texts in which the rules find nothing, as others have found out.
-    clean: BTreeMap<SourceId, Text>,
+    clean: BTreeMap<SourceId, SharedText>,
     /// Sources that passed, as they passed.
-    passed: BTreeMap<SourceId, Option<Text>>,
+    passed: BTreeMap<SourceId, Option<SharedText>>,
     /// Values that the request marks as secret.
-    marked: Vec<Text>,
+    marked: Vec<SharedText>,
 }
 
 /// Stands between the world and one composition.
 pub struct Gate<'r> {
-    rules: &'r Rules,
-    mode: Mode,
-    state: RefCell<State<'r>>,
+    rules: &'r SecretRules,
+    mode: SecretMode,
+    state: RefCell<GateState<'r>>,
 }
 
 impl core::fmt::Debug for Gate<'_> {
@@ -115,14 +115,14 @@ const FOREIGN: usize = 4;
 const SEAM: usize = 512;
 
 impl<'r> Gate<'r> {
-    pub fn new(rules: &'r Rules, mode: Mode) -> Self {
-        let redactor = Redactor::new(rules);
+    pub fn new(rules: &'r SecretRules, mode: SecretMode) -> Self {
+        let redactor = SecretRedactor::new(rules);
         let (clean, passed) = (BTreeMap::new(), BTreeMap::new());
-        let state = State { redactor, catches: Vec::new(), clean, passed, marked: Vec::new() };
+        let state = GateState { redactor, catches: Vec::new(), clean, passed, marked: Vec::new() };
         Self { rules, mode, state: RefCell::new(state) }
     }
 
-    /// Lets a request in: with [`Mode::Redact`] it holds placeholders afterwards. Values that it marks as secret are not
+    /// Lets a request in: with [`SecretMode::Redact`] it holds placeholders afterwards. Values that it marks as secret are not
     /// looked at.
     pub fn request(&self, request: &mut Request) {
         let marked = request.secret.iter().filter_map(|key| request.values.get(key));
@@ -130,7 +130,7 @@ impl<'r> Gate<'r> {
         walk(request, &mut |field| self.field(&field));
     }
 
-    fn field(&self, field: &Field<'_>) -> Option<String> {
+    fn field(&self, field: &RequestText<'_>) -> Option<String> {
         let text = field.text;
         // Only what a name is given to can be told from its name: it is put before the text, and taken away again.
         let named = field.key.filter(|_| text.len() <= NAMED && !text.contains('"'));
@@ -145,7 +145,7 @@ impl<'r> Gate<'r> {
             (start < end).then_some((rule, start..end))
         });
         let name = || format!("request {}", (field.name)());
-        self.caught(&name, text, ranges.collect(), field.fixed).filter(|_| !field.fixed)
+        self.record_hits(&name, text, ranges.collect(), field.fixed).filter(|_| !field.fixed)
     }
 
     fn hits(&self, text: &str) -> Vec<(String, Range<usize>)> {
@@ -153,17 +153,17 @@ impl<'r> Gate<'r> {
     }
 
     /// Takes note of texts in which these rules find nothing, so that nobody has to look again.
-    pub fn clean(&self, texts: Vec<(SourceId, Text)>) {
+    pub fn clean(&self, texts: Vec<(SourceId, SharedText)>) {
         self.state.borrow_mut().clean.extend(texts);
     }
 
     /// Sources as they may be seen.
-    pub fn sources<S: Sources>(&self, inner: S) -> Gated<'_, 'r, S> {
-        Gated { gate: self, inner }
+    pub fn sources<S: Sources>(&self, inner: S) -> GatedSources<'_, 'r, S> {
+        GatedSources { gate: self, inner }
     }
 
     /// Takes note of what was found in a text; what the text is with placeholders, where it is to have them.
-    fn caught(
+    fn record_hits(
         &self,
         name: &dyn Fn() -> String,
         text: &str,
@@ -176,8 +176,8 @@ impl<'r> Gate<'r> {
             let placeholder = state.redactor.placeholder(&rule, &text[range.clone()]);
             replacements.push((rule, range, placeholder));
         }
-        if self.mode == Mode::Redact {
-            for (range, known) in state.redactor.known_in(text) {
+        if self.mode == SecretMode::Redact {
+            for (range, known) in state.redactor.find_known(text) {
                 let overlaps = |(_, other, _): &(String, Range<usize>, String)| {
                     range.start < other.end && other.start < range.end
                 };
@@ -190,18 +190,18 @@ impl<'r> Gate<'r> {
         if replacements.is_empty() {
             return None;
         }
-        let covered: Text =
-            cover(text, replacements.iter().map(|(_, range, _)| range.clone())).as_ref().into();
-        let redact = self.mode == Mode::Redact && !fixed;
+        let covered: SharedText =
+            cover_ranges(text, replacements.iter().map(|(_, range, _)| range.clone())).as_ref().into();
+        let redact = self.mode == SecretMode::Redact && !fixed;
         for (rule, range, placeholder) in &replacements {
-            let place = Place { name: name(), text: covered.clone(), range: range.clone() };
+            let place = SourceSpan { name: name(), text: covered.clone(), range: range.clone() };
             let (line, column) = place.line_column();
-            let found = Found {
+            let found = FoundSecret {
                 rule: rule.clone(),
                 place: format!("{}:{line}:{column}", place.name),
                 placeholder: redact.then(|| placeholder.clone()),
             };
-            state.catches.push(Catch { found, place, fixed, parts: Vec::new() });
+            state.catches.push(CaughtSecret { found, place, fixed, parts: Vec::new() });
         }
         let replacements: Vec<_> = replacements.into_iter().map(|(_, range, with)| (range, with)).collect();
         redact.then(|| replaced(text, &replacements).into_owned())
@@ -213,8 +213,8 @@ impl<'r> Gate<'r> {
         &self,
         request: &Request,
         prompt: &Prompt,
-        rendered: &Rendered,
-    ) -> Result<(Passed, Vec<Diag>), Failure> {
+        rendered: &RenderedText,
+    ) -> Result<(GateReport, Vec<Diagnostic>), Diagnostics> {
         self.finished(request, prompt, rendered);
         let state = self.state.borrow();
         let mut diags = Vec::new();
@@ -226,22 +226,24 @@ impl<'r> Gate<'r> {
         }
         if diags.iter().any(|diag| diag.severity == Severity::Error) {
             diags.retain(|diag| diag.severity == Severity::Error);
-            return Err(Failure(diags));
+            return Err(Diagnostics(diags));
         }
         let found = state.catches.iter().map(|catch| catch.found.clone()).collect();
-        Ok((Passed { mode: self.mode, found }, diags))
+        Ok((GateReport { mode: self.mode, found }, diags))
     }
 
-    fn diag(&self, catch: &Catch) -> Diag {
-        let Found { rule, placeholder, .. } = &catch.found;
+    fn diag(&self, catch: &CaughtSecret) -> Diagnostic {
+        let FoundSecret { rule, placeholder, .. } = &catch.found;
         let mut message = format!("{} ({rule})", self.rules.describe(rule));
         let replaced = placeholder.as_ref().filter(|_| catch.parts.is_empty());
         match (self.mode, replaced) {
-            (Mode::Redact, Some(placeholder)) => message.push_str(&format!(": replaced by `{placeholder}`")),
-            (Mode::Redact, None) if catch.fixed => {
+            (SecretMode::Redact, Some(placeholder)) => {
+                message.push_str(&format!(": replaced by `{placeholder}`"))
+            }
+            (SecretMode::Redact, None) if catch.fixed => {
                 message.push_str(": it cannot be replaced in a name or path")
             }
-            (Mode::Allow, _) => message.push_str(": let through"),
+            (SecretMode::Allow, _) => message.push_str(": let through"),
             _ => {}
         }
         if !catch.parts.is_empty() {
@@ -251,14 +253,14 @@ impl<'r> Gate<'r> {
             ));
         }
         let refused = match self.mode {
-            Mode::Refuse => true,
-            Mode::Redact => replaced.is_none(),
-            Mode::Warn | Mode::Allow => false,
+            SecretMode::Refuse => true,
+            SecretMode::Redact => replaced.is_none(),
+            SecretMode::Warn | SecretMode::Allow => false,
         };
         let mut diag = if refused {
-            Diag::error(Code::SecretFound, message)
+            Diagnostic::error(Code::SecretFound, message)
         } else {
-            Diag::warning(Code::SecretFound, message)
+            Diagnostic::warning(Code::SecretFound, message)
         };
         diag.place = Some(alloc::boxed::Box::new(catch.place.clone()));
         diag
@@ -266,24 +268,26 @@ impl<'r> Gate<'r> {
 
     fn hint(&self, severity: Severity) -> Option<&'static str> {
         match (self.mode, severity) {
-            (Mode::Warn, _) => Some("`--secrets redact` puts placeholders there, `--secrets refuse` stops"),
-            (Mode::Refuse, _) => Some(
+            (SecretMode::Warn, _) => {
+                Some("`--secrets redact` puts placeholders there, `--secrets refuse` stops")
+            }
+            (SecretMode::Refuse, _) => Some(
                 "`--secrets redact` puts placeholders there, `--secrets allow` lets them through; a value that must go \
                  in is given with `--set-secret`",
             ),
-            (Mode::Redact, Severity::Error) => Some("take it out where it comes from"),
-            (Mode::Redact | Mode::Allow, _) => None,
+            (SecretMode::Redact, Severity::Error) => Some("take it out where it comes from"),
+            (SecretMode::Redact | SecretMode::Allow, _) => None,
         }
     }
 
     /// What is a secret only where pieces meet, and what was replaced in one place and stands in another.
-    fn finished(&self, request: &Request, prompt: &Prompt, rendered: &Rendered) {
+    fn finished(&self, request: &Request, prompt: &Prompt, rendered: &RenderedText) {
         let text = &rendered.text;
         let mut new: Vec<(String, Range<usize>, Range<usize>)> = Vec::new();
         {
             let state = self.state.borrow();
             let foreign = |window: &Range<usize>| {
-                let spans = touched(rendered, window).iter();
+                let spans = touched_spans(rendered, window).iter();
                 let foreign = spans.filter(|span| span.piece.is_some_and(|piece| !ours(prompt, piece)));
                 foreign.map(|span| span.end - span.start).sum::<usize>()
             };
@@ -293,76 +297,78 @@ impl<'r> Gate<'r> {
                     let (secret, whole) = (moved(&hit.range), moved(&hit.whole));
                     // A window may begin inside of a word.
                     let cut = whole.start == window.start && window.start > 0;
-                    let known = state.redactor.is_known(&decoded(rendered, &secret));
-                    if !cut && !known && touched(rendered, &whole).len() > 1 {
+                    let known = state.redactor.is_known(&decode_range(rendered, &secret));
+                    if !cut && !known && touched_spans(rendered, &whole).len() > 1 {
                         new.push((hit.rule.to_string(), secret, whole));
                     }
                 }
             }
-            if self.mode == Mode::Redact {
-                let known = state.redactor.known_in(text).into_iter();
+            if self.mode == SecretMode::Redact {
+                let known = state.redactor.find_known(text).into_iter();
                 new.extend(known.map(|(range, known)| (known.rule.clone(), range.clone(), range)));
             }
         }
-        let marked =
-            |span: &Span| span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]));
-        new.retain(|(_, secret, _)| !touched(rendered, secret).iter().any(marked));
+        let marked = |span: &RenderedRange| {
+            span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]))
+        };
+        new.retain(|(_, secret, _)| !touched_spans(rendered, secret).iter().any(marked));
         for (rule, secret, whole) in new {
-            let text: Text = cover(text, [secret.clone()].into_iter()).as_ref().into();
+            let text: SharedText = cover_ranges(text, [secret.clone()].into_iter()).as_ref().into();
             let mut parts: Vec<String> = Vec::new();
-            for span in touched(rendered, &whole) {
+            for span in touched_spans(rendered, &whole) {
                 let origin = span.piece.map(|piece| &prompt.origins[piece.origin]);
                 let label = origin.map_or_else(|| "engine".to_string(), |origin| origin.label());
                 if !parts.contains(&label) {
                     parts.push(label);
                 }
             }
-            let place = Place { name: "prompt".into(), text, range: secret };
+            let place = SourceSpan { name: "prompt".into(), text, range: secret };
             let (line, column) = place.line_column();
-            let found = Found { rule, place: format!("prompt:{line}:{column}"), placeholder: None };
-            self.state.borrow_mut().catches.push(Catch { found, place, fixed: false, parts });
+            let found = FoundSecret { rule, place: format!("prompt:{line}:{column}"), placeholder: None };
+            self.state.borrow_mut().catches.push(CaughtSecret { found, place, fixed: false, parts });
         }
     }
 
     /// The finished prompt with a star for each byte of a secret, marked ones included.
-    pub fn mask<'t>(&self, request: &Request, prompt: &Prompt, rendered: &'t Rendered) -> Cow<'t, str> {
-        let marked =
-            |span: &&Span| span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]));
+    pub fn mask<'t>(&self, request: &Request, prompt: &Prompt, rendered: &'t RenderedText) -> Cow<'t, str> {
+        let marked = |span: &&RenderedRange| {
+            span.piece.is_some_and(|piece| is_secret(request, &prompt.origins[piece.origin]))
+        };
         let mut ranges: Vec<Range<usize>> =
             rendered.spans.iter().filter(marked).map(|span| span.start..span.end).collect();
         ranges.extend(self.known_ranges(&rendered.text));
-        cover(&rendered.text, merged(ranges).into_iter())
+        cover_ranges(&rendered.text, merge_ranges(ranges).into_iter())
     }
 
     fn known_ranges(&self, text: &str) -> Vec<Range<usize>> {
         let state = self.state.borrow();
         let mut ranges: Vec<Range<usize>> = self.rules.scan(text).into_iter().map(|hit| hit.range).collect();
-        ranges.extend(state.redactor.known_in(text).into_iter().map(|(range, _)| range));
+        ranges.extend(state.redactor.find_known(text).into_iter().map(|(range, _)| range));
         state.marked.iter().for_each(|value| ranges.extend(occurrences(text, value)));
         ranges
     }
 
     /// The same failure with no secret in it, marked ones included.
     #[must_use]
-    pub fn mask_failure(&self, failure: Failure) -> Failure {
-        Failure(failure.0.into_iter().map(|diag| self.mask_diag(diag)).collect())
+    pub fn mask_diagnostics(&self, failure: Diagnostics) -> Diagnostics {
+        Diagnostics(failure.0.into_iter().map(|diag| self.mask_diagnostic(diag)).collect())
     }
 
     /// The same diagnostic with no secret in it, marked ones included.
     #[must_use]
-    pub fn mask_diag(&self, diag: Diag) -> Diag {
+    pub fn mask_diagnostic(&self, diag: Diagnostic) -> Diagnostic {
         // A diagnostic says nothing that did not come in by the gate.
         let state = self.state.borrow();
         if state.catches.is_empty() && state.marked.is_empty() {
             return diag;
         }
         drop(state);
-        masked(diag, &|text| cover(text, merged(self.known_ranges(text)).into_iter()))
+        mask_texts(diag, &|text| cover_ranges(text, merge_ranges(self.known_ranges(text)).into_iter()))
     }
 }
 
 /// Ranges in order, without overlaps.
-fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     merged_in_order(ranges.into_iter())
 }
@@ -380,7 +386,7 @@ fn merged_in_order(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usiz
 }
 
 /// What lies around the places where one piece of the finished prompt ends and another begins.
-fn seams(rendered: &Rendered) -> Vec<Range<usize>> {
+fn seams(rendered: &RenderedText) -> Vec<Range<usize>> {
     let text = &rendered.text;
     let around = |at: usize| {
         text.floor_char_boundary(at.saturating_sub(SEAM))
@@ -390,18 +396,18 @@ fn seams(rendered: &Rendered) -> Vec<Range<usize>> {
 }
 
 /// The spans that a range of the finished prompt has a part in.
-fn touched<'r>(rendered: &'r Rendered, range: &Range<usize>) -> &'r [Span] {
+fn touched_spans<'r>(rendered: &'r RenderedText, range: &Range<usize>) -> &'r [RenderedRange] {
     let first = rendered.spans.partition_point(|span| span.end <= range.start);
     let count = rendered.spans[first..].partition_point(|span| span.start < range.end);
     &rendered.spans[first..first + count]
 }
 
 /// What a range of the finished prompt was before its format encoded it.
-fn decoded(rendered: &Rendered, range: &Range<usize>) -> String {
+fn decode_range(rendered: &RenderedText, range: &Range<usize>) -> String {
     let mut out = String::new();
-    for span in touched(rendered, range) {
+    for span in touched_spans(rendered, range) {
         let part = &rendered.text[span.start.max(range.start)..span.end.min(range.end)];
-        match span.encoding.undo(part) {
+        match span.encoding.decode(part) {
             Some(plain) => out.push_str(&plain),
             None => out.push_str(part),
         }
@@ -415,15 +421,15 @@ fn ours(prompt: &Prompt, piece: Piece) -> bool {
 
 /// Sources whose texts pass a [`Gate`].
 #[derive(Debug)]
-pub struct Gated<'g, 'r, S> {
+pub struct GatedSources<'g, 'r, S> {
     gate: &'g Gate<'r>,
     inner: S,
 }
 
-impl<S: Sources> Sources for Gated<'_, '_, S> {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+impl<S: Sources> Sources for GatedSources<'_, '_, S> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         // What is shipped holds no secret, and most of what is looked at is shipped.
-        if id.root() == Root::Builtin {
+        if id.root() == SourceRoot::Builtin {
             return self.inner.text(id);
         }
         if let Some(known) = self.gate.state.borrow().passed.get(id) {
@@ -432,13 +438,13 @@ impl<S: Sources> Sources for Gated<'_, '_, S> {
         let text = self.inner.text(id)?.map(|text| {
             let is_clean = self.gate.state.borrow().clean.get(id) == Some(&text);
             let hits = if is_clean { Vec::new() } else { self.gate.hits(&text) };
-            self.gate.caught(&|| id.to_string(), &text, hits, false).map_or(text, Text::from)
+            self.gate.record_hits(&|| id.to_string(), &text, hits, false).map_or(text, SharedText::from)
         });
         self.gate.state.borrow_mut().passed.insert(id.clone(), text.clone());
         Ok(text)
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         self.inner.list(dir, limits)
     }
 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 /// Words of two bytes or more, in letters of either case.
 #[derive(Clone)]
-pub(super) struct Literals {
+pub(super) struct LiteralIndex {
     /// In small letters.
     words: Vec<String>,
     /// The first three bytes of each word that has so many, in order, with the word's number.
@@ -19,18 +19,18 @@ pub(super) struct Literals {
     /// Where in `long` the words begin that begin with a byte, and where they end.
     of_byte: Box<[(usize, usize); 1 << 8]>,
     /// Which three bytes words begin with.
-    threes: Bits,
+    threes: PrefixSet,
     /// Which four bytes the words begin with that have more than two, and the words of two.
-    fours: Bits,
-    twos: Bits,
+    fours: PrefixSet,
+    twos: PrefixSet,
 }
 
 /// A set of bytes, of which the first is the lowest. It may have more than was put in, the same in letters of the other
 /// case among them.
 #[derive(Clone)]
-struct Bits(Box<[u64; 1 << 10]>);
+struct PrefixSet(Box<[u64; 1 << 10]>);
 
-impl Bits {
+impl PrefixSet {
     fn place(bytes: u32) -> (usize, u64) {
         let bit = (bytes | 0x2020_2020).wrapping_mul(0x9e37_79b1) >> 16;
         ((bit / 64) as usize, 1 << (bit % 64))
@@ -50,21 +50,21 @@ impl Bits {
 const TWO: u32 = 0xffff;
 const THREE: u32 = 0xff_ffff;
 
-fn joined(bytes: &[u8]) -> u32 {
+fn pack_bytes(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(byte.to_ascii_lowercase()))
 }
 
-impl Literals {
+impl LiteralIndex {
     /// Words in small letters.
     pub(super) fn new(words: Vec<String>) -> Self {
         let (mut long, mut short) = (Vec::with_capacity(words.len()), Vec::new());
-        let [mut twos, mut threes, mut fours] = [(); 3].map(|()| Bits(Box::new([0; 1 << 10])));
+        let [mut twos, mut threes, mut fours] = [(); 3].map(|()| PrefixSet(Box::new([0; 1 << 10])));
         for (number, word) in words.iter().enumerate() {
             match word.as_bytes() {
                 [first, second] => {
                     (0..=0xff).for_each(|third| threes.put(u32::from_le_bytes([*first, *second, third, 0])));
                     twos.put(u32::from_le_bytes([*first, *second, 0, 0]));
-                    short.push((joined(&[*first, *second]), number));
+                    short.push((pack_bytes(&[*first, *second]), number));
                 }
                 [first, second, third, rest @ ..] => {
                     let start = |fourth| u32::from_le_bytes([*first, *second, *third, fourth]);
@@ -73,7 +73,7 @@ impl Literals {
                         Some(fourth) => fours.put(start(*fourth)),
                         None => (0..=0xff).for_each(|fourth| fours.put(start(fourth))),
                     }
-                    long.push((joined(&[*first, *second, *third]), number));
+                    long.push((pack_bytes(&[*first, *second, *third]), number));
                 }
                 _ => {}
             }
@@ -106,11 +106,11 @@ impl Literals {
 
     /// The words that begin at `at`, behind which there is another byte.
     fn find_at(&self, text: &[u8], at: usize, found: &mut impl FnMut(usize, usize)) {
-        let two = joined(&text[at..at + 2]);
+        let two = pack_bytes(&text[at..at + 2]);
         for (_, number) in self.short.iter().filter(|(short, _)| *short == two) {
             found(at, *number);
         }
-        let Some(three) = text.get(at..at + 3).map(joined) else { return };
+        let Some(three) = text.get(at..at + 3).map(pack_bytes) else { return };
         let (first, end) = self.of_byte[(three >> 16) as usize];
         for (_, number) in self.long[first..end].iter().filter(|(start, _)| *start == three) {
             let word = self.words[*number].as_bytes();
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn found(words: &[&str], text: &str) -> Vec<(usize, usize)> {
-        let literals = Literals::new(words.iter().map(|word| (*word).into()).collect());
+        let literals = LiteralIndex::new(words.iter().map(|word| (*word).into()).collect());
         let mut all = Vec::new();
         literals.find(text.as_bytes(), |at, number| all.push((at, number)));
         all

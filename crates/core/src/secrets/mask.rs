@@ -6,25 +6,25 @@ use core::ops::Range;
 
 use memchr::memmem;
 
-use super::rules::Rules;
-use crate::diag::Diag;
-use crate::text::Text;
+use super::rules::SecretRules;
+use crate::diag::Diagnostic;
+use crate::text::SharedText;
 
-impl Rules {
+impl SecretRules {
     /// The text with a star for every byte of a secret.
     pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        cover(text, self.scan(text).into_iter().map(|hit| hit.range))
+        cover_ranges(text, self.scan(text).into_iter().map(|hit| hit.range))
     }
 
     /// The same diagnostic, at the same place, with no secret in any of its texts.
     #[must_use]
-    pub fn mask_diag(&self, diag: Diag) -> Diag {
-        masked(diag, &|text| self.mask(text))
+    pub fn mask_diagnostic(&self, diag: Diagnostic) -> Diagnostic {
+        mask_texts(diag, &|text| self.mask(text))
     }
 }
 
 /// The same diagnostic with all of its texts masked.
-pub(super) fn masked(mut diag: Diag, mask: &dyn for<'t> Fn(&'t str) -> Cow<'t, str>) -> Diag {
+pub(super) fn mask_texts(mut diag: Diagnostic, mask: &dyn for<'t> Fn(&'t str) -> Cow<'t, str>) -> Diagnostic {
     let own = |text: &mut String| {
         if let Cow::Owned(masked) = mask(text) {
             *text = masked;
@@ -35,14 +35,14 @@ pub(super) fn masked(mut diag: Diag, mask: &dyn for<'t> Fn(&'t str) -> Cow<'t, s
     if let Some(place) = &mut diag.place {
         own(&mut place.name);
         if let Cow::Owned(masked) = mask(&place.text) {
-            place.text = Text::from(masked);
+            place.text = SharedText::from(masked);
         }
     }
     diag
 }
 
 /// Stars in the place of these ranges.
-pub(super) fn cover(text: &str, ranges: impl Iterator<Item = Range<usize>>) -> Cow<'_, str> {
+pub(super) fn cover_ranges(text: &str, ranges: impl Iterator<Item = Range<usize>>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut end = 0;
     for range in ranges.filter(|range| !range.is_empty()) {

@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::mask::occurrences;
-use super::rules::Rules;
+use super::rules::SecretRules;
 
 /// Puts placeholders in the place of secrets. The same secret gets the same one for as long as a redactor lives; they
 /// are numbered as they come, so that nothing about a secret can be learnt from them.
 #[derive(Clone, Debug)]
-pub struct Redactor<'r> {
-    rules: &'r Rules,
-    known: BTreeMap<String, Known>,
+pub struct SecretRedactor<'r> {
+    rules: &'r SecretRules,
+    known: BTreeMap<String, KnownSecret>,
     /// How many placeholders were given.
     given: usize,
     /// Inside of a secret that came line by line: the number of its rule, and its placeholder.
@@ -23,7 +23,7 @@ pub struct Redactor<'r> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownSecret {
     pub(super) rule: String,
     pub(super) placeholder: String,
 }
@@ -34,14 +34,14 @@ const LEAST_KNOWN: usize = 8;
 /// How every text begins that is put in the place of a secret.
 pub const PLACEHOLDER: &str = "[secret:";
 
-impl<'r> Redactor<'r> {
-    pub fn new(rules: &'r Rules) -> Self {
+impl<'r> SecretRedactor<'r> {
+    pub fn new(rules: &'r SecretRules) -> Self {
         Self { rules, known: BTreeMap::new(), given: 0, open: None }
     }
 
     /// From now on the value `key` is replaced wherever it stands.
     pub fn add_value(&mut self, key: &str, value: &str) {
-        let known = Known { rule: "value".into(), placeholder: format!("[secret:value:{key}]") };
+        let known = KnownSecret { rule: "value".into(), placeholder: format!("[secret:value:{key}]") };
         self.known.entry(value.to_string()).or_insert(known);
     }
 
@@ -55,7 +55,7 @@ impl<'r> Redactor<'r> {
             return known.placeholder.clone();
         }
         let placeholder = self.next(rule);
-        let known = Known { rule: rule.into(), placeholder: placeholder.clone() };
+        let known = KnownSecret { rule: rule.into(), placeholder: placeholder.clone() };
         self.known.insert(secret.to_string(), known);
         placeholder
     }
@@ -65,7 +65,7 @@ impl<'r> Redactor<'r> {
     }
 
     /// Where secrets stand in `text` that were seen before, whether or not a rule would find them there.
-    pub(super) fn known_in(&self, text: &str) -> Vec<(Range<usize>, &Known)> {
+    pub(super) fn find_known(&self, text: &str) -> Vec<(Range<usize>, &KnownSecret)> {
         let long = self.known.iter().filter(|(secret, _)| secret.len() >= LEAST_KNOWN);
         long.flat_map(|(secret, known)| occurrences(text, secret).map(move |range| (range, known))).collect()
     }
@@ -78,7 +78,7 @@ impl<'r> Redactor<'r> {
             let placeholder = self.placeholder(hit.rule, &text[hit.range.clone()]);
             all.push((hit.range, placeholder));
         }
-        let known = self.known_in(text).into_iter();
+        let known = self.find_known(text).into_iter();
         all.extend(known.map(|(range, known)| (range, known.placeholder.clone())));
         all.sort_by(|(a, _), (b, _)| (a.start, b.end).cmp(&(b.start, a.end)));
         let mut end = 0;
@@ -101,7 +101,7 @@ impl<'r> Redactor<'r> {
     pub fn line<'t>(&mut self, line: &'t str) -> Cow<'t, str> {
         if let Some((rule, placeholder)) = &self.open {
             let lines = self.rules.set().rules[*rule].lines.as_ref();
-            if lines.is_some_and(|(_, goes_on)| goes_on.is_in(line)) {
+            if lines.is_some_and(|(_, goes_on)| goes_on.is_match(line)) {
                 let body = line.trim();
                 if body.is_empty() {
                     return Cow::Borrowed(line);
@@ -114,7 +114,7 @@ impl<'r> Redactor<'r> {
         }
         let rules = &self.rules.set().rules;
         let opens =
-            rules.iter().position(|rule| rule.lines.as_ref().is_some_and(|(opens, _)| opens.is_in(line)));
+            rules.iter().position(|rule| rule.lines.as_ref().is_some_and(|(opens, _)| opens.is_match(line)));
         if let Some(rule) = opens {
             self.open = Some((rule, self.next(&rules[rule].id)));
         }

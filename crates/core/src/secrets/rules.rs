@@ -16,23 +16,23 @@ use regex_automata::util::syntax as regex_syntax;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::automaton::Automaton;
-use super::literals::Literals;
+use super::automaton::PatternAutomaton;
+use super::literals::LiteralIndex;
 use crate::builtin::Builtin;
-use crate::data::{self, Codes, Notation};
-use crate::diag::{Code, Diag, Failure};
+use crate::data::{self, FileFormat, ReadErrorCodes};
+use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::lookup::{self, candidates};
 use crate::name::{NAME_HINT, is_name};
 use crate::request::Layout;
-use crate::source::{Limits, Root, SourceId, Sources};
-use crate::text::Text;
+use crate::source::{ListingLimits, SourceId, SourceRoot, Sources};
+use crate::text::SharedText;
 
 /// The contents of `secrets/NAME.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Secrets")]
 pub struct RuleFile {
-    pub rule: Vec<Rule>,
+    pub rule: Vec<SecretRule>,
     /// Patterns of what is no secret, whatever rule found it. A project's file cannot have them.
     pub allow: Vec<String>,
 }
@@ -40,7 +40,7 @@ pub struct RuleFile {
 /// One kind of secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct SecretRule {
     pub id: String,
     /// What it is in words, such as `a token of GitHub`.
     pub description: String,
@@ -75,19 +75,19 @@ pub struct Rule {
     pub allow: bool,
     /// How a secret of several lines is known when it comes line by line.
     #[serde(default)]
-    pub lines: Option<Lines>,
+    pub lines: Option<LinePatterns>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Lines {
+pub struct LinePatterns {
     /// Matches a line after which the secret begins.
     pub opens: String,
     /// Matches a line that is all secret.
     pub goes_on: String,
 }
 
-impl Rule {
+impl SecretRule {
     /// Whether a match begins at the literal, or may begin before.
     fn anchored(&self) -> Anchored {
         if self.before == 0 { Anchored::Yes } else { Anchored::No }
@@ -104,27 +104,27 @@ const fn usual_allow() -> bool {
 
 /// A pattern that is compiled when it is needed: most of them never are.
 #[derive(Clone)]
-pub(super) struct Pattern {
+pub(super) struct LazyPattern {
     text: String,
     compiled: OnceCell<Option<Regex>>,
     /// Of a pattern that is not shipped: it is tried first, because the time that it takes is known.
-    automaton: Option<(Anchored, OnceCell<Option<Automaton>>)>,
+    automaton: Option<(Anchored, OnceCell<Option<PatternAutomaton>>)>,
 }
 
-impl Pattern {
+impl LazyPattern {
     fn new(text: &str, limited: Option<Anchored>) -> Self {
         let automaton = limited.map(|anchored| (anchored, OnceCell::new()));
         Self { text: text.into(), compiled: OnceCell::new(), automaton }
     }
 
     /// What knows how long it takes, for a pattern that is not shipped.
-    pub(super) fn automaton(&self) -> Option<&Automaton> {
+    pub(super) fn automaton(&self) -> Option<&PatternAutomaton> {
         let (anchored, automaton) = self.automaton.as_ref()?;
-        automaton.get_or_init(|| Automaton::new(&self.text, *anchored).ok()).as_ref()
+        automaton.get_or_init(|| PatternAutomaton::new(&self.text, *anchored).ok()).as_ref()
     }
 
     /// Whether it matches somewhere in a line.
-    pub(super) fn is_in(&self, line: &str) -> bool {
+    pub(super) fn is_match(&self, line: &str) -> bool {
         match self.automaton() {
             Some(automaton) => automaton.is_match(line.as_bytes(), 0..line.len()).0,
             None => self.get().is_some_and(|regex| regex.is_match(line)),
@@ -164,78 +164,78 @@ fn compile(patterns: &[&str]) -> Result<Regex, String> {
 }
 
 #[derive(Clone)]
-pub(super) struct Compiled {
+pub(super) struct CompiledRule {
     pub(super) id: String,
     pub(super) description: String,
-    pub(super) pattern: Pattern,
+    pub(super) pattern: LazyPattern,
     pub(super) millibits: u32,
     pub(super) digits: usize,
     pub(super) random: bool,
     pub(super) before: usize,
     pub(super) inside: bool,
     pub(super) window: usize,
-    pub(super) unless: Option<Pattern>,
+    pub(super) unless: Option<LazyPattern>,
     pub(super) allow: bool,
-    pub(super) lines: Option<(Pattern, Pattern)>,
+    pub(super) lines: Option<(LazyPattern, LazyPattern)>,
 }
 
 /// All rules that hold, and what is excepted from them.
 #[derive(Clone)]
-pub struct Rules {
-    files: Vec<(SourceId, Text)>,
-    set: OnceCell<Set>,
+pub struct SecretRules {
+    files: Vec<(SourceId, SharedText)>,
+    set: OnceCell<RuleSet>,
 }
 
 /// What the files say.
 #[derive(Clone)]
-pub(super) struct Set {
-    pub(super) rules: Vec<Compiled>,
-    pub(super) literals: Literals,
+pub(super) struct RuleSet {
+    pub(super) rules: Vec<CompiledRule>,
+    pub(super) literals: LiteralIndex,
     /// The rules of each literal.
     pub(super) of_literal: Vec<Vec<usize>>,
     allow: Vec<String>,
     allowed: OnceCell<Option<Regex>>,
 }
 
-impl fmt::Debug for Rules {
+impl fmt::Debug for SecretRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<String> = self.files.iter().map(|(id, _)| id.to_string()).collect();
         f.debug_struct("Rules").field("files", &ids).finish_non_exhaustive()
     }
 }
 
-impl Rules {
+impl SecretRules {
     /// The shipped rules, with nobody's files on top.
-    pub fn shipped() -> Result<Self, Failure> {
+    pub fn shipped() -> Result<Self, Diagnostics> {
         let Self { files, .. } = Self::load(&Builtin, &Layout::default())?;
-        let set = Set::read(&files)?.into();
+        let set = RuleSet::read(&files)?.into();
         Ok(Self { files, set })
     }
 
     /// The rules of all roots. A file of the user replaces the shipped one of its name, a project's file adds to them.
-    pub fn load(sources: &dyn Sources, layout: &Layout) -> Result<Self, Failure> {
-        let mut files: BTreeMap<(bool, String), (SourceId, Text)> = BTreeMap::new();
+    pub fn load(sources: &dyn Sources, layout: &Layout) -> Result<Self, Diagnostics> {
+        let mut files: BTreeMap<(bool, String), (SourceId, SharedText)> = BTreeMap::new();
         for place in candidates("secrets/x", layout).iter().rev() {
             let folder = place.path().strip_suffix("/x").unwrap_or_default();
             for id in files_in(sources, place.root(), folder)? {
                 let Some(text) = lookup::read(sources, &id)? else { continue };
                 let name = id.path().rsplit('/').next().unwrap_or_default().to_string();
-                files.insert((id.root() == Root::Project, name), (id, text));
+                files.insert((id.root() == SourceRoot::Project, name), (id, text));
             }
         }
-        let files: Vec<(SourceId, Text)> = files.into_values().collect();
+        let files: Vec<(SourceId, SharedText)> = files.into_values().collect();
         let mut set = OnceCell::new();
         // Shipped files alone need not be looked at to know that nothing is wrong with them, and to read them takes
         // longer than to compose a prompt in which there is no word that could be a secret.
-        if files.iter().any(|(id, _)| id.root() != Root::Builtin) {
-            set = Set::read(&files)?.into();
+        if files.iter().any(|(id, _)| id.root() != SourceRoot::Builtin) {
+            set = RuleSet::read(&files)?.into();
         }
         Ok(Self { files, set })
     }
 
     /// Read when the first text is looked at, where all of them are shipped; a test reads those.
-    pub(super) fn set(&self) -> &Set {
-        self.set.get_or_init(|| Set::read(&self.files).unwrap_or_else(|_| Set::new([])))
+    pub(super) fn set(&self) -> &RuleSet {
+        self.set.get_or_init(|| RuleSet::read(&self.files).unwrap_or_else(|_| RuleSet::new([])))
     }
 
     /// What people call the kind of secret that a rule finds.
@@ -244,36 +244,36 @@ impl Rules {
     }
 }
 
-impl Set {
-    fn read(files: &[(SourceId, Text)]) -> Result<Self, Failure> {
+impl RuleSet {
+    fn read(files: &[(SourceId, SharedText)]) -> Result<Self, Diagnostics> {
         let mut read = Vec::new();
         let mut wrong = Vec::new();
         for (id, text) in files {
             match read_rules(id, text) {
                 Ok(file) => read.push((id, file)),
-                Err(Failure(diags)) => wrong.extend(diags),
+                Err(Diagnostics(diags)) => wrong.extend(diags),
             }
         }
-        wrong.extend(twice(&read));
-        for root in [Root::Project, Root::User] {
+        wrong.extend(find_duplicates(&read));
+        for root in [SourceRoot::Project, SourceRoot::User] {
             let mut own = read.iter().filter(|(id, _)| id.root() == root);
             let count: usize = own.clone().map(|(_, file)| file.rule.len()).sum();
             if let Some((id, _)) = own.next_back().filter(|_| count > MOST_RULES) {
                 let message = format!("{id}: there are {count} rules, and at most {MOST_RULES} are read");
                 wrong.push(
-                    Diag::error(Code::SecretsBad, message).hint(
+                    Diagnostic::error(Code::SecretsBad, message).hint(
                         "one rule can have many `literals`; leave out those that the shipped rules find",
                     ),
                 );
             }
         }
         if !wrong.is_empty() {
-            return Err(Failure(wrong));
+            return Err(Diagnostics(wrong));
         }
-        let set = Self::new(read.into_iter().map(|(id, file)| (id.root() != Root::Builtin, file)));
+        let set = Self::new(read.into_iter().map(|(id, file)| (id.root() != SourceRoot::Builtin, file)));
         if set.literals.bytes() > MOST_LITERALS {
             let message = "the literals of all rules are too much together";
-            return Err(Diag::error(Code::SecretsBad, message).into());
+            return Err(Diagnostic::error(Code::SecretsBad, message).into());
         }
         Ok(set)
     }
@@ -289,11 +289,11 @@ impl Set {
                 for literal in &rule.literals {
                     literals.entry(literal.to_ascii_lowercase()).or_default().push(rules.len());
                 }
-                rules.push(Compiled::new(rule, limited));
+                rules.push(CompiledRule::new(rule, limited));
             }
         }
         let (words, of_literal): (Vec<String>, Vec<Vec<usize>>) = literals.into_iter().unzip();
-        let literals = Literals::new(words);
+        let literals = LiteralIndex::new(words);
         Self { rules, literals, of_literal, allow, allowed: OnceCell::new() }
     }
 
@@ -309,12 +309,12 @@ impl Set {
     }
 }
 
-impl Compiled {
-    fn new(rule: Rule, limited: bool) -> Self {
+impl CompiledRule {
+    fn new(rule: SecretRule, limited: bool) -> Self {
         let bits = rule.entropy.unwrap_or(0.0).clamp(0.0, 8.0);
-        let line = |text: &str| Pattern::new(text, limited.then_some(Anchored::No));
+        let line = |text: &str| LazyPattern::new(text, limited.then_some(Anchored::No));
         Self {
-            pattern: Pattern::new(&rule.pattern, limited.then_some(rule.anchored())),
+            pattern: LazyPattern::new(&rule.pattern, limited.then_some(rule.anchored())),
             unless: rule.unless.as_deref().map(line),
             allow: rule.allow,
             lines: rule.lines.as_ref().map(|lines| (line(&lines.opens), line(&lines.goes_on))),
@@ -330,26 +330,26 @@ impl Compiled {
     }
 }
 
-fn files_in(sources: &dyn Sources, root: Root, folder: &str) -> Result<Vec<SourceId>, Diag> {
-    let limits = Limits { depth: 1, entries: 1000, ignored: true };
+fn files_in(sources: &dyn Sources, root: SourceRoot, folder: &str) -> Result<Vec<SourceId>, Diagnostic> {
+    let limits = ListingLimits { depth: 1, entries: 1000, ignored: true };
     let Ok(dir) = SourceId::new(root, folder) else { return Ok(Vec::new()) };
-    let listing = sources
-        .list(&dir, limits)
-        .map_err(|error| Diag::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}")))?;
+    let listing = sources.list(&dir, limits).map_err(|error| {
+        Diagnostic::error(Code::SourceUnreadable, format!("`{dir}` cannot be listed: {error}"))
+    })?;
     let entries = listing.into_iter().flat_map(|listing| listing.entries);
     let names = entries.filter(|entry| !entry.dir && entry.path.ends_with(".toml"));
     Ok(names.filter_map(|entry| SourceId::new(root, &format!("{folder}/{}", entry.path)).ok()).collect())
 }
 
 /// Rules whose id is taken by another rule.
-fn twice(files: &[(&SourceId, RuleFile)]) -> Vec<Diag> {
+fn find_duplicates(files: &[(&SourceId, RuleFile)]) -> Vec<Diagnostic> {
     let mut taken: BTreeMap<&str, &SourceId> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (id, file) in files {
         for rule in &file.rule {
             if let Some(by) = taken.insert(&rule.id, id) {
                 let message = format!("{id}: there is a rule `{}` in `{by}` already", rule.id);
-                wrong.push(Diag::error(Code::SecretsBad, message).hint("call it something else"));
+                wrong.push(Diagnostic::error(Code::SecretsBad, message).hint("call it something else"));
             }
         }
     }
@@ -357,22 +357,22 @@ fn twice(files: &[(&SourceId, RuleFile)]) -> Vec<Diag> {
 }
 
 /// Reads a file of rules.
-pub fn read_rules(id: &SourceId, text: &Text) -> Result<RuleFile, Failure> {
-    data::is_short(id, text, Code::SecretsBad)?;
-    let codes = Codes { bad: Code::SecretsBad, unknown: Code::SecretsBad };
-    let file: RuleFile = data::read(&id.to_string(), text, Notation::Toml, codes)?;
+pub fn read_rules(id: &SourceId, text: &SharedText) -> Result<RuleFile, Diagnostics> {
+    data::check_length(id, text, Code::SecretsBad)?;
+    let codes = ReadErrorCodes { bad: Code::SecretsBad, unknown: Code::SecretsBad };
+    let file: RuleFile = data::read(&id.to_string(), text, FileFormat::Toml, codes)?;
     // The shipped files are compiled by a test; here that would cost more than all scanning.
-    if id.root() == Root::Builtin {
+    if id.root() == SourceRoot::Builtin {
         return Ok(file);
     }
     let wrong = problems(id, &file);
-    if wrong.is_empty() { Ok(file) } else { Err(Failure(wrong)) }
+    if wrong.is_empty() { Ok(file) } else { Err(Diagnostics(wrong)) }
 }
 
 /// Everything that is wrong with a file's rules.
-pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diag> {
+pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
-    let bad = |message: String| Diag::error(Code::SecretsBad, format!("{id}: {message}"));
+    let bad = |message: String| Diagnostic::error(Code::SecretsBad, format!("{id}: {message}"));
     for rule in &file.rule {
         let name = &rule.id;
         if !is_name(name) {
@@ -398,7 +398,7 @@ pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diag> {
                 continue;
             }
             match compile(&[pattern]).and_then(|regex| {
-                let automaton = Automaton::new(pattern, anchored);
+                let automaton = PatternAutomaton::new(pattern, anchored);
                 automaton.map(|_| regex)
             }) {
                 Err(why) => wrong.push(bad(format!("`{name}` has a pattern that is none: {why}"))),
@@ -414,10 +414,10 @@ pub(crate) fn problems(id: &SourceId, file: &RuleFile) -> Vec<Diag> {
             wrong.push(bad(format!("`allow` has a pattern that is none: {why}")));
         }
     }
-    if id.root() == Root::Project && !file.allow.is_empty() {
+    if id.root() == SourceRoot::Project && !file.allow.is_empty() {
         let message = format!("{id}: a project cannot say by itself what is no secret");
         let hint = "`allow` can stand in your own `secrets/` folder; a project's files only add rules";
-        wrong.push(Diag::error(Code::TrustRequired, message).hint(hint));
+        wrong.push(Diagnostic::error(Code::TrustRequired, message).hint(hint));
     }
     wrong
 }

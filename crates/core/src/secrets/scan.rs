@@ -1,7 +1,7 @@
 //! Scanning: one pass for the literals of all rules, and a pattern where one of them is found.
 //!
 //! Time is linear in the text: a pattern looks at a window behind its literal, and what it has matched is not looked at
-//! again by the same rule. The patterns that are not shipped have so many steps together ([`Work`]); where they are used
+//! again by the same rule. The patterns that are not shipped have so many steps together ([`StepBudget`]); where they are used
 //! up, all that is left of the text counts as a secret.
 
 use alloc::vec::Vec;
@@ -10,11 +10,11 @@ use core::ops::Range;
 
 use regex_automata::{Anchored, Input};
 
-use super::rules::{Compiled, Rules, Set};
+use super::rules::{CompiledRule, RuleSet, SecretRules};
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hit<'r> {
+pub struct SecretHit<'r> {
     /// The id of the rule that found it.
     pub rule: &'r str,
     /// The secret.
@@ -24,7 +24,7 @@ pub struct Hit<'r> {
 }
 
 /// A hit before it is known which of several rules it belongs to.
-struct Candidate {
+struct HitCandidate {
     rule: usize,
     secret: Range<usize>,
     whole: Range<usize>,
@@ -38,9 +38,9 @@ fn has_long_word(text: &str) -> bool {
     text.split_ascii_whitespace().any(|word| word.len() >= SHORTEST)
 }
 
-impl Rules {
+impl SecretRules {
     /// Every secret in `text`, in order; they do not overlap.
-    pub fn scan(&self, text: &str) -> Vec<Hit<'_>> {
+    pub fn scan(&self, text: &str) -> Vec<SecretHit<'_>> {
         if !has_long_word(text) {
             return Vec::new();
         }
@@ -49,14 +49,14 @@ impl Rules {
         let mut found = Vec::new();
         // How far each rule has come.
         let mut done = alloc::vec![0; set.rules.len()];
-        let mut work = Work::of(bytes);
+        let mut work = StepBudget::of(bytes);
         set.literals.find(bytes, |at, literal| {
             for number in &set.of_literal[literal] {
                 let rule = &set.rules[*number];
-                if at < done[*number] || !(rule.inside || begins_word(bytes, at)) {
+                if at < done[*number] || !(rule.inside || is_word_start(bytes, at)) {
                     continue;
                 }
-                let Some((whole, secret)) = matched(rule, bytes, at, &mut work) else { continue };
+                let Some((whole, secret)) = match_rule(rule, bytes, at, &mut work) else { continue };
                 done[*number] = whole.end;
                 let text_of = &bytes[secret.clone()];
                 let unknown = work.left == 0 && rule.pattern.automaton().is_some();
@@ -66,26 +66,26 @@ impl Rules {
                 if unknown || is_secret {
                     let secret = text.floor_char_boundary(secret.start)..text.ceil_char_boundary(secret.end);
                     let whole = text.floor_char_boundary(whole.start)..text.ceil_char_boundary(whole.end);
-                    found.push(Candidate { rule: *number, secret, whole });
+                    found.push(HitCandidate { rule: *number, secret, whole });
                 }
             }
         });
-        set.one_by_one(found)
+        set.merge_overlapping(found)
     }
 }
 
-impl Set {
+impl RuleSet {
     /// Of hits that overlap, one: the rule that goes by the form of a secret names it, and it is all of them.
-    fn one_by_one(&self, mut found: Vec<Candidate>) -> Vec<Hit<'_>> {
+    fn merge_overlapping(&self, mut found: Vec<HitCandidate>) -> Vec<SecretHit<'_>> {
         found.sort_by_key(|it| (it.secret.start, Reverse(it.secret.end), it.rule));
-        let mut hits: Vec<Hit<'_>> = Vec::new();
+        let mut hits: Vec<SecretHit<'_>> = Vec::new();
         let mut rank = 0;
-        for Candidate { rule, secret, whole } in found {
+        for HitCandidate { rule, secret, whole } in found {
             let own_rank = usize::from(self.rules[rule].random);
             let id = self.rules[rule].id.as_str();
             match hits.last_mut().filter(|last| secret.start < last.range.end) {
                 None => {
-                    hits.push(Hit { rule: id, range: secret, whole });
+                    hits.push(SecretHit { rule: id, range: secret, whole });
                     rank = own_rank;
                 }
                 Some(last) => {
@@ -103,11 +103,11 @@ impl Set {
 }
 
 /// How many steps patterns that are not shipped may take in one text, all together.
-struct Work {
+struct StepBudget {
     left: usize,
 }
 
-impl Work {
+impl StepBudget {
     /// Steps for each byte of a text, and those that a short one has besides.
     const FOR_EACH: usize = 64;
     const FOR_ALL: usize = 4 << 20;
@@ -123,11 +123,11 @@ impl Work {
 
 /// What the rule's pattern matches at a literal: all of it, and the secret in it. All that is left of the text where
 /// there is no work left to know more.
-fn matched(
-    rule: &Compiled,
+fn match_rule(
+    rule: &CompiledRule,
     bytes: &[u8],
     at: usize,
-    work: &mut Work,
+    work: &mut StepBudget,
 ) -> Option<(Range<usize>, Range<usize>)> {
     let regex = rule.pattern.get()?;
     let start = at.saturating_sub(rule.before);
@@ -172,7 +172,13 @@ fn matched(
 const EXCEPTED: (usize, usize) = (64, 512);
 
 /// Whether the rule itself says that what it matched is no secret.
-fn is_excepted(rule: &Compiled, bytes: &[u8], at: usize, whole: &Range<usize>, work: &mut Work) -> bool {
+fn is_excepted(
+    rule: &CompiledRule,
+    bytes: &[u8],
+    at: usize,
+    whole: &Range<usize>,
+    work: &mut StepBudget,
+) -> bool {
     let Some(unless) = &rule.unless else { return false };
     let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
     let before = bytes[..at].iter().rev().take(EXCEPTED.0).take_while(is_name).count();
@@ -188,7 +194,7 @@ fn is_excepted(rule: &Compiled, bytes: &[u8], at: usize, whole: &Range<usize>, w
 }
 
 /// Whether no word goes on at `at`. The letter of an escape such as `\n` belongs to no word.
-fn begins_word(bytes: &[u8], at: usize) -> bool {
+fn is_word_start(bytes: &[u8], at: usize) -> bool {
     let back = |steps: usize| at.checked_sub(steps).map(|at| bytes[at]);
     match back(1) {
         Some(before) if before.is_ascii_alphanumeric() || matches!(before, b'_' | b'-') => {
@@ -198,7 +204,7 @@ fn begins_word(bytes: &[u8], at: usize) -> bool {
     }
 }
 
-impl Compiled {
+impl CompiledRule {
     fn accepts(&self, secret: &[u8]) -> bool {
         secret.iter().filter(|byte| byte.is_ascii_digit()).count() >= self.digits
             && (!self.random || is_mixed(secret))

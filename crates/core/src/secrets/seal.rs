@@ -10,22 +10,22 @@ use alloc::vec::Vec;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::origin::{From, Origin};
+use crate::origin::{Origin, OriginKind};
 use crate::request::Request;
-use crate::text::Text;
-use crate::values::Values;
+use crate::text::SharedText;
+use crate::values::SlotValues;
 
 /// Hashes with a key that only one ledger knows (HMAC-SHA-256).
 #[derive(Clone)]
-pub struct Keyed([u8; 32]);
+pub struct HmacKey([u8; 32]);
 
-impl core::fmt::Debug for Keyed {
+impl core::fmt::Debug for HmacKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Keyed(…)")
     }
 }
 
-impl Keyed {
+impl HmacKey {
     /// `key` is random, made once per ledger.
     pub const fn new(key: [u8; 32]) -> Self {
         Self(key)
@@ -55,29 +55,29 @@ impl Keyed {
 
 /// Whether the text of this origin is a value that `request` marks as secret.
 pub fn is_secret(request: &Request, origin: &Origin) -> bool {
-    matches!(&origin.from, From::Value(key) if request.secret.contains(key.as_str()))
+    matches!(&origin.from, OriginKind::Value(key) if request.secret.contains(key.as_str()))
 }
 
 /// The request as it is stored: a seal for each value that is marked as secret.
 #[must_use]
-pub fn seal(request: &Request, keyed: &Keyed) -> Request {
+pub fn seal(request: &Request, keyed: &HmacKey) -> Request {
     let mut sealed = request.clone();
     for key in &request.secret {
         if let Some(value) = request.values.get(key) {
-            sealed.values.insert(key.as_str().into(), Text::from(keyed.seal(key, value)));
+            sealed.values.insert(key.as_str().into(), SharedText::from(keyed.seal(key, value)));
         }
     }
     sealed
 }
 
 /// The values without which a sealed request cannot be composed as it was, of those that are not `given`.
-pub fn needs(sealed: &Request, given: &Values) -> Vec<String> {
+pub fn needs(sealed: &Request, given: &SlotValues) -> Vec<String> {
     sealed.secret.iter().filter(|key| given.get(key).is_none()).cloned().collect()
 }
 
 /// Of the secret values `keys` those whose seals are in `text`, the sealed prompt. A value that only decides what is
 /// written leaves no seal there, so if no seal is found, all of them.
-pub fn sealed_in(sealed: &Request, keys: Vec<String>, text: &str) -> Vec<String> {
+pub fn find_sealed(sealed: &Request, keys: Vec<String>, text: &str) -> Vec<String> {
     // The hash alone: an encoding may write the brackets and the name in another way.
     let hash = |key: &str| sealed.values.get(key)?.as_str().strip_suffix(']')?.rsplit(':').next();
     let is_there = |key: &&String| hash(key).is_some_and(|hash| text.contains(hash));
@@ -86,7 +86,7 @@ pub fn sealed_in(sealed: &Request, keys: Vec<String>, text: &str) -> Vec<String>
 }
 
 /// The request with the values in it again, or the keys of those that are not the ones that were sealed.
-pub fn unseal(sealed: &Request, given: &Values, keyed: &Keyed) -> Result<Request, Vec<String>> {
+pub fn unseal(sealed: &Request, given: &SlotValues, keyed: &HmacKey) -> Result<Request, Vec<String>> {
     let mut request = sealed.clone();
     let mut other = Vec::new();
     for key in &sealed.secret {
@@ -110,10 +110,10 @@ mod tests {
         let mut key = [0; 32];
         key[..20].fill(0x0b);
         let wanted = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";
-        assert_eq!(Keyed::new(key).hash(b"Hi There"), wanted);
+        assert_eq!(HmacKey::new(key).hash(b"Hi There"), wanted);
         let mut key = [0; 32];
         key[..4].copy_from_slice(b"Jefe");
         let wanted = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(Keyed::new(key).hash(b"what do ya want for nothing?"), wanted);
+        assert_eq!(HmacKey::new(key).hash(b"what do ya want for nothing?"), wanted);
     }
 }

@@ -65,7 +65,7 @@ pub fn mask_address_in(text: &str, address: &str) -> String {
     let mut secrets: Vec<String> = Vec::new();
     for range in &ranges {
         let raw = &address[range.clone()];
-        for spelled in [raw.to_string(), decoded(raw), raw.trim_matches('\'').to_string()] {
+        for spelled in [raw.to_string(), percent_decode(raw), raw.trim_matches('\'').to_string()] {
             // In JSON, quotes and controls are escaped.
             let json = serde_json::Value::from(spelled.as_str()).to_string();
             secrets.push(json.trim_matches('"').to_string());
@@ -147,7 +147,7 @@ fn secret_option(address: &str, from: usize) -> Option<Range<usize>> {
         let equals = at + address.get(at..)?.find('=')?;
         let before = address[..equals].trim_end();
         let start = before.rfind(['?', '&', ' ', '\t', '\n', ';', '/', '@']).map_or(0, |at| at + 1);
-        let name = decoded(&before[start..]).to_lowercase();
+        let name = percent_decode(&before[start..]).to_lowercase();
         if SECRET_NAMES.iter().any(|secret| name.contains(secret)) {
             return Some(equals + 1..value_end(address, equals + 1));
         }
@@ -170,7 +170,7 @@ fn value_end(address: &str, start: usize) -> usize {
 }
 
 /// The text with `%41` written as `A`; what is no such sequence stays.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain: Vec<u8> = Vec::with_capacity(bytes.len());
     let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));

@@ -5,18 +5,24 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::Data;
-use crate::contract::Field;
-use crate::diag::{Code, Diag};
+use super::SubmissionValues;
+use crate::contract::SubmissionField;
+use crate::diag::{Code, Diagnostic};
 
 /// Every choice of the data that another field forbids.
-pub(super) fn conflicts(fields: &[Field], data: &Data) -> Vec<Diag> {
+pub(super) fn conflicts(fields: &[SubmissionField], data: &SubmissionValues) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     look(fields, data, data, "", &mut found);
     found
 }
 
-fn look(fields: &[Field], here: &Data, whole: &Data, above: &str, found: &mut Vec<Diag>) {
+fn look(
+    fields: &[SubmissionField],
+    here: &SubmissionValues,
+    whole: &SubmissionValues,
+    above: &str,
+    found: &mut Vec<Diagnostic>,
+) {
     for field in fields {
         let Some(value) = here.get(&field.name) else { continue };
         let at = format!("{above}{}", field.name);
@@ -27,7 +33,7 @@ fn look(fields: &[Field], here: &Data, whole: &Data, above: &str, found: &mut Ve
             let choice = value.as_str().unwrap_or_default();
             let message =
                 format!("`{at}` is `{choice}`, and `{other}` is `{forbidding}`: one of both is wrong");
-            found.push(Diag::error(Code::SubmissionBad, message));
+            found.push(Diagnostic::error(Code::SubmissionBad, message));
         }
         match value {
             Value::Object(map) => look(&field.field, map, whole, &format!("{at}."), found),

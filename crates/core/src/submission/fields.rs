@@ -7,42 +7,46 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-use super::Data;
-use crate::contract::{Field, Kind, Required};
-use crate::diag::{Code, Diag, Failure, is_invisible, tell};
+use super::SubmissionValues;
+use crate::contract::{FieldRequirement, FieldType, SubmissionField};
+use crate::diag::{Code, Diagnostic, Diagnostics, is_invisible, tell};
 use crate::name::{NAME_HINT, is_name};
 use crate::prefs;
-use crate::source::{Root, SourceId};
+use crate::source::{SourceId, SourceRoot};
 
 /// The data, and everything that is wrong with it. What was given and is wrong is null in the data, so that other rules
 /// can look at the rest, and places stay what they are.
-pub(super) fn judge(fields: &[Field], given: &Value, roles: &[String]) -> Result<(Data, Vec<Diag>), Failure> {
-    let mut judge = Judge { roles, wrong: Vec::new() };
+pub(super) fn judge(
+    fields: &[SubmissionField],
+    given: &Value,
+    roles: &[String],
+) -> Result<(SubmissionValues, Vec<Diagnostic>), Diagnostics> {
+    let mut judge = FieldChecker { roles, wrong: Vec::new() };
     let Value::Object(map) = given else {
-        let message = format!("the submission is {}; fields are wanted", a_type(given));
-        return Err(Diag::error(Code::SubmissionBad, message).into());
+        let message = format!("the submission is {}; expected an object", a_type(given));
+        return Err(Diagnostic::error(Code::SubmissionBad, message).into());
     };
     let data = judge.map(fields, map, "");
     Ok((data, judge.wrong))
 }
 
-struct Judge<'r> {
+struct FieldChecker<'r> {
     roles: &'r [String],
-    wrong: Vec<Diag>,
+    wrong: Vec<Diagnostic>,
 }
 
-impl Judge<'_> {
+impl FieldChecker<'_> {
     fn bad(&mut self, message: impl Into<String>) {
-        self.tell(Diag::error(Code::SubmissionBad, message));
+        self.tell(Diagnostic::error(Code::SubmissionBad, message));
     }
 
-    fn tell(&mut self, diag: Diag) {
+    fn tell(&mut self, diag: Diagnostic) {
         tell(&mut self.wrong, Code::SubmissionBad, || diag);
     }
 
     /// The fields of a map that stands at `at`, in the order of the contract.
-    fn map(&mut self, fields: &[Field], given: &Map<String, Value>, at: &str) -> Data {
-        let mut data = Data::new();
+    fn map(&mut self, fields: &[SubmissionField], given: &Map<String, Value>, at: &str) -> SubmissionValues {
+        let mut data = SubmissionValues::new();
         for field in fields {
             let at = below(at, &field.name);
             match given.get(&field.name).filter(|value| is_given(field, value)) {
@@ -59,7 +63,8 @@ impl Judge<'_> {
         }
         let known = || fields.iter().map(|field| field.name.as_str());
         for name in given.keys().filter(|name| known().all(|known| known != name.as_str())) {
-            let diag = Diag::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
+            let diag =
+                Diagnostic::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
             let all: Vec<&str> = known().collect();
             self.tell(diag.suggest(name, known()).hint(format!("fields that exist: {}", all.join(", "))));
         }
@@ -67,12 +72,14 @@ impl Judge<'_> {
     }
 
     /// Whether a field that is not given should be.
-    fn is_missing(&mut self, field: &Field, given: &Map<String, Value>, at: &str) -> bool {
+    fn is_missing(&mut self, field: &SubmissionField, given: &Map<String, Value>, at: &str) -> bool {
         match &field.required {
-            Required::Always(false) => return false,
-            Required::Always(true) if given.contains_key(&field.name) => self.bad(format!("`{at}` is blank")),
-            Required::Always(true) => self.bad(format!("`{at}` is missing")),
-            Required::Where(conditions) => {
+            FieldRequirement::Always(false) => return false,
+            FieldRequirement::Always(true) if given.contains_key(&field.name) => {
+                self.bad(format!("`{at}` is blank"))
+            }
+            FieldRequirement::Always(true) => self.bad(format!("`{at}` is missing")),
+            FieldRequirement::Where(conditions) => {
                 let holds = |(name, value): (&String, &String)| {
                     given.get(name).and_then(Value::as_str) == Some(value.as_str())
                 };
@@ -87,49 +94,51 @@ impl Judge<'_> {
         true
     }
 
-    fn value(&mut self, field: &Field, value: &Value, at: &str) -> Option<Value> {
+    fn value(&mut self, field: &SubmissionField, value: &Value, at: &str) -> Option<Value> {
         match field.kind {
-            Kind::Text => self.text(value, at).map(Value::String),
-            Kind::Name => self.word(value, at, is_name, NAME_HINT),
-            Kind::Slug => {
+            FieldType::Text => self.text(value, at).map(Value::String),
+            FieldType::Name => self.word(value, at, is_name, NAME_HINT),
+            FieldType::Slug => {
                 self.word(value, at, is_slug, "write words in lower case, joined by single hyphens")
             }
-            Kind::Choice => self.choice(value, &field.choices, at),
-            Kind::Integer => self.integer(field, value, at),
-            Kind::Boolean if value.is_boolean() => Some(value.clone()),
-            Kind::Boolean => {
-                self.bad(format!("`{at}` is {}; true or false is wanted", a_type(value)));
+            FieldType::Choice => self.choice(value, &field.choices, at),
+            FieldType::Integer => self.integer(field, value, at),
+            FieldType::Boolean if value.is_boolean() => Some(value.clone()),
+            FieldType::Boolean => {
+                self.bad(format!("`{at}` is {}; expected a boolean", a_type(value)));
                 None
             }
-            Kind::Texts => {
+            FieldType::Texts => {
                 self.list(field, value, at, |judge, entry, at| judge.text(entry, at).map(Value::String))
             }
-            Kind::Glob => self.glob(value, at),
-            Kind::Globs => self.list(field, value, at, Self::glob),
-            Kind::Integers => self.list(field, value, at, Self::whole),
-            Kind::Map => match value {
+            FieldType::Glob => self.glob(value, at),
+            FieldType::Globs => self.list(field, value, at, Self::glob),
+            FieldType::Integers => self.list(field, value, at, Self::whole),
+            FieldType::Map => match value {
                 Value::Object(map) => Some(self.map(&field.field, map, at).into()),
                 _ => {
-                    self.bad(format!("`{at}` is {}; fields are wanted", a_type(value)));
+                    self.bad(format!("`{at}` is {}; expected an object", a_type(value)));
                     None
                 }
             },
-            Kind::Items => self.list(field, value, at, |judge, entry, at| match entry {
+            FieldType::Items => self.list(field, value, at, |judge, entry, at| match entry {
                 Value::Object(map) => Some(judge.map(&field.field, map, at).into()),
                 _ => {
-                    judge.bad(format!("`{at}` is {}; fields are wanted", a_type(entry)));
+                    judge.bad(format!("`{at}` is {}; expected an object", a_type(entry)));
                     None
                 }
             }),
-            Kind::Preferences => self.list(field, value, at, Self::preference),
+            FieldType::Preferences => self.list(field, value, at, Self::preference),
         }
     }
 
     /// A text without the blank lines around it.
     fn text(&mut self, value: &Value, at: &str) -> Option<String> {
         let Value::String(text) = value else {
-            let diag =
-                Diag::error(Code::SubmissionBad, format!("`{at}` is {}; a text is wanted", a_type(value)));
+            let diag = Diagnostic::error(
+                Code::SubmissionBad,
+                format!("`{at}` is {}; expected a string", a_type(value)),
+            );
             let is_scalar = value.is_boolean() || value.is_number();
             self.tell(if is_scalar { diag.hint("put it in quotes") } else { diag });
             return None;
@@ -150,7 +159,7 @@ impl Judge<'_> {
         }
         let kind = if is("a-b") && is("a_b") { "name" } else { "slug" };
         let message = format!("`{at}` is `{}`, which is no {kind}", short(text));
-        self.tell(Diag::error(Code::SubmissionBad, message).hint(hint));
+        self.tell(Diagnostic::error(Code::SubmissionBad, message).hint(hint));
         None
     }
 
@@ -160,12 +169,12 @@ impl Judge<'_> {
             return Some(text.into());
         }
         let message = format!("`{at}` is `{}`, not one of {}", short(&text), choices.join(", "));
-        let diag = Diag::error(Code::SubmissionBad, message);
+        let diag = Diagnostic::error(Code::SubmissionBad, message);
         self.tell(diag.suggest(&text, choices.iter().map(String::as_str)));
         None
     }
 
-    fn integer(&mut self, field: &Field, value: &Value, at: &str) -> Option<Value> {
+    fn integer(&mut self, field: &SubmissionField, value: &Value, at: &str) -> Option<Value> {
         let number = self.whole(value, at)?.as_u64()?;
         if let Some(fixed) = field.fixed.filter(|fixed| *fixed != number) {
             self.bad(format!("`{at}` is {number}; it can only be {fixed}"));
@@ -181,23 +190,23 @@ impl Judge<'_> {
             return Some(number.into());
         }
         let what = if value.is_number() { value.to_string() } else { a_type(value).to_string() };
-        self.bad(format!("`{at}` is {what}; a whole number is wanted"));
+        self.bad(format!("`{at}` is {what}; expected an integer"));
         None
     }
 
     fn list(
         &mut self,
-        field: &Field,
+        field: &SubmissionField,
         value: &Value,
         at: &str,
         entry: impl Fn(&mut Self, &Value, &str) -> Option<Value>,
     ) -> Option<Value> {
         let Value::Array(entries) = value else {
-            self.bad(format!("`{at}` is {}; a list is wanted", a_type(value)));
+            self.bad(format!("`{at}` is {}; expected an array", a_type(value)));
             return None;
         };
         if let Some(least) = field.at_least.filter(|least| (entries.len() as u64) < *least) {
-            self.bad(format!("`{at}` has {} entries, at least {least} is wanted", entries.len()));
+            self.bad(format!("`{at}` has {} entries; expected at least {least}", entries.len()));
         }
         let numbered = entries.iter().enumerate();
         let read = numbered.map(|(nth, value)| entry(self, value, &format!("{at}[{}]", nth + 1)));
@@ -218,11 +227,11 @@ impl Judge<'_> {
 
     fn preference(&mut self, value: &Value, at: &str) -> Option<Value> {
         let Value::Object(map) = value else {
-            self.bad(format!("`{at}` is {}; fields are wanted", a_type(value)));
+            self.bad(format!("`{at}` is {}; expected an object", a_type(value)));
             return None;
         };
         let before = self.wrong.len();
-        let mut data = Data::new();
+        let mut data = SubmissionValues::new();
         for name in prefs::FIELDS {
             let at = below(at, name);
             match map.get(name) {
@@ -231,14 +240,15 @@ impl Judge<'_> {
             }
         }
         for name in map.keys().filter(|name| !prefs::FIELDS.contains(&name.as_str())) {
-            let diag = Diag::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
+            let diag =
+                Diagnostic::error(Code::SubmissionBad, format!("there is no field `{}`", below(at, name)));
             self.tell(diag.suggest(name, prefs::FIELDS));
         }
         if let Some(preference) = prefs::Preference::from_value(&Value::Object(data.clone())) {
             for wrong in preference.problems(self.roles) {
-                let Diag { message, hints, .. } = wrong;
-                let diag = Diag::error(Code::SubmissionBad, format!("`{at}`: {message}"));
-                self.tell(hints.into_iter().fold(diag, Diag::hint));
+                let Diagnostic { message, hints, .. } = wrong;
+                let diag = Diagnostic::error(Code::SubmissionBad, format!("`{at}`: {message}"));
+                self.tell(hints.into_iter().fold(diag, Diagnostic::hint));
             }
         }
         (self.wrong.len() == before).then(|| data.into())
@@ -256,7 +266,7 @@ pub(super) fn project_glob(text: &str) -> Result<String, String> {
     } else if text.contains(|c: char| is_invisible(c) || c == '\n') {
         "it contains an invisible character".into()
     } else {
-        match SourceId::new(Root::Project, text) {
+        match SourceId::new(SourceRoot::Project, text) {
             Ok(id) => return Ok(id.path().into()),
             Err(why) => why.to_string(),
         }
@@ -269,11 +279,11 @@ fn below(at: &str, name: &str) -> String {
 }
 
 /// Whether there is a value: nothing, and a blank text, are none.
-fn is_given(field: &Field, value: &Value) -> bool {
+fn is_given(field: &SubmissionField, value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !text.trim().is_empty(),
-        Value::Array(entries) if field.required != Required::Always(true) => !entries.is_empty(),
+        Value::Array(entries) if field.required != FieldRequirement::Always(true) => !entries.is_empty(),
         _ => true,
     }
 }
@@ -320,11 +330,11 @@ fn short(text: &str) -> String {
 
 fn a_type(value: &Value) -> &'static str {
     match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "true or false",
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a mapping",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
     }
 }

@@ -8,34 +8,37 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::fields::project_glob;
-use super::rules::{Conflict, Lane, Owned};
-use crate::diag::{Code, Diag};
-use crate::text::Text;
+use super::rules::{ConflictRow, OwnedEntry, ParsedSubplan};
+use crate::diag::{Code, Diagnostic};
+use crate::text::SharedText;
 
 /// The sections of a sub-plan, as they are written and as they may be written too.
-const SCOPE: Wanted = Wanted("Scope", &["scope"]);
-const OWNED: Wanted =
-    Wanted("Owned files", &["owned files", "owned files/modules", "owned files and modules"]);
-const DEPENDENCIES: Wanted = Wanted("Dependencies", &["dependencies"]);
-const ISOLATION: Wanted = Wanted("Isolation", &["isolation", "isolation rationale"]);
+const SCOPE: SectionTitle = SectionTitle("Scope", &["scope"]);
+const OWNED: SectionTitle =
+    SectionTitle("Owned files", &["owned files", "owned files/modules", "owned files and modules"]);
+const DEPENDENCIES: SectionTitle = SectionTitle("Dependencies", &["dependencies"]);
+const ISOLATION: SectionTitle = SectionTitle("Isolation", &["isolation", "isolation rationale"]);
 
 /// The sections of the overview; more words may follow.
-const PHASES: [Wanted; 3] =
-    [Wanted("Phase 1", &["phase 1"]), Wanted("Phase 2", &["phase 2"]), Wanted("Phase 3", &["phase 3"])];
-const CONFLICTS: Wanted = Wanted("Conflict map", &["conflict map"]);
-const DEFERRED: Wanted = Wanted("Deferred refactors", &["deferred refactors"]);
+const PHASES: [SectionTitle; 3] = [
+    SectionTitle("Phase 1", &["phase 1"]),
+    SectionTitle("Phase 2", &["phase 2"]),
+    SectionTitle("Phase 3", &["phase 3"]),
+];
+const CONFLICTS: SectionTitle = SectionTitle("Conflict map", &["conflict map"]);
+const DEFERRED: SectionTitle = SectionTitle("Deferred refactors", &["deferred refactors"]);
 
 /// The columns of the conflict map.
 const COLUMNS: [&str; 3] = ["file", "lanes", "owner"];
 
 /// A section that is looked for: its title, and its titles in lower case.
 #[derive(Clone, Copy)]
-struct Wanted(&'static str, &'static [&'static str]);
+struct SectionTitle(&'static str, &'static [&'static str]);
 
 /// A sub-plan as its file says.
-pub(super) fn lane(file: &str, text: &Text, wrong: &mut Vec<Diag>) -> Lane {
-    let page = Page::new(file, text);
-    let mut lane = Lane { at: file.to_string(), owned: Vec::new(), lacks: Vec::new() };
+pub(super) fn lane(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) -> ParsedSubplan {
+    let page = PlanPage::new(file, text);
+    let mut lane = ParsedSubplan { at: file.to_string(), owned: Vec::new(), lacks: Vec::new() };
     for wanted in [SCOPE, DEPENDENCIES, ISOLATION] {
         lane.lacks.extend(page.section(wanted).err());
     }
@@ -47,11 +50,15 @@ pub(super) fn lane(file: &str, text: &Text, wrong: &mut Vec<Diag>) -> Lane {
 }
 
 /// What the overview says of files that more than one sub-plan touches; `None` where it does not say it as it should.
-pub(super) fn overview(file: &str, text: &Text, wrong: &mut Vec<Diag>) -> Option<Vec<Conflict>> {
-    let page = Page::new(file, text);
+pub(super) fn overview(
+    file: &str,
+    text: &SharedText,
+    wrong: &mut Vec<Diagnostic>,
+) -> Option<Vec<ConflictRow>> {
+    let page = PlanPage::new(file, text);
     wrong.extend(PHASES.into_iter().filter_map(|phase| page.section(phase).err()));
     if let Some(section) = page.all(DEFERRED).next() {
-        page.deferred(section, wrong);
+        page.check_deferred(section, wrong);
     }
     match page.section(CONFLICTS) {
         Ok(section) => page.conflicts(section, wrong),
@@ -62,28 +69,43 @@ pub(super) fn overview(file: &str, text: &Text, wrong: &mut Vec<Diag>) -> Option
     }
 }
 
-struct Page<'p> {
-    file: &'p str,
-    text: &'p Text,
-    sections: Vec<Section>,
+/// The checklist of a sub-plan has something to do.
+pub(super) fn checklist(file: &str, text: &SharedText, wrong: &mut Vec<Diagnostic>) {
+    let is_task = |line: &PlanLine<'_>| {
+        let entry = bullet(line.text).and_then(|entry| entry.strip_prefix('['));
+        let entry = entry.and_then(|entry| entry.strip_prefix([' ', 'x', 'X'])?.strip_prefix(']'));
+        !line.is_hidden && entry.is_some_and(|words| !words.trim().is_empty())
+    };
+    if !lines(text, 0..text.len()).any(|line| is_task(&line)) {
+        let first = lines(text, 0..text.len()).find(|line| !line.text.trim().is_empty());
+        let range = first.map_or(0..0, |line| line.start..line.start + line.text.trim_end().len());
+        let message = "the checklist has no task; expected at least one `- [ ] TASK`";
+        wrong.push(Diagnostic::error(Code::SubmissionBad, message).at(file, text, range));
+    }
 }
 
-struct Section {
+struct PlanPage<'p> {
+    file: &'p str,
+    text: &'p SharedText,
+    sections: Vec<PlanSection>,
+}
+
+struct PlanSection {
     level: usize,
     title: String,
     heading: Range<usize>,
     body: Range<usize>,
 }
 
-impl<'p> Page<'p> {
-    fn new(file: &'p str, text: &'p Text) -> Self {
-        let mut sections: Vec<Section> = Vec::new();
+impl<'p> PlanPage<'p> {
+    fn new(file: &'p str, text: &'p SharedText) -> Self {
+        let mut sections: Vec<PlanSection> = Vec::new();
         for line in lines(text, 0..text.len()).filter(|line| !line.is_hidden) {
             let Some((level, title)) = heading(line.text) else { continue };
             let open = sections.iter_mut().filter(|section| section.body.end == text.len());
             open.filter(|section| section.level >= level).for_each(|section| section.body.end = line.start);
             let end = line.start + line.text.len();
-            sections.push(Section {
+            sections.push(PlanSection {
                 level,
                 title: title.to_ascii_lowercase(),
                 heading: line.start..end,
@@ -94,23 +116,23 @@ impl<'p> Page<'p> {
     }
 
     /// The sections of the right level that are called so.
-    fn all(&self, wanted: Wanted) -> impl Iterator<Item = &Section> {
+    fn all(&self, wanted: SectionTitle) -> impl Iterator<Item = &PlanSection> {
         self.sections.iter().filter(move |section| section.level == 2 && wanted.is(section))
     }
 
     /// The one section that is called so, with something in it.
-    fn section(&self, wanted: Wanted) -> Result<&Section, Diag> {
+    fn section(&self, wanted: SectionTitle) -> Result<&PlanSection, Diagnostic> {
         let title = wanted.0;
         let mut all = self.all(wanted);
         let Some(section) = all.next() else {
             return Err(match self.sections.iter().find(|section| wanted.is(section)) {
                 Some(other) => {
-                    let message = format!("the heading has {} signs; `## {title}` is wanted", other.level);
+                    let message = format!("the heading has {} signs; expected `## {title}`", other.level);
                     self.bad(message, other.heading.clone())
                 }
                 None => {
                     let message = format!("`{}` has no section `## {title}`", self.file);
-                    Diag::error(Code::SubmissionBad, message)
+                    Diagnostic::error(Code::SubmissionBad, message)
                 }
             });
         };
@@ -124,53 +146,72 @@ impl<'p> Page<'p> {
         Ok(section)
     }
 
-    fn bad(&self, message: String, range: Range<usize>) -> Diag {
-        Diag::error(Code::SubmissionBad, message).at(self.file, self.text, range)
+    fn bad(&self, message: String, range: Range<usize>) -> Diagnostic {
+        Diagnostic::error(Code::SubmissionBad, message).at(self.file, self.text, range)
     }
 
-    fn bad_line(&self, message: String, line: &Line<'_>) -> Diag {
+    fn error_at_line(&self, message: String, line: &PlanLine<'_>) -> Diagnostic {
         let lead = line.text.len() - line.text.trim_start().len();
         self.bad(message, line.start + lead..line.start + line.text.trim_end().len())
     }
 
     /// Where a line is, in the middle of a message.
-    fn place(&self, line: &Line<'_>) -> String {
+    fn place(&self, line: &PlanLine<'_>) -> String {
         format!("{}:{}", self.file, self.text[..line.start].matches('\n').count() + 1)
     }
 
-    fn lines(&self, section: &Section) -> impl Iterator<Item = Line<'p>> {
+    fn lines(&self, section: &PlanSection) -> impl Iterator<Item = PlanLine<'p>> {
         lines(self.text, section.body.clone()).filter(|line| !line.text.trim().is_empty())
     }
 
     /// One path or glob for each bullet, and nothing else.
-    fn owned(&self, section: &Section, owned: &mut Vec<Owned>, wrong: &mut Vec<Diag>) {
+    fn owned(&self, section: &PlanSection, owned: &mut Vec<OwnedEntry>, wrong: &mut Vec<Diagnostic>) {
         for line in self.lines(section) {
             let read = match bullet(line.text).filter(|_| !line.is_hidden) {
                 Some(entry) => path(entry),
-                None => Err("the line is no bullet; one path or glob per bullet is wanted".to_string()),
+                None => Err("the line is not a bullet; expected one path or glob per bullet".to_string()),
             };
             match read {
-                Ok(glob) => owned.push(Owned { at: self.place(&line), glob }),
-                Err(why) => wrong.push(self.bad_line(why, &line)),
+                Ok(glob) => owned.push(OwnedEntry { at: self.place(&line), glob }),
+                Err(why) => wrong.push(self.error_at_line(why, &line)),
             }
         }
     }
 
-    /// Each refactor that waits has its reason.
-    fn deferred(&self, section: &Section, wrong: &mut Vec<Diag>) {
+    /// Each refactor that waits has its reason, in an entry or in a paragraph of its own.
+    fn check_deferred(&self, section: &PlanSection, wrong: &mut Vec<Diagnostic>) {
+        let mut end = 0;
         for line in self.lines(section).filter(|line| !line.is_hidden) {
-            let Some(entry) = bullet(line.text) else { continue };
-            if entry.split_once(": ").is_none_or(|(_, why)| why.trim().is_empty()) {
-                let message = "the deferred refactor has no rationale; `- REFACTOR: RATIONALE` is wanted";
-                wrong.push(self.bad_line(message.to_string(), &line));
+            let goes_on = self.text[end..line.start].matches('\n').count() == 1 && end > 0;
+            end = line.start + line.text.len();
+            let entry = bullet(line.text);
+            let words = entry.unwrap_or_else(|| line.text.trim());
+            // A paragraph or an entry may have several lines, and a line may announce the entries.
+            let is_about =
+                entry.is_none() && (goes_on || line.text.starts_with("  ") || words.ends_with(':'));
+            let has_rationale = words.split_once(": ").is_some_and(|(_, why)| !why.trim().is_empty());
+            if !is_about && !has_rationale && !is_none(words) && heading(line.text).is_none() {
+                let message = "the deferred refactor has no rationale; expected `- REFACTOR: RATIONALE`";
+                wrong.push(self.error_at_line(message.to_string(), &line));
             }
         }
     }
 
     /// The rows of the table; other lines are words about it.
-    fn conflicts(&self, section: &Section, wrong: &mut Vec<Diag>) -> Option<Vec<Conflict>> {
+    fn conflicts(&self, section: &PlanSection, wrong: &mut Vec<Diagnostic>) -> Option<Vec<ConflictRow>> {
         let before = wrong.len();
         let mut conflicts = Vec::new();
+        // A list says who touches a file, too, and nobody would read it.
+        let is_entry = |line: &PlanLine<'_>| {
+            let words = bullet(line.text).unwrap_or_else(|| line.text.trim());
+            let named = words.split_once(':').map_or("", |(file, _)| file.trim());
+            let is_path = named.contains(['/', '.']) && path(named).is_ok();
+            !line.is_hidden && !is_none(words) && (is_path || bullet(line.text).is_some())
+        };
+        for line in self.lines(section).filter(|line| !line.text.contains('|') && is_entry(line)) {
+            let message = format!("the conflict map is a table with the columns `{}`", COLUMNS.join(" | "));
+            wrong.push(self.error_at_line(message, &line));
+        }
         let rows = self.lines(section).filter(|line| !line.is_hidden && line.text.contains('|'));
         for (nth, line) in rows.enumerate() {
             let cells = cells(line.text);
@@ -192,14 +233,14 @@ impl<'p> Page<'p> {
                     Err(why) => why,
                 },
             };
-            wrong.push(self.bad_line(message, &line));
+            wrong.push(self.error_at_line(message, &line));
         }
         (wrong.len() == before).then_some(conflicts)
     }
 
-    fn conflict(&self, line: &Line<'_>, cells: &[String]) -> Result<Conflict, String> {
+    fn conflict(&self, line: &PlanLine<'_>, cells: &[String]) -> Result<ConflictRow, String> {
         let [file, lanes, owner] = cells else {
-            return Err(format!("the row has {} cells; {} are wanted", cells.len(), COLUMNS.len()));
+            return Err(format!("the row has {} cells; expected {}", cells.len(), COLUMNS.len()));
         };
         let number = |word: &str| {
             let bare = word.trim_matches('`');
@@ -211,13 +252,13 @@ impl<'p> Page<'p> {
         if lanes.is_empty() {
             return Err("the row names no sub-plan that touches the file".to_string());
         }
-        Ok(Conflict { at: self.place(line), file: path(file)?, lanes, owner: number(owner)? })
+        Ok(ConflictRow { at: self.place(line), file: path(file)?, lanes, owner: number(owner)? })
     }
 }
 
-impl Wanted {
+impl SectionTitle {
     /// Whether a section is called so, perhaps with more words behind a colon or the like.
-    fn is(self, section: &Section) -> bool {
+    fn is(self, section: &PlanSection) -> bool {
         self.1.iter().any(|title| {
             let rest = section.title.strip_prefix(title);
             rest.is_some_and(|rest| {
@@ -228,13 +269,13 @@ impl Wanted {
 }
 
 /// A line without its end. Hidden is what stands in a code fence or in a comment.
-struct Line<'t> {
+struct PlanLine<'t> {
     start: usize,
     text: &'t str,
     is_hidden: bool,
 }
 
-fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = Line<'_>> {
+fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = PlanLine<'_>> {
     let mut at = range.start;
     let mut fence: Option<&str> = None;
     let mut is_comment = false;
@@ -262,7 +303,7 @@ fn lines(text: &str, range: Range<usize>) -> impl Iterator<Item = Line<'_>> {
                 is_hidden = fence.is_some();
             }
         }
-        Line { start, text: line, is_hidden }
+        PlanLine { start, text: line, is_hidden }
     })
 }
 
@@ -290,6 +331,14 @@ fn bullet(line: &str) -> Option<&str> {
     rest.starts_with([' ', '\t']).then(|| rest.trim())
 }
 
+/// Whether words say that there is nothing.
+fn is_none(words: &str) -> bool {
+    let words = words.trim_matches(['*', '_', '.', ' ']).to_ascii_lowercase();
+    matches!(words.as_str(), "none" | "nothing" | "n/a" | "-")
+        || words.starts_with("no ")
+        || words.starts_with("none ")
+}
+
 /// A path or glob, bare or in backticks.
 fn path(entry: &str) -> Result<String, String> {
     let quoted = entry.strip_prefix('`').and_then(|entry| entry.strip_suffix('`'));
@@ -298,9 +347,7 @@ fn path(entry: &str) -> Result<String, String> {
         None if !entry.contains(|c: char| c == '`' || c.is_whitespace()) && !entry.is_empty() => {
             project_glob(entry).map_err(|why| format!("this is {why}"))
         }
-        _ => {
-            Err("one path or glob is wanted, and nothing besides; one with blanks stands in backticks".into())
-        }
+        _ => Err("expected one path or glob and nothing else; put one with spaces in backticks".into()),
     }
 }
 

@@ -7,11 +7,11 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::caseless::{caseless, plain_path};
+use crate::caseless::{fold_case, plain_path};
 use crate::glob::expand;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
+enum OverlapToken {
     Char(char),
     /// One character that is no slash.
     One,
@@ -25,34 +25,34 @@ enum Token {
 
 /// A glob, or several where it has alternatives.
 #[derive(Clone, Debug)]
-pub(crate) struct Glob(Vec<Alternative>);
+pub(crate) struct OwnedGlob(Vec<GlobAlternative>);
 
 #[derive(Clone, Debug)]
-struct Alternative {
+struct GlobAlternative {
     /// What it matches.
-    tokens: Vec<Token>,
+    tokens: Vec<OverlapToken>,
     /// What it owns.
-    owned: Vec<Token>,
+    owned: Vec<OverlapToken>,
     /// The folders that it certainly lies in, each as a path.
-    folders: Vec<Vec<Token>>,
+    folders: Vec<Vec<OverlapToken>>,
     /// It is absolute, or goes upwards.
     leads_out: bool,
 }
 
-impl Glob {
+impl OwnedGlob {
     pub(crate) fn new(glob: &str) -> Self {
         let mut all = Vec::new();
         if !expand(glob, &mut all) {
             all = alloc::vec!["**".to_string()];
         }
-        Self(all.iter().map(|glob| Alternative::new(glob)).collect())
+        Self(all.iter().map(|glob| GlobAlternative::new(glob)).collect())
     }
 
     /// Whether the path is among what it owns.
     pub(super) fn owns(&self, path: &str) -> bool {
-        let path = caseless(&plain_path(path));
+        let path = fold_case(&plain_path(path));
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
-        let paths: Vec<Vec<Token>> = ends.map(|end| exactly(&path[..end])).collect();
+        let paths: Vec<Vec<OverlapToken>> = ends.map(|end| literal_tokens(&path[..end])).collect();
         self.0.iter().any(|own| paths.iter().any(|path| meet(&own.tokens, path)))
     }
 
@@ -61,8 +61,8 @@ impl Glob {
     }
 
     /// Why nobody can own it; `None` where somebody can.
-    pub(crate) fn unownable(&self) -> Option<&'static str> {
-        self.0.iter().find_map(Alternative::unownable)
+    pub(crate) fn unownable_reason(&self) -> Option<&'static str> {
+        self.0.iter().find_map(GlobAlternative::unownable_reason)
     }
 }
 
@@ -82,47 +82,50 @@ pub(crate) fn literal(path: &str, is_folder: bool) -> String {
 /// Names of folders whose files are git's and callsheet's own; one of them as old Windows systems write it.
 const PRIVATE: [&str; 3] = [".git", ".callsheet", "git~1"];
 
-impl Alternative {
+impl GlobAlternative {
     fn new(glob: &str) -> Self {
         let leads_out = glob.starts_with('/') || glob.split('/').any(|part| part == "..");
-        let plain = caseless(&plain_path(glob));
+        let plain = fold_case(&plain_path(glob));
         let glob = plain.as_str();
         let bare = glob.trim_end_matches('/');
         let tokens = tokens(bare);
         let mut owned = tokens.clone();
         let last = bare.rsplit('/').next().unwrap_or_default();
         if bare.len() < glob.len() || !last.contains('.') {
-            owned.extend([Token::Skip(2), Token::Char('/'), Token::Deep]);
+            owned.extend([OverlapToken::Skip(2), OverlapToken::Char('/'), OverlapToken::Deep]);
         }
         let fixed = bare.find(['*', '?', '[', '\\']).unwrap_or(bare.len());
         let ends = bare[..fixed].match_indices('/').map(|(end, _)| end);
-        let folders = ends.map(|end| exactly(&bare[..end])).collect();
+        let folders = ends.map(|end| literal_tokens(&bare[..end])).collect();
         Self { tokens, owned, folders, leads_out }
     }
 
-    fn unownable(&self) -> Option<&'static str> {
+    fn unownable_reason(&self) -> Option<&'static str> {
         if self.leads_out {
             return Some("it leads out of the project, or around in it");
         }
-        if self.tokens.first() == Some(&Token::Char('!')) {
+        if self.tokens.first() == Some(&OverlapToken::Char('!')) {
             return Some("a `!` takes nothing away here");
         }
         // A star alone stands for no folder of git's or callsheet's: scopes see to that.
-        let parts = self.tokens.split(|token| matches!(token, Token::Char('/') | Token::Skip(_)));
-        let named = parts.filter(|part| part.iter().any(|token| !matches!(token, Token::Star | Token::Deep)));
-        let is_private = named.map(without_disguise).any(|part| {
-            let pieces = part.split(|token| *token == Token::Deep).collect::<Vec<_>>();
+        let parts =
+            self.tokens.split(|token| matches!(token, OverlapToken::Char('/') | OverlapToken::Skip(_)));
+        let named = parts.filter(|part| {
+            part.iter().any(|token| !matches!(token, OverlapToken::Star | OverlapToken::Deep))
+        });
+        let is_private = named.map(strip_disguise).any(|part| {
+            let pieces = part.split(|token| *token == OverlapToken::Deep).collect::<Vec<_>>();
             let last = pieces.len() - 1;
             pieces.iter().enumerate().filter(|(_, piece)| !piece.is_empty()).any(|(at, piece)| {
                 // Two stars can stand for the rest of one name and the beginning of another.
                 let mut piece = piece.to_vec();
                 if at > 0 {
-                    piece.insert(0, Token::Star);
+                    piece.insert(0, OverlapToken::Star);
                 }
                 if at < last {
-                    piece.push(Token::Star);
+                    piece.push(OverlapToken::Star);
                 }
-                PRIVATE.iter().any(|name| meet(&piece, &exactly(name)))
+                PRIVATE.iter().any(|name| meet(&piece, &literal_tokens(name)))
             })
         });
         is_private.then_some("files of git and of callsheet belong to nobody")
@@ -135,22 +138,23 @@ impl Alternative {
 }
 
 /// Exactly this path, whatever characters it has.
-fn exactly(path: &str) -> Vec<Token> {
-    path.chars().map(Token::Char).collect()
+fn literal_tokens(path: &str) -> Vec<OverlapToken> {
+    path.chars().map(OverlapToken::Char).collect()
 }
 
 /// A name without what some systems do not see in it: invisible letters, dots and blanks at the end, streams.
-fn without_disguise(part: &[Token]) -> Vec<Token> {
+fn strip_disguise(part: &[OverlapToken]) -> Vec<OverlapToken> {
     let is_invisible = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    let seen = part.iter().filter(|token| !matches!(token, Token::Char(c) if is_invisible(*c)));
-    let mut seen: Vec<Token> = seen.copied().take_while(|token| *token != Token::Char(':')).collect();
-    while matches!(seen.last(), Some(Token::Char('.' | ' '))) {
+    let seen = part.iter().filter(|token| !matches!(token, OverlapToken::Char(c) if is_invisible(*c)));
+    let mut seen: Vec<OverlapToken> =
+        seen.copied().take_while(|token| *token != OverlapToken::Char(':')).collect();
+    while matches!(seen.last(), Some(OverlapToken::Char('.' | ' '))) {
         seen.pop();
     }
     seen
 }
 
-fn tokens(glob: &str) -> Vec<Token> {
+fn tokens(glob: &str) -> Vec<OverlapToken> {
     let mut tokens = Vec::with_capacity(glob.len() + 3);
     let chars: Vec<char> = glob.chars().collect();
     let mut at = 0;
@@ -161,29 +165,29 @@ fn tokens(glob: &str) -> Vec<Token> {
                 while chars.get(at) == Some(&'*') {
                     at += 1;
                 }
-                let whole_part = tokens.last().is_none_or(|last| *last == Token::Char('/'));
+                let whole_part = tokens.last().is_none_or(|last| *last == OverlapToken::Char('/'));
                 if whole_part && chars.get(at) == Some(&'/') {
                     at += 1;
-                    tokens.extend([Token::Skip(2), Token::Deep, Token::Char('/')]);
+                    tokens.extend([OverlapToken::Skip(2), OverlapToken::Deep, OverlapToken::Char('/')]);
                 } else {
-                    tokens.push(Token::Deep);
+                    tokens.push(OverlapToken::Deep);
                 }
             }
-            '*' => tokens.push(Token::Star),
-            '?' => tokens.push(Token::One),
+            '*' => tokens.push(OverlapToken::Star),
+            '?' => tokens.push(OverlapToken::One),
             '[' => match class_end(&chars, at) {
                 // Which characters it means is not looked at.
                 Some(end) => {
-                    tokens.push(Token::One);
+                    tokens.push(OverlapToken::One);
                     at = end + 1;
                 }
-                None => tokens.push(Token::Char('[')),
+                None => tokens.push(OverlapToken::Char('[')),
             },
             '\\' => {
-                tokens.extend(chars.get(at).map(|c| Token::Char(*c)));
+                tokens.extend(chars.get(at).map(|c| OverlapToken::Char(*c)));
                 at += 1;
             }
-            c => tokens.push(Token::Char(*c)),
+            c => tokens.push(OverlapToken::Char(*c)),
         }
     }
     tokens
@@ -197,7 +201,7 @@ fn class_end(chars: &[char], at: usize) -> Option<usize> {
 }
 
 /// Whether some text fits both: a walk over all pairs of places that can be reached at once.
-fn meet(a: &[Token], b: &[Token]) -> bool {
+fn meet(a: &[OverlapToken], b: &[OverlapToken]) -> bool {
     let width = b.len() + 1;
     let mut seen = alloc::vec![false; (a.len() + 1) * width];
     let mut open = alloc::vec![(0, 0)];
@@ -209,18 +213,19 @@ fn meet(a: &[Token], b: &[Token]) -> bool {
         if left.is_none() && right.is_none() {
             return true;
         }
-        open.extend(free(left).into_iter().flatten().map(|step| (i + step, j)));
-        open.extend(free(right).into_iter().flatten().map(|step| (i, j + step)));
-        if left == Some(&Token::One) {
+        open.extend(free_steps(left).into_iter().flatten().map(|step| (i + step, j)));
+        open.extend(free_steps(right).into_iter().flatten().map(|step| (i, j + step)));
+        if left == Some(&OverlapToken::One) {
             open.extend((2..=4).filter(|most| is_letter(&b[j..], *most)).map(|most| (i + 1, j + most)));
         }
-        if right == Some(&Token::One) {
+        if right == Some(&OverlapToken::One) {
             open.extend((2..=4).filter(|most| is_letter(&a[i..], *most)).map(|most| (i + most, j + 1)));
         }
         if let (Some((slash, step)), Some((other_slash, other_step))) = (takes(left), takes(right)) {
             let both = match (slash, other_slash) {
-                (Taken::This(a), Taken::This(b)) => a == b,
-                (Taken::This(c), Taken::NoSlash) | (Taken::NoSlash, Taken::This(c)) => c != '/',
+                (MatchedChars::This(a), MatchedChars::This(b)) => a == b,
+                (MatchedChars::This(c), MatchedChars::NoSlash)
+                | (MatchedChars::NoSlash, MatchedChars::This(c)) => c != '/',
                 _ => true,
             };
             if both {
@@ -232,14 +237,14 @@ fn meet(a: &[Token], b: &[Token]) -> bool {
 }
 
 /// Whether the next tokens can be what one letter becomes by folding, as `ß` becomes `ss`.
-fn is_letter(tokens: &[Token], most: usize) -> bool {
+fn is_letter(tokens: &[OverlapToken], most: usize) -> bool {
     let Some(tokens) = tokens.get(..most) else { return false };
     let mut text = String::new();
     for token in tokens {
         match token {
-            Token::Char(c) if *c != '/' => text.push(*c),
+            OverlapToken::Char(c) if *c != '/' => text.push(*c),
             // It can be any letter.
-            Token::One => text.push('\u{fffd}'),
+            OverlapToken::One => text.push('\u{fffd}'),
             _ => return false,
         }
     }
@@ -247,34 +252,34 @@ fn is_letter(tokens: &[Token], most: usize) -> bool {
 }
 
 /// Steps that take no character.
-fn free(token: Option<&Token>) -> [Option<usize>; 2] {
+fn free_steps(token: Option<&OverlapToken>) -> [Option<usize>; 2] {
     match token {
-        Some(Token::Star | Token::Deep) => [Some(1), None],
-        Some(Token::Skip(tokens)) => [Some(1), Some(tokens + 1)],
+        Some(OverlapToken::Star | OverlapToken::Deep) => [Some(1), None],
+        Some(OverlapToken::Skip(tokens)) => [Some(1), Some(tokens + 1)],
         _ => [None, None],
     }
 }
 
-enum Taken {
+enum MatchedChars {
     This(char),
     NoSlash,
     Any,
 }
 
 /// Which characters a token takes, and the step that follows.
-fn takes(token: Option<&Token>) -> Option<(Taken, usize)> {
+fn takes(token: Option<&OverlapToken>) -> Option<(MatchedChars, usize)> {
     match token? {
-        Token::Char(c) => Some((Taken::This(*c), 1)),
-        Token::One => Some((Taken::NoSlash, 1)),
-        Token::Star => Some((Taken::NoSlash, 0)),
-        Token::Deep => Some((Taken::Any, 0)),
-        Token::Skip(_) => None,
+        OverlapToken::Char(c) => Some((MatchedChars::This(*c), 1)),
+        OverlapToken::One => Some((MatchedChars::NoSlash, 1)),
+        OverlapToken::Star => Some((MatchedChars::NoSlash, 0)),
+        OverlapToken::Deep => Some((MatchedChars::Any, 0)),
+        OverlapToken::Skip(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Glob;
+    use super::OwnedGlob;
 
     #[test]
     fn globs_that_can_match_one_path_overlap() {
@@ -330,14 +335,14 @@ mod tests {
             ("./src//a.rs", "src/./a.rs", true),
         ];
         for (a, b, expected) in cases {
-            assert_eq!(Glob::new(a).overlaps(&Glob::new(b)), expected, "{a} and {b}");
-            assert_eq!(Glob::new(b).overlaps(&Glob::new(a)), expected, "{b} and {a}");
+            assert_eq!(OwnedGlob::new(a).overlaps(&OwnedGlob::new(b)), expected, "{a} and {b}");
+            assert_eq!(OwnedGlob::new(b).overlaps(&OwnedGlob::new(a)), expected, "{b} and {a}");
         }
     }
 
     #[test]
     fn a_path_is_owned_by_what_matches_it() {
-        let owns = |glob: &str, path: &str| Glob::new(glob).owns(path);
+        let owns = |glob: &str, path: &str| OwnedGlob::new(glob).owns(path);
         assert!(owns("docs/**", "docs/export.md"));
         assert!(owns("docs", "docs/export.md"));
         assert!(owns("docs/**", "docs/*.md"));
@@ -376,13 +381,13 @@ mod tests {
             ["{}", "./{}", "{}/", "{}/**", "{}/config", "a/{}", "a/b/{}/x", "**/{}", "*/{}/*", "a//./{}"];
         for name in names {
             for path in around.map(|around| around.replace("{}", name)) {
-                assert!(Glob::new(&path).unownable().is_some(), "{path}");
+                assert!(OwnedGlob::new(&path).unownable_reason().is_some(), "{path}");
             }
         }
         let others =
             ["a/../.git", "..", "../x", "/etc/passwd", "a/..", "!x", "!src/**", "{!x,y}", "\\!x", "./!x"];
         for path in others {
-            assert!(Glob::new(path).unownable().is_some(), "{path}");
+            assert!(OwnedGlob::new(path).unownable_reason().is_some(), "{path}");
         }
         let fine = [
             "src/**",
@@ -406,7 +411,7 @@ mod tests {
             "*/mod.rs",
         ];
         for path in fine {
-            assert_eq!(Glob::new(path).unownable(), None, "{path}");
+            assert_eq!(OwnedGlob::new(path).unownable_reason(), None, "{path}");
         }
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::{Field, Kind, Required, Submission};
+use crate::contract::{FieldRequirement, FieldType, Submission, SubmissionField};
 use crate::prefs;
 
 /// `roles` are those that a preference can be for.
@@ -16,10 +16,10 @@ pub fn schema(submission: &Submission, roles: &[String]) -> Value {
     object(&submission.field, roles)
 }
 
-fn object(fields: &[Field], roles: &[String]) -> Value {
+fn object(fields: &[SubmissionField], roles: &[String]) -> Value {
     let properties: Map<String, Value> =
         fields.iter().map(|field| (field.name.clone(), property(field, roles))).collect();
-    let is_required = |field: &&Field| field.required == Required::Always(true);
+    let is_required = |field: &&SubmissionField| field.required == FieldRequirement::Always(true);
     let required: Vec<&str> = fields.iter().filter(is_required).map(|field| field.name.as_str()).collect();
     json!({
         "type": "object",
@@ -29,21 +29,21 @@ fn object(fields: &[Field], roles: &[String]) -> Value {
     })
 }
 
-fn property(field: &Field, roles: &[String]) -> Value {
+fn property(field: &SubmissionField, roles: &[String]) -> Value {
     let text = json!({ "type": "string" });
     let list = |items: Value| json!({ "type": "array", "items": items });
     let mut schema = match field.kind {
-        Kind::Text | Kind::Glob => text,
-        Kind::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$" }),
-        Kind::Slug => json!({ "type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$" }),
-        Kind::Integer => json!({ "type": "integer" }),
-        Kind::Boolean => json!({ "type": "boolean" }),
-        Kind::Choice => json!({ "type": "string", "enum": field.choices }),
-        Kind::Texts | Kind::Globs => list(text),
-        Kind::Integers => list(json!({ "type": "integer" })),
-        Kind::Map => object(&field.field, roles),
-        Kind::Items => list(object(&field.field, roles)),
-        Kind::Preferences => {
+        FieldType::Text | FieldType::Glob => text,
+        FieldType::Name => json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$" }),
+        FieldType::Slug => json!({ "type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$" }),
+        FieldType::Integer => json!({ "type": "integer" }),
+        FieldType::Boolean => json!({ "type": "boolean" }),
+        FieldType::Choice => json!({ "type": "string", "enum": field.choices }),
+        FieldType::Texts | FieldType::Globs => list(text),
+        FieldType::Integers => list(json!({ "type": "integer" })),
+        FieldType::Map => object(&field.field, roles),
+        FieldType::Items => list(object(&field.field, roles)),
+        FieldType::Preferences => {
             let [role, bullet] = prefs::FIELDS;
             list(json!({
                 "type": "object",
@@ -53,14 +53,16 @@ fn property(field: &Field, roles: &[String]) -> Value {
             }))
         }
     };
-    let always = field.required == Required::Always(true);
+    let always = field.required == FieldRequirement::Always(true);
     match (field.kind, field.at_least) {
-        (Kind::Integer, Some(least)) => schema["minimum"] = least.into(),
+        (FieldType::Integer, Some(least)) => schema["minimum"] = least.into(),
         // An empty list is as good as none where none is asked for.
-        (Kind::Texts | Kind::Globs | Kind::Integers | Kind::Items, Some(least)) if always => {
+        (FieldType::Texts | FieldType::Globs | FieldType::Integers | FieldType::Items, Some(least))
+            if always =>
+        {
             schema["minItems"] = least.into();
         }
-        (Kind::Text | Kind::Glob, _) if always => schema["minLength"] = 1.into(),
+        (FieldType::Text | FieldType::Glob, _) if always => schema["minLength"] = 1.into(),
         _ => {}
     }
     if let Some(fixed) = field.fixed {

@@ -4,25 +4,34 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Data, Desk};
+use super::{SubmissionContext, SubmissionValues};
 use crate::contract::Submission;
-use crate::diag::Failure;
+use crate::diag::Diagnostics;
 use crate::lookup::Library;
 use crate::name::is_name;
 use crate::request::Layout;
-use crate::source::{Limits, Root, SourceId, Sources};
+use crate::source::{ListingLimits, SourceId, SourceRoot, Sources};
 
 /// The files of the session in which the contract `name` can be handed in, in byte order; each with the data that
 /// its own name gives.
-pub fn waiting(sources: &dyn Sources, layout: &Layout, name: &str) -> Result<Vec<(String, Data)>, Failure> {
-    let desk = Desk { library: Library::new(sources), layout, roles: Vec::new(), shared_names: &Vec::new };
+pub fn waiting(
+    sources: &dyn Sources,
+    layout: &Layout,
+    name: &str,
+) -> Result<Vec<(String, SubmissionValues)>, Diagnostics> {
+    let desk = SubmissionContext {
+        library: Library::new(sources),
+        layout,
+        roles: Vec::new(),
+        shared_names: &Vec::new,
+    };
     let submission = desk.submission(name)?;
     let Some(file) = &submission.file else { return Ok(Vec::new()) };
     Ok(found(sources, file, submission.suffix.as_deref()))
 }
 
 /// Those files of the numbered ones, data and companions, whose number is not among `numbers`.
-pub(super) fn numbered_beyond(
+pub(super) fn find_surplus_files(
     sources: &dyn Sources,
     submission: &Submission,
     data_too: bool,
@@ -42,10 +51,14 @@ pub(super) fn numbered_beyond(
 }
 
 /// The files that `pattern` fits, with at most one field in their name, or with a suffix.
-pub(super) fn found(sources: &dyn Sources, pattern: &str, suffix: Option<&str>) -> Vec<(String, Data)> {
+pub(super) fn found(
+    sources: &dyn Sources,
+    pattern: &str,
+    suffix: Option<&str>,
+) -> Vec<(String, SubmissionValues)> {
     let (folder, name) = pattern.rsplit_once('/').unwrap_or((".", pattern));
-    let Ok(dir) = SourceId::new(Root::Session, folder) else { return Vec::new() };
-    let limits = Limits { depth: 1, entries: 10_000, ignored: true };
+    let Ok(dir) = SourceId::new(SourceRoot::Session, folder) else { return Vec::new() };
+    let limits = ListingLimits { depth: 1, entries: 10_000, ignored: true };
     let entries = sources.list(&dir, limits).ok().flatten().map(|listing| listing.entries);
     let mut found = Vec::new();
     for entry in entries.into_iter().flatten().filter(|entry| !entry.dir) {
@@ -57,8 +70,8 @@ pub(super) fn found(sources: &dyn Sources, pattern: &str, suffix: Option<&str>) 
 }
 
 /// The data that the name of `file` gives, if it is called as `name` says.
-pub(super) fn fits(file: &str, name: &str, suffix: Option<&str>) -> Option<Data> {
-    let mut data = Data::new();
+pub(super) fn fits(file: &str, name: &str, suffix: Option<&str>) -> Option<SubmissionValues> {
+    let mut data = SubmissionValues::new();
     if let Some((before, rest)) = name.split_once('{') {
         let (field, after) = rest.split_once('}')?;
         let middle = file.strip_prefix(before)?.strip_suffix(after)?;

@@ -10,15 +10,15 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-use super::Data;
-use crate::contract::{Field, Kind, Submission};
-use crate::template::{Node, Span, parse_braces};
+use super::SubmissionValues;
+use crate::contract::{FieldType, Submission, SubmissionField};
+use crate::template::{TemplateNode, TextRange, parse_braces};
 
 /// What the slots of a wording hold.
-type Texts<'f> = BTreeMap<&'f str, String>;
+type SlotTexts<'f> = BTreeMap<&'f str, String>;
 
 /// The text of a file that is made from `data`: one newline at its end, or nothing at all.
-pub(super) fn fill_file(words: &str, fields: &[Field], data: &Data) -> String {
+pub(super) fn fill_file(words: &str, fields: &[SubmissionField], data: &SubmissionValues) -> String {
     let filled = fill(words, &texts(fields, data));
     let filled = filled.trim_end();
     if filled.is_empty() { String::new() } else { [filled, "\n"].concat() }
@@ -31,40 +31,43 @@ pub(crate) fn unknown_slots(submission: &Submission) -> Vec<String> {
     for companion in &submission.write {
         collect(&companion.text, &known, &mut unknown);
     }
-    fields_slots(&submission.field, &mut unknown);
+    collect_field_slots(&submission.field, &mut unknown);
     unknown
 }
 
-fn fields_slots(fields: &[Field], unknown: &mut Vec<String>) {
+fn collect_field_slots(fields: &[SubmissionField], unknown: &mut Vec<String>) {
     for field in fields {
         let mut known: Vec<&str> = field.field.iter().map(|field| field.name.as_str()).collect();
         known.extend(["number", "text"]);
         collect(field.each.as_deref().unwrap_or_default(), &known, unknown);
         collect(field.wrap.as_deref().unwrap_or_default(), &["rows"], unknown);
-        fields_slots(&field.field, unknown);
+        collect_field_slots(&field.field, unknown);
     }
 }
 
 fn collect(words: &str, known: &[&str], unknown: &mut Vec<String>) {
-    for node in parse_braces(words, Span { start: 0, end: words.len() }) {
+    for node in parse_braces(words, TextRange { start: 0, end: words.len() }) {
         match node {
-            Node::Slot(name) if !known.contains(&name.of(words)) => unknown.push(name.of(words).to_string()),
-            Node::Fragment(name) => unknown.push(["> ", name.of(words)].concat()),
+            TemplateNode::Slot(name) if !known.contains(&name.of(words)) => {
+                unknown.push(name.of(words).to_string())
+            }
+            TemplateNode::Fragment(name) => unknown.push(["> ", name.of(words)].concat()),
             _ => {}
         }
     }
 }
 
 /// The text of every field.
-fn texts<'f>(fields: &'f [Field], data: &Data) -> Texts<'f> {
-    let text =
-        |field: &Field| data.get(&field.name).map(|value| field_text(field, value)).unwrap_or_default();
+fn texts<'f>(fields: &'f [SubmissionField], data: &SubmissionValues) -> SlotTexts<'f> {
+    let text = |field: &SubmissionField| {
+        data.get(&field.name).map(|value| field_text(field, value)).unwrap_or_default()
+    };
     fields.iter().map(|field| (field.name.as_str(), text(field))).collect()
 }
 
-fn field_text(field: &Field, value: &Value) -> String {
+fn field_text(field: &SubmissionField, value: &Value) -> String {
     let rows = match (field.kind, value) {
-        (Kind::Map, Value::Object(data)) => match &field.each {
+        (FieldType::Map, Value::Object(data)) => match &field.each {
             Some(each) => fill(each, &texts(&field.field, data)),
             None => String::new(),
         },
@@ -76,29 +79,29 @@ fn field_text(field: &Field, value: &Value) -> String {
         (_, value) => value.to_string(),
     };
     match &field.wrap {
-        Some(wrap) if !rows.is_empty() => fill(wrap, &Texts::from([("rows", rows)])),
+        Some(wrap) if !rows.is_empty() => fill(wrap, &SlotTexts::from([("rows", rows)])),
         _ => rows,
     }
 }
 
-fn row(field: &Field, number: usize, entry: &Value) -> String {
+fn row(field: &SubmissionField, number: usize, entry: &Value) -> String {
     let mut slots = match entry {
         Value::Object(data) => texts(&field.field, data),
-        Value::String(text) => Texts::from([("text", text.clone())]),
-        value => Texts::from([("text", value.to_string())]),
+        Value::String(text) => SlotTexts::from([("text", text.clone())]),
+        value => SlotTexts::from([("text", value.to_string())]),
     };
     slots.insert("number", number.to_string());
     fill(field.each.as_deref().unwrap_or("- {{text}}"), &slots).trim_end().to_string()
 }
 
-fn fill(words: &str, texts: &Texts<'_>) -> String {
+fn fill(words: &str, texts: &SlotTexts<'_>) -> String {
     let words = words.strip_prefix('\n').unwrap_or(words);
-    let nodes = parse_braces(words, Span { start: 0, end: words.len() });
+    let nodes = parse_braces(words, TextRange { start: 0, end: words.len() });
     let mut out = String::with_capacity(words.len() * 2);
     let mut dropped = false;
     for (at, node) in nodes.iter().enumerate() {
         match node {
-            Node::Text(span) => {
+            TemplateNode::Text(span) => {
                 let mut text = span.of(words);
                 if core::mem::take(&mut dropped) {
                     // The empty line after it goes too.
@@ -106,26 +109,26 @@ fn fill(words: &str, texts: &Texts<'_>) -> String {
                 }
                 out.push_str(text);
             }
-            Node::Slot(name) => {
+            TemplateNode::Slot(name) => {
                 let text = texts.get(name.of(words)).map_or("", String::as_str);
                 let begins = out.is_empty() || out.ends_with('\n');
                 let ends = match nodes.get(at + 1) {
                     None => true,
-                    Some(Node::Text(next)) => next.of(words).starts_with('\n'),
+                    Some(TemplateNode::Text(next)) => next.of(words).starts_with('\n'),
                     Some(_) => false,
                 };
                 let alone = begins && ends;
                 dropped = alone && text.is_empty();
-                out.push_str(&if alone { Cow::Borrowed(text) } else { folded(text) });
+                out.push_str(&if alone { Cow::Borrowed(text) } else { fold_lines(text) });
             }
-            Node::Fragment(_) | Node::Include(_) => {}
+            TemplateNode::Fragment(_) | TemplateNode::Include(_) => {}
         }
     }
     out
 }
 
 /// All of it on one line.
-fn folded(text: &str) -> Cow<'_, str> {
+fn fold_lines(text: &str) -> Cow<'_, str> {
     if !text.contains(['\n', '\r', '\t']) {
         return Cow::Borrowed(text);
     }

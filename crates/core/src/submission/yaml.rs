@@ -6,37 +6,37 @@ use core::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::Data;
-use crate::diag::{Code, Diag, is_invisible};
+use super::SubmissionValues;
+use crate::diag::{Code, Diagnostic, is_invisible};
 use crate::front;
-use crate::text::Text;
+use crate::text::SharedText;
 
 /// A plan of dozens of sub-plans is a tenth of that.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Reads the data of a submission; `name` is what diagnostics call the text.
-pub fn read_yaml(name: &str, text: &Text) -> Result<Value, Diag> {
+pub fn read_yaml(name: &str, text: &SharedText) -> Result<Value, Diagnostic> {
     if text.len() > MAX_BYTES {
         let message = format!("`{name}` has {} bytes; a submission has at most {MAX_BYTES}", text.len());
-        return Err(Diag::error(Code::SubmissionBad, message));
+        return Err(Diagnostic::error(Code::SubmissionBad, message));
     }
     let yaml = text.strip_prefix('\u{feff}').unwrap_or(text);
     front::read_yaml(yaml, 100_000).map_err(|(message, at)| {
         let at = text.len() - yaml.len() + at;
         let message = format!("the file cannot be read: {message}");
-        Diag::error(Code::SubmissionBad, message).at(name, text, at..at + 1)
+        Diagnostic::error(Code::SubmissionBad, message).at(name, text, at..at + 1)
     })
 }
 
 /// The data as YAML: keys in their order, every text such that no reader takes it for something else.
-pub(crate) fn write(data: &Data) -> String {
+pub(crate) fn write(data: &SubmissionValues) -> String {
     let mut out = String::new();
     map(&mut out, data, 0, false);
     out
 }
 
 /// `inline` where the first key stands behind a dash.
-fn map(out: &mut String, data: &Data, depth: usize, mut inline: bool) {
+fn map(out: &mut String, data: &SubmissionValues, depth: usize, mut inline: bool) {
     for (key, value) in data {
         if !core::mem::take(&mut inline) {
             indent(out, depth);
@@ -83,7 +83,7 @@ fn below(out: &mut String, value: &Value, depth: usize) {
 }
 
 /// The same in few lines: one for each key, and one for each entry that has fields of its own.
-pub(crate) fn write_lines(data: &Data) -> String {
+pub(crate) fn write_compact_yaml(data: &SubmissionValues) -> String {
     let mut out = String::new();
     for (key, value) in data {
         scalar_text(&mut out, key);

@@ -1,14 +1,14 @@
 //! Questions: what an agent asks the person is heard wherever it says so, and nothing else is a question.
 
 use callsheet_core::agent::OutputFormat;
-use callsheet_core::reply::{Asked, Outcome, read};
+use callsheet_core::reply::{Outcome, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
 
 const QUESTION: &str = "<question>Which one?</question>";
 
 fn asked(reply: &str, prompt: Option<&str>) -> (Vec<String>, Outcome) {
     let contract = find_contract(&Library::new(&Builtin), "review", &Default::default()).unwrap().1;
-    let asked = Asked { contract: &contract, tasks: &[], prompt };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt };
     let reply = read(&asked, reply.as_bytes(), OutputFormat::Text);
     (reply.questions, reply.outcome)
 }

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use callsheet_core::request::Layout;
-use callsheet_core::secrets::Rules;
-use callsheet_core::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources, Text};
+use callsheet_core::secrets::SecretRules;
+use callsheet_core::{
+    Listing, ListingEntry, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources,
+};
 
 use crate::{figure, long};
 
@@ -120,7 +122,7 @@ fn lines(data: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn at_least_97_of_100_secrets_of_120_kinds_are_found() {
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let each = if long() { 400 } else { 16 };
     let mut dice = Dice(16);
     let mut missed: BTreeMap<&str, (usize, String)> = BTreeMap::new();
@@ -154,7 +156,7 @@ fn at_least_97_of_100_secrets_of_120_kinds_are_found() {
 
 #[test]
 fn at_most_one_of_200_lookalikes_raises_an_alarm() {
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let each = if long() { 200 } else { 2 };
     let mut dice = Dice(17);
     let (mut all, mut alarms) = (0, Vec::new());
@@ -175,14 +177,15 @@ fn at_most_one_of_200_lookalikes_raises_an_alarm() {
 struct OtherRules(Vec<(String, String)>);
 
 impl Sources for OtherRules {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         let found = self.0.iter().find(|(name, _)| id.path() == format!("secrets/{name}"));
-        Ok(found.filter(|_| id.root() == Root::Builtin).map(|(_, text)| text.clone().into()))
+        Ok(found.filter(|_| id.root() == SourceRoot::Builtin).map(|(_, text)| text.clone().into()))
     }
 
-    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
-        let entries = self.0.iter().map(|(name, _)| Entry { path: name.clone(), dir: false }).collect();
-        let is_there = (dir.root(), dir.path()) == (Root::Builtin, "secrets");
+    fn list(&self, dir: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        let entries =
+            self.0.iter().map(|(name, _)| ListingEntry { path: name.clone(), dir: false }).collect();
+        let is_there = (dir.root(), dir.path()) == (SourceRoot::Builtin, "secrets");
         Ok(is_there.then_some(Listing { entries, ..Listing::default() }))
     }
 }
@@ -191,19 +194,19 @@ impl Sources for OtherRules {
 /// the directory that `CALLSHEET_OTHER_RULES` names.
 #[test]
 fn scanning_is_measured() {
-    measure("shipped rules", &Rules::shipped().unwrap());
+    measure("shipped rules", &SecretRules::shipped().unwrap());
     if let Some(dir) = std::env::var_os("CALLSHEET_OTHER_RULES") {
         let files = std::fs::read_dir(dir).unwrap().map(|entry| {
             let entry = entry.unwrap();
             let text = std::fs::read_to_string(entry.path()).unwrap();
             (entry.file_name().into_string().unwrap(), text)
         });
-        let other = Rules::load(&OtherRules(files.collect()), &Layout::default()).unwrap();
+        let other = SecretRules::load(&OtherRules(files.collect()), &Layout::default()).unwrap();
         measure("other rules", &other);
     }
 }
 
-fn measure(name: &str, rules: &Rules) {
+fn measure(name: &str, rules: &SecretRules) {
     let mut text = String::new();
     let mut open = vec![
         Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),

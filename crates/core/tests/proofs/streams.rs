@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use callsheet_core::agent::OutputFormat;
 use callsheet_core::contract::Contract;
 use callsheet_core::reply::{
-    Asked, MOST_TEXT, Outcome, ProblemCode, Reply, StreamReader, StreamText, TextSink, read, read_text,
+    MOST_TEXT, Outcome, ProblemCode, Reply, ReplyContext, StreamReader, StreamText, TextSink, read, read_text,
 };
 use callsheet_core::{Builtin, Library, find_agent, find_contract};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn format_of(agent: &str) -> OutputFormat {
 }
 
 fn judged<'o>(contract: &Contract, output: &'o [u8], format: OutputFormat) -> Reply<'o> {
-    read(&Asked { contract, tasks: &[], prompt: None }, output, format)
+    read(&ReplyContext { contract, tasks: &[], prompt: None }, output, format)
 }
 
 /// A generator of numbers that are the same in every run.
@@ -532,6 +532,268 @@ fn messages_of_an_unknown_form_are_a_doubt() {
     assert!(tried > 150, "{tried}");
 }
 
+/// Events in which an agent may have said something, in a form that its CLI does not have.
+fn unknown_forms(agent: &str, said: &str) -> Vec<Value> {
+    match agent {
+        "claude" => vec![
+            json!({"type":"assistant","content":[{"type":"text","text":said}]}),
+            json!({"type":"assistant","message":{"id":"x","text":said}}),
+            json!({"type":"assistant","message":{"id":"x","content":[{"type":"text","content":said}]}}),
+            json!({"type":"assistant","message":{"id":"x","content":[{"type":"output","value":said}]}}),
+            json!({"type":"user","message":{"role":"assistant","content":said}}),
+            json!({"type":"system","subtype":"final_message","text":said}),
+            json!({"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"text_delta","text":said}}}),
+            json!({"type":"stream_event","event":{"type":"content_block_start","content_block":{"type":"text","text":said}}}),
+            json!({"type":"Assistant","message":{"content":[{"type":"text","text":said}]}}),
+            json!({"type":"message","content":said}),
+        ],
+        "codex" => vec![
+            json!({"type":"item.completed","item":{"id":"x","type":"assistant_message","text":said}}),
+            json!({"type":"item.completed","item":{"id":"x","type":"message","text":said}}),
+            json!({"type":"item.completed","item":{"id":"x","type":"Agent_Message","text":said}}),
+            json!({"type":"item.completed","item":{"id":"x","text":said}}),
+            json!({"type":"item.completed","item":{"id":"x","item_type":"agent_message","text":said}}),
+            json!({"type":"item.completed","item":{"id":"x","type":"agent_message","content":[{"text":said}]}}),
+            json!({"type":"item.completed","item":{"id":"x","type":"agent_message","text":"ok","content":[{"text":said}]}}),
+            json!({"type":"item.updated","item":{"id":"x","type":"message","text":said}}),
+            json!({"type":"agent_message","message":said}),
+            json!({"type":"Item.Completed","item":{"type":"agent_message","text":said}}),
+        ],
+        "gemini" => vec![
+            json!({"type":"content","value":said}),
+            json!({"type":"Message","role":"assistant","content":said}),
+            json!({"type":"message","role":"assistant","text":said}),
+            json!({"type":"message","role":"assistant","content":"ok","parts":[{"text":said}]}),
+            json!({"type":"response","response":said}),
+        ],
+        "copilot" => vec![
+            json!({"type":"assistant.final_message","data":{"content":said}}),
+            json!({"type":"assistant.message","data":{"messageId":"x","text":said}}),
+            json!({"type":"session.task_complete","data":{"summary":said}}),
+            json!({"type":"message","data":{"content":said}}),
+        ],
+        _ => vec![
+            json!({"type":"message","part":{"type":"text","text":said}}),
+            json!({"type":"text","text":said}),
+            json!({"type":"text","part":{"type":"text","content":said}}),
+            json!({"type":"text","part":{"type":"text","text":"ok","more":said}}),
+            json!({"type":"tool_use","part":{"type":"text","text":said}}),
+            json!({"type":"Text","part":{"type":"text","text":said}}),
+        ],
+    }
+}
+
+/// Events of tools and of the person, and whatever has no marker in it.
+fn harmless_events(agent: &str, said: &str) -> Vec<Value> {
+    let mut events = unknown_forms(agent, "All is well.");
+    // Pieces of a message and a message itself are no harmless events, whatever they say.
+    let is_own = |event: &Value| {
+        ["stream_event", "assistant", "text"].iter().any(|kind| event["type"] == json!(kind))
+            || event.pointer("/item/type") == Some(&json!("agent_message"))
+            || event["role"] == json!("assistant")
+    };
+    events.retain(|event| !is_own(event));
+    events.extend(match agent {
+        "claude" => vec![
+            json!({"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":said}]}}),
+            json!({"type":"assistant","parent_tool_use_id":"t","message":{"content":[{"type":"text","text":said}]}}),
+            json!({"type":"system","subtype":"hook_response","output":said}),
+        ],
+        "codex" => vec![
+            json!({"type":"item.completed","item":{"id":"x","type":"command_execution","aggregated_output":said}}),
+            json!({"type":"item.completed","item":{"id":"x","type":"reasoning","text":said}}),
+            json!({"type":"item.completed","item":{"id":"x","type":"command_execution","status":"failed"}}),
+        ],
+        "gemini" => vec![
+            json!({"type":"tool_result","status":"error","output":said,"error":{"message":said}}),
+            json!({"type":"message","role":"user","content":said}),
+        ],
+        "copilot" => vec![
+            json!({"type":"tool.execution_complete","data":{"success":false,"result":{"content":said}}}),
+            json!({"type":"user.message","data":{"content":said}}),
+            json!({"type":"assistant.reasoning","data":{"content":said}}),
+        ],
+        _ => vec![
+            json!({"type":"tool_use","part":{"type":"tool","state":{"status":"error","output":said}}}),
+            json!({"type":"reasoning","part":{"type":"reasoning","text":said}}),
+        ],
+    });
+    events
+}
+
+/// What may be said in an event that nobody knows is a doubt if it may be a verdict; what tools print is not.
+#[test]
+fn markers_in_unknown_events_are_a_doubt() {
+    let said = [
+        "<review>MAJOR_ISSUES</review>",
+        "No: &lt;review&gt;REJECTED&lt;/review&gt;",
+        "<task_status id=\"1.1\">FAILED</task_status>",
+        "<question>Is it?</question>",
+        "I say <rev",
+    ];
+    let contract = contract();
+    let mut tried = 0;
+    for agent in AGENTS {
+        for (file, lines) in recorded(agent) {
+            let with = |event: &Value| {
+                let mut lines = lines.clone();
+                // Behind the event that begins the stream and before the last message.
+                lines.insert(1, event.to_string());
+                judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome
+            };
+            for said in said {
+                for event in unknown_forms(agent, said) {
+                    assert!(!with(&event).is_good(), "{} {event}", file.display());
+                    tried += 1;
+                }
+            }
+            for event in harmless_events(agent, said[0]) {
+                assert!(with(&event).is_good(), "{} {event}", file.display());
+            }
+        }
+    }
+    figure(&format!("{tried} markers in events of an unknown form, none is ignored"));
+    assert!(tried > 400, "{tried}");
+}
+
+/// Pieces of a message of Claude that the message repeats are no doubt.
+#[test]
+fn pieces_that_a_message_repeats_are_no_doubt() {
+    let contract = contract();
+    let piece = |text: &str| json!({"type":"stream_event","event":{"type":"content_block_delta","delta":{"type":"text_delta","text":text}}});
+    let stream = |pieces: [&str; 2]| {
+        let events = [
+            json!({"type":"system","subtype":"init"}),
+            piece(pieces[0]),
+            piece(pieces[1]),
+            json!({"type":"assistant","message":{"id":"m","content":[{"type":"text","text":PASS}]}}),
+            json!({"type":"result","subtype":"success","is_error":false,"result":PASS}),
+        ];
+        let lines: Vec<String> = events.iter().map(Value::to_string).collect();
+        judged(&contract, lines.join("\n").as_bytes(), OutputFormat::ClaudeStreamJson).outcome
+    };
+    assert_eq!(stream(["<review>PA", "SS</review>"]), Outcome::Pass);
+    assert!(!stream(["<review>MAJOR", "_ISSUES</review>"]).is_good());
+}
+
+/// An error beside a text, or beside an end that says it went well.
+#[test]
+fn an_error_in_any_event_is_a_doubt() {
+    let contract = contract();
+    let mut tried = 0;
+    // An event and then plain text.
+    for agent in AGENTS {
+        for kind in [
+            "error",
+            "session.error",
+            "turn.failed",
+            "fatal",
+            "turnFailed",
+            "stream_exception",
+            "run.cancelled",
+            "request_timed_out",
+            "timeout",
+            "interrupted",
+            "turn.aborted",
+            "model.call_failure",
+            "errors",
+        ] {
+            for event in [
+                json!({"type":kind,"message":"boom"}),
+                json!({"type":kind,"error":{"message":"boom"}}),
+                json!({"type":kind,"data":{"message":"boom"}}),
+            ] {
+                let outputs = [
+                    format!("{event}\n\n{PASS}\n"),
+                    format!("{PASS}\n\n{event}\n"),
+                    format!("Hm.\n{event}\n\n{PASS}\n"),
+                ];
+                for output in outputs {
+                    let reply = judged(&contract, output.as_bytes(), format_of(agent)).outcome;
+                    assert!(!reply.is_good(), "{agent} {output}");
+                    tried += 1;
+                }
+            }
+            for (file, mut lines) in recorded(agent) {
+                lines.insert(1, json!({ "type": kind }).to_string());
+                let reply = judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
+                assert!(!reply.is_good(), "{} {kind}", file.display());
+                tried += 1;
+            }
+        }
+    }
+    // A field of the event that ends the stream, or of one beside it.
+    for agent in AGENTS {
+        let fields: &[(&str, &str)] = match agent {
+            "claude" => &[("", "error"), ("", "errors"), ("", "api_error_status")],
+            "codex" | "gemini" => &[("", "error"), ("", "errors")],
+            "copilot" => &[("", "error"), ("", "errors"), ("/data", "error")],
+            _ => &[("", "error"), ("", "errors"), ("/part", "error")],
+        };
+        for (file, lines) in recorded(agent) {
+            for (at, field) in fields {
+                for (value, is_error) in [
+                    (json!("boom"), true),
+                    (json!(["boom"]), true),
+                    (json!({"message":"boom"}), true),
+                    (json!(500), true),
+                    (json!(true), true),
+                    (json!(null), false),
+                    (json!([]), false),
+                    (json!({}), false),
+                    (json!(""), false),
+                    (json!(false), false),
+                ] {
+                    let mut lines = lines.clone();
+                    let is_at = |line: &&mut String| {
+                        let event: Value = serde_json::from_str(line).unwrap();
+                        at.is_empty()
+                            || event.pointer(at).is_some_and(Value::is_object)
+                                && event["type"] != json!("user.message")
+                    };
+                    // The last event that has the place: the end, or a message.
+                    let vital = |line: &&mut String| {
+                        at.is_empty() || line.contains("assistant.message\"") || line.contains("step_finish")
+                    };
+                    let line = lines.iter_mut().rev().filter(is_at).find(vital).unwrap();
+                    let mut event: Value = serde_json::from_str(line).unwrap();
+                    event.pointer_mut(at).unwrap()[field] = value.clone();
+                    *line = event.to_string();
+                    let reply = judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
+                    assert_eq!(reply.is_good(), !is_error, "{} {event}", file.display());
+                    tried += 1;
+                }
+            }
+        }
+    }
+    // Others that only one CLI has.
+    let others = [
+        ("claude", json!({"type":"system","subtype":"error"})),
+        ("claude", json!({"type":"system","subtype":"api_error"})),
+        ("copilot", json!({"type":"model.call_finished","data":{"outcome":"error"}})),
+        ("copilot", json!({"type":"model.call_final_result","data":{"result":"error"}})),
+        ("copilot", json!({"type":"model.call_final_result","data":{"result":"http_400"}})),
+    ];
+    for (agent, event) in others {
+        for (file, mut lines) in recorded(agent) {
+            lines.insert(1, event.to_string());
+            let reply = judged(&contract, lines.join("\n").as_bytes(), format_of(agent)).outcome;
+            assert!(!reply.is_good(), "{} {event}", file.display());
+            tried += 1;
+        }
+    }
+    for (file, lines) in recorded("claude") {
+        let last = lines.iter().rposition(|line| line.contains("\"type\":\"assistant\"")).unwrap();
+        let mut lines = lines;
+        lines[last] = lines[last].replace("\"stop_reason\":null", "\"stop_reason\":\"max_tokens\"");
+        assert!(lines[last].contains("max_tokens"));
+        let reply = judged(&contract, lines.join("\n").as_bytes(), format_of("claude")).outcome;
+        assert!(!reply.is_good(), "{}", file.display());
+        tried += 1;
+    }
+    figure(&format!("{tried} events that report an error or do not, each read as what it is"));
+}
+
 #[test]
 fn a_result_that_no_message_says_is_a_doubt() {
     let contract = contract();
@@ -635,7 +897,7 @@ fn lines_are_read_as_serde_json_reads_them() {
 fn pieces_of_an_output_make_the_same_reply() {
     let rounds = if long() { 2_000 } else { 40 };
     let contract = contract();
-    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let mut dice = Dice(0x2545_F491_4F6C_DD1D);
     for agent in AGENTS {
         let format = format_of(agent);
@@ -718,7 +980,7 @@ impl TextSink for LeakySink {
 #[test]
 fn a_sink_that_fails_is_a_doubt() {
     let contract = contract();
-    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     for agent in AGENTS {
         for (_, lines) in recorded(agent) {
             for limit in [0, 10] {

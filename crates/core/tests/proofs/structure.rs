@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use callsheet_core::render::render;
-use callsheet_core::request::{ContextBlock, Document, DocumentKind, Layout, Memory, Task};
+use callsheet_core::request::{ContextBlock, DocumentKind, Layout, MemoryEntry, RequestDocument, Task};
 use callsheet_core::{
-    Builtin, Entry, Facts, Format, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
-    compose,
+    Builtin, Listing, ListingEntry, ListingLimits, PromptFormat, Request, RunFacts, SharedText, SourceError,
+    SourceId, SourceRoot, Sources, compose,
 };
 use markdown::mdast::Node;
 use serde_json::{Value, json};
@@ -21,23 +21,24 @@ use crate::{figure, long, plan};
 
 /// Sources in memory above the shipped ones.
 #[derive(Clone, Default)]
-struct World(BTreeMap<SourceId, Text>);
+struct World(BTreeMap<SourceId, SharedText>);
 
 impl Sources for World {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match self.0.get(id) {
             Some(text) => Ok(Some(text.clone())),
             None => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let below = |id: &SourceId| match dir.path() {
             "." => Some(id.path().to_owned()),
             path => Some(id.path().strip_prefix(path)?.strip_prefix('/')?.to_owned()),
         };
         let files = self.0.keys().filter(|id| id.root() == dir.root());
-        let entries: Vec<Entry> = files.filter_map(below).map(|path| Entry { path, dir: false }).collect();
+        let entries: Vec<ListingEntry> =
+            files.filter_map(below).map(|path| ListingEntry { path, dir: false }).collect();
         if entries.is_empty() {
             return Builtin.list(dir, limits);
         }
@@ -50,7 +51,7 @@ const TAME: &str = "xyzzy";
 
 /// A request that says everything that a request can say: a new field does not compile until it is here.
 fn full(recipe: &str) -> Request {
-    let text = || Text::from(TAME);
+    let text = || SharedText::from(TAME);
     Request {
         recipe: Some(recipe.into()),
         agent: None,
@@ -64,7 +65,7 @@ fn full(recipe: &str) -> Request {
         instructions: Some(text()),
         values: ["project_name", "topic", "review_role", "person", "hook_name", "note"]
             .into_iter()
-            .map(|key| (Text::fixed(key), text()))
+            .map(|key| (SharedText::fixed(key), text()))
             .collect(),
         secret: BTreeSet::new(),
         context: vec![
@@ -78,7 +79,7 @@ fn full(recipe: &str) -> Request {
         ],
         documents: [DocumentKind::File, DocumentKind::Artifact, DocumentKind::Thought]
             .into_iter()
-            .map(|kind| Document {
+            .map(|kind| RequestDocument {
                 kind,
                 name: Some(TAME.into()),
                 path: (kind != DocumentKind::Thought).then(|| TAME.into()),
@@ -90,12 +91,12 @@ fn full(recipe: &str) -> Request {
             })
             .collect(),
         read_first: vec![TAME.into()],
-        memories: vec![Memory { kind: TAME.into(), content: text() }],
+        memories: vec![MemoryEntry { kind: TAME.into(), content: text() }],
         rules: vec![text()],
         tools: Vec::new(),
         mcp: false,
         missing: None,
-        format: Some(Format::Markdown),
+        format: Some(PromptFormat::Markdown),
         task: Some(Task {
             id: Some(text()),
             title: Some(text()),
@@ -107,7 +108,7 @@ fn full(recipe: &str) -> Request {
             max_depth: None,
             max_steps: None,
         }),
-        previous: Some(Facts {
+        previous: Some(RunFacts {
             run: Some(TAME.into()),
             ended: None,
             exit_code: None,
@@ -126,24 +127,24 @@ fn full(recipe: &str) -> Request {
 }
 
 /// Files that people and agents write, and that prompts carry.
-const FILES: &[(Root, &str)] = &[
-    (Root::Project, ".callsheet/memory/profile.md"),
-    (Root::Project, "CLAUDE.md"),
-    (Root::Project, "AGENTS.md"),
-    (Root::Project, "README.md"),
-    (Root::Project, "agentd/project.md"),
-    (Root::Project, ".callsheet/prompts/agents/architect.md"),
-    (Root::Project, ".callsheet/prompts/agents/coder.md"),
-    (Root::Project, ".callsheet/prompts/commands/review-followup.md"),
-    (Root::Session, "context.md"),
-    (Root::Session, "requirements.md"),
-    (Root::Session, "02_architecting/architecture.md"),
-    (Root::Session, "04_planning/plan.md"),
-    (Root::Session, "04_planning/plan_1.md"),
-    (Root::Session, "04_planning/tasks_1.md"),
-    (Root::Session, "05_design/design.md"),
-    (Root::Session, "07_review/fix_request.md"),
-    (Root::Session, "tasks.md"),
+const FILES: &[(SourceRoot, &str)] = &[
+    (SourceRoot::Project, ".callsheet/memory/profile.md"),
+    (SourceRoot::Project, "CLAUDE.md"),
+    (SourceRoot::Project, "AGENTS.md"),
+    (SourceRoot::Project, "README.md"),
+    (SourceRoot::Project, "agentd/project.md"),
+    (SourceRoot::Project, ".callsheet/prompts/agents/architect.md"),
+    (SourceRoot::Project, ".callsheet/prompts/agents/coder.md"),
+    (SourceRoot::Project, ".callsheet/prompts/commands/review-followup.md"),
+    (SourceRoot::Session, "context.md"),
+    (SourceRoot::Session, "requirements.md"),
+    (SourceRoot::Session, "02_architecting/architecture.md"),
+    (SourceRoot::Session, "04_planning/plan.md"),
+    (SourceRoot::Session, "04_planning/plan_1.md"),
+    (SourceRoot::Session, "04_planning/tasks_1.md"),
+    (SourceRoot::Session, "05_design/design.md"),
+    (SourceRoot::Session, "07_review/fix_request.md"),
+    (SourceRoot::Session, "tasks.md"),
 ];
 
 struct Setting {
@@ -231,7 +232,7 @@ fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
 fn world() -> World {
     let files = FILES.iter().map(|(root, path)| {
         // A task list has tasks in it.
-        let text = if *path == "tasks.md" { format!("- [ ] 1.1 {TAME}\n") } else { TAME.to_owned() };
+        let text = if path.contains("tasks") { format!("- [ ] 1.1 {TAME}\n") } else { TAME.to_owned() };
         (SourceId::new(*root, path).unwrap(), text.into())
     });
     World(files.collect())
@@ -241,11 +242,11 @@ fn world() -> World {
 fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
     let mut request = request.clone();
     let mut world = world();
-    let file = |root: Root, path: &str| SourceId::new(root, path).ok();
+    let file = |root: SourceRoot, path: &str| SourceId::new(root, path).ok();
     if request["role"] == "coder" {
         // Nothing is implemented without a plan. Its overview is not shown to a coder.
         for (path, text) in [("plan.md", plan::OVERVIEW), ("execution_plan.yaml", plan::ORDER)] {
-            world.0.insert(file(Root::Session, &format!("04_planning/{path}"))?, text.into());
+            world.0.insert(file(SourceRoot::Session, &format!("04_planning/{path}"))?, text.into());
         }
     }
     for (place, text) in texts {
@@ -258,18 +259,18 @@ fn composed(request: &Value, texts: &[(Place, String)]) -> Option<String> {
             }
             Place::File(at) => {
                 let (root, path) = FILES[*at];
-                let text = if path == "tasks.md" { format!("- [ ] 1.1 {text}") } else { text.clone() };
+                let text = if path.contains("tasks") { format!("- [ ] 1.1 {text}") } else { text.clone() };
                 world.0.insert(file(root, path)?, text.into());
             }
             Place::FileName => {
-                world.0.insert(file(Root::Project, &format!("src/{text}"))?, Text::fixed(""));
+                world.0.insert(file(SourceRoot::Project, &format!("src/{text}"))?, SharedText::fixed(""));
             }
         }
     }
     let request: Request = serde_json::from_value(request).ok()?;
     let prompt = compose(&request, &world).ok()?.prompt;
     let text = render(&prompt, prompt.format, None).ok()?.text;
-    if prompt.format == Format::Markdown {
+    if prompt.format == PromptFormat::Markdown {
         return Some(text);
     }
     let document = roxmltree::Document::parse(&text).unwrap();
@@ -581,6 +582,8 @@ fn the_judge_finds_what_is_not_fenced() {
         "x\n===",
         "x\n---",
         "\r## Role\r",
+        "<script>\n</pre> x\n~~~\n</script>",
+        "- <style> </PRE>\n<!--\n</style>",
     ] {
         let raw = at("plugh").replace("plugh", text);
         assert!(difference(setting, &tame, &raw).is_some(), "{text:?} changes nothing");
@@ -599,6 +602,7 @@ fn ordinary_texts_are_not_fenced() {
         "<!-- a comment -->\n\nText.",
         "<details>\n<summary>x</summary>\n\ntext\n\n</details>",
         "<pre>\nx\n</pre>\n\nText `<!--` and `<script>`.",
+        "<style>\nx\n</style>\n\n<script>y</script>\n",
         "- one\n- two\n  - three\n\n#hashtag and #### deep\n\n#### Deep heading\n",
         "Windows\r\n\r\nlines\r\n",
         "a\u{2028}b",

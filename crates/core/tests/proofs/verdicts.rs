@@ -16,7 +16,7 @@ use std::{env, fs};
 
 use callsheet_core::agent::OutputFormat;
 use callsheet_core::contract::Contract;
-use callsheet_core::reply::{Asked, Outcome, ProblemCode, read};
+use callsheet_core::reply::{Outcome, ProblemCode, ReplyContext, read};
 use callsheet_core::{Builtin, Library, find_contract};
 use markdown::mdast::Node;
 
@@ -54,8 +54,12 @@ fn unescaped(line: &str) -> String {
 }
 
 fn outcome(contract: &Contract, reply: &str) -> Outcome {
-    read(&Asked { contract, tasks: &["1.1".into()], prompt: None }, reply.as_bytes(), OutputFormat::Text)
-        .outcome
+    read(
+        &ReplyContext { contract, tasks: &["1.1".into()], prompt: None },
+        reply.as_bytes(),
+        OutputFormat::Text,
+    )
+    .outcome
 }
 
 #[test]
@@ -76,14 +80,17 @@ fn a_word_that_is_not_good_is_a_conflict() {
     let pass = "<review>PASS</review>\n\n";
     let all: Vec<String> =
         corpus("hostile.txt").into_iter().filter(|reply| reply.starts_with(pass)).collect();
-    let asked = Asked { contract: &contract, tasks: &[], prompt: None };
+    let asked = ReplyContext { contract: &contract, tasks: &[], prompt: None };
     let mut silent = Vec::new();
     for reply in &all {
         let read = read(&asked, reply.as_bytes(), OutputFormat::Text);
         let told = read.problems.iter().any(|problem| {
             matches!(
                 problem.code,
-                ProblemCode::Conflict | ProblemCode::BrokenMarker | ProblemCode::UnopenedThought
+                ProblemCode::Conflict
+                    | ProblemCode::BrokenMarker
+                    | ProblemCode::UnopenedThought
+                    | ProblemCode::UnclosedThought
             )
         });
         let counts = !reply.contains("No: <review>MAJOR_ISSUES") || read.outcome == Outcome::MajorIssues;
@@ -329,6 +336,8 @@ impl Judge {
             for pass in PASSES.iter().rev() {
                 rest = rest.replace(pass, "");
             }
+            // What was in bold: `is_plain` has seen that it is.
+            rest = rest.replace("****", "");
             rest != *unit && rest.trim_matches([' ', '\t', '\r', '\n']).is_empty()
         })
     }
@@ -360,6 +369,7 @@ fn cases() -> usize {
 fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
     let mut dice = Dice(0x5eed_cafe_f00d_1234);
     let mut passed = 0;
+    let mut wrong = Vec::new();
     for case in 0..cases {
         let reply = generated(&mut dice, case % 2 == 1);
         if !judged(&reply) {
@@ -368,13 +378,16 @@ fn tried(cases: usize, judged: impl Fn(&str) -> bool) -> Result<usize, String> {
         passed += 1;
         let judge = Judge::of(&reply);
         if !judge.sees_a_pass() {
-            return Err(format!("case {case} passes, and no block is a pass: {reply:?}"));
+            wrong.push(format!("case {case} passes, and no block is a pass: {reply:?}"));
         }
         if judge.hears_another(&reply) {
-            return Err(format!("case {case} passes, and says something else: {reply:?}"));
+            wrong.push(format!("case {case} passes, and says something else: {reply:?}"));
+        }
+        if wrong.len() == 10 {
+            break;
         }
     }
-    Ok(passed)
+    if wrong.is_empty() { Ok(passed) } else { Err(wrong.join("\n")) }
 }
 
 #[test]
@@ -493,6 +506,11 @@ fn anything_repeated_is_read() {
         "# ",
         "```a`\n",
         "\u{0}",
+        "\u{fffd}",
+        "<pre>",
+        "<a b='<think>",
+        "<div title=\"",
+        "<script><think>",
         "====\n",
         "a  \n",
     ] {

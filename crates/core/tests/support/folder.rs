@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::{Builtin, Entry, Limits, Listing, Root, SourceError, SourceId, Sources, Text};
+use callsheet_core::{
+    Builtin, Listing, ListingEntry, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources,
+};
 
 pub(crate) struct Folder {
     pub(crate) dir: PathBuf,
@@ -25,7 +27,7 @@ impl Folder {
 }
 
 impl Sources for Folder {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         let path = self.path(id);
         if path.is_dir() {
             return Err(SourceError::NotAFile("directory"));
@@ -43,7 +45,7 @@ impl Sources for Folder {
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         let path = self.path(dir);
         if path.is_file() {
             return Err(SourceError::NotAFile("file"));
@@ -51,16 +53,16 @@ impl Sources for Folder {
         let mut listing = Listing::default();
         let mut there = path.is_dir();
         if there {
-            let hidden = dir.root() == Root::Project;
+            let hidden = dir.root() == SourceRoot::Project;
             walk(&path, "", limits.depth, hidden, &mut listing);
         }
-        if let Some(shipped) = Builtin.list(dir, Limits { entries: usize::MAX, ..limits })? {
+        if let Some(shipped) = Builtin.list(dir, ListingLimits { entries: usize::MAX, ..limits })? {
             let seen = shipped.entries.into_iter().filter(|entry| {
                 !entry.dir
                     && self.sees(&format!("{}/{}", dir.path(), entry.path))
                     && !listing.entries.contains(entry)
             });
-            let seen: Vec<Entry> = seen.collect();
+            let seen: Vec<ListingEntry> = seen.collect();
             there |= !seen.is_empty();
             listing.entries.extend(seen);
             listing.entries.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
@@ -83,7 +85,7 @@ fn walk(dir: &Path, below: &str, depth: usize, skip_hidden: bool, listing: &mut 
         let path = format!("{below}{}", entry.file_name().to_str().unwrap());
         let dir = entry.path().is_dir();
         let inside = format!("{path}/");
-        listing.entries.push(Entry { path, dir });
+        listing.entries.push(ListingEntry { path, dir });
         if dir {
             walk(&entry.path(), &inside, depth - 1, skip_hidden, listing);
         }

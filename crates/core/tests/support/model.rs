@@ -1,8 +1,8 @@
 //! What a prompt's model says that readers must find, and what they must not.
 
 use callsheet_core::prompt::{Block, Part, Section};
-use callsheet_core::recipe::Separator;
-use callsheet_core::{Format, Prompt};
+use callsheet_core::recipe::SectionSeparator;
+use callsheet_core::{Prompt, PromptFormat};
 use proptest::prelude::*;
 
 use crate::markdown::{self, Bit as Read, OPAQUE};
@@ -84,7 +84,7 @@ pub(crate) fn read_element(
     text: &str,
 ) -> Result<(), TestCaseError> {
     let headed = prompt.sections.iter().any(|section| section.heading.is_some());
-    if sections.is_empty() || (text == wanted && !headed && prompt.separator == Separator::Blank) {
+    if sections.is_empty() || (text == wanted && !headed && prompt.separator == SectionSeparator::Blank) {
         prop_assert_eq!(text, wanted);
         return Ok(());
     }
@@ -202,15 +202,15 @@ pub(crate) fn read_as_model(
 }
 
 /// Whether a text consists of nothing but separators, tags and notices.
-pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
+pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: PromptFormat) -> bool {
     let fixed = match format {
-        Format::Markdown => "\n|`|---|## |Context not provided|\">",
-        Format::Xml => concat!(
+        PromptFormat::Markdown => "\n|`|---|## |Context not provided|\">",
+        PromptFormat::Xml => concat!(
             "\n|`|---|## |Context not provided|<prompt>|</prompt>|<system_prompt>|</system_prompt>|<context>|",
             "</context>|<instructions>|</instructions>|<file path=\"|</file>|<artifact name=\"|</artifact>|",
             "<thought name=\"|</thought>|\">|\" eol=\"crlf\">|<![CDATA[|]]>",
         ),
-        Format::Json => concat!(
+        PromptFormat::Json => concat!(
             "\\n|`|---|## |Context not provided|{\"system_prompt\":\"|\",\"context\":[|{\"type\":\"file\",\"name\":\"|",
             "{\"type\":\"artifact\",\"name\":\"|{\"type\":\"thought\",\"name\":\"|\",\"content\":\"|\"}|,|",
             "],\"instructions\":\"",
@@ -221,7 +221,7 @@ pub(crate) fn is_engine(text: &str, prompt: &Prompt, format: Format) -> bool {
     let names = blocks()
         .map(|block| block.name.as_str())
         .chain(prompt.sections.iter().map(|section| section.name.as_str()));
-    let names: Vec<&str> = names.filter(|_| format != Format::Markdown).collect();
+    let names: Vec<&str> = names.filter(|_| format != PromptFormat::Markdown).collect();
     let tags = blocks()
         .flat_map(|block| block.supplied.iter().map(|supplied| supplied.name(block, &prompt.origins)));
     let tags: Vec<&str> = tags.chain(["file", "artifact", "thought"]).collect();

@@ -12,22 +12,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use callsheet_core::flow::{Action, Decision, Event, Flow, Group, Lane, Settings, State, step};
+use callsheet_core::flow::{
+    Flow, FlowAction, FlowDecision, FlowEvent, FlowSettings, FlowState, Lane, LaneGroup, step,
+};
 use callsheet_core::prefs::Preference;
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
-    start: Settings,
+    start: FlowSettings,
     entries: Vec<Entry>,
-    decisions: Vec<Decision>,
+    decisions: Vec<FlowDecision>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
     phase: String,
     again: bool,
-    groups: Vec<Group>,
+    groups: Vec<LaneGroup>,
     refused: Option<String>,
     ends: BTreeMap<String, End>,
 }
@@ -56,14 +58,14 @@ impl Script {
                     script.entries.push(Entry { phase: phase.into(), again, ..Entry::default() });
                 }
                 "decide" => script.decisions.push(match rest.split_once(' ') {
-                    Some(("changes", words)) => Decision::Changes(words.into()),
-                    _ if rest == "approve" => Decision::Approve,
-                    _ => Decision::Reject,
+                    Some(("changes", words)) => FlowDecision::Changes(words.into()),
+                    _ if rest == "approve" => FlowDecision::Approve,
+                    _ => FlowDecision::Reject,
                 }),
                 "refuse" => script.entries.last_mut().unwrap().refused = Some(rest.into()),
                 "group" => {
                     let words: Vec<&str> = rest.split(' ').collect();
-                    script.entries.last_mut().unwrap().groups.push(Group {
+                    script.entries.last_mut().unwrap().groups.push(LaneGroup {
                         id: words[0].into(),
                         parallel: words[1] == "parallel",
                         worktrees: words.contains(&"worktrees"),
@@ -105,7 +107,7 @@ impl Entry {
             }
         }
         if self.groups.is_empty() {
-            self.groups.push(Group { id: "all".into(), ..Group::default() });
+            self.groups.push(LaneGroup { id: "all".into(), ..LaneGroup::default() });
         }
         self.ends.insert(id.clone(), end);
         let lane = Lane { id, of, owned, ..Lane::default() };
@@ -113,8 +115,8 @@ impl Entry {
     }
 }
 
-fn settings(words: &str) -> Settings {
-    let mut settings = Settings { jobs: 1, ..Settings::default() };
+fn settings(words: &str) -> FlowSettings {
+    let mut settings = FlowSettings { jobs: 1, ..FlowSettings::default() };
     for word in words.split(' ') {
         match word.split_once('=').unwrap_or((word, "")) {
             ("jobs", jobs) => settings.jobs = jobs.parse().unwrap(),
@@ -129,32 +131,32 @@ fn settings(words: &str) -> Settings {
 
 /// Something that happened, and what came of it.
 pub(crate) struct Moment {
-    pub(crate) event: Event,
-    pub(crate) state: State,
-    pub(crate) actions: Vec<Action>,
+    pub(crate) event: FlowEvent,
+    pub(crate) state: FlowState,
+    pub(crate) actions: Vec<FlowAction>,
 }
 
 /// What carries the actions out, one after the other. Of lanes that run at once the last one ends first.
 pub(crate) struct Driver<'d> {
     flow: &'d Flow,
     script: &'d Script,
-    pub(crate) state: State,
-    todo: VecDeque<Action>,
-    open: Vec<Event>,
+    pub(crate) state: FlowState,
+    todo: VecDeque<FlowAction>,
+    open: Vec<FlowEvent>,
     runs: u32,
 }
 
 impl<'d> Driver<'d> {
-    pub(crate) fn new(flow: &'d Flow, script: &'d Script, state: State) -> Self {
+    pub(crate) fn new(flow: &'d Flow, script: &'d Script, state: FlowState) -> Self {
         Self { flow, script, state, todo: VecDeque::new(), open: Vec::new(), runs: 0 }
     }
 
-    pub(crate) fn started(&self) -> Event {
+    pub(crate) fn started(&self) -> FlowEvent {
         let settings = self.script.start.clone();
-        Event::Started { request: "Export as CSV".into(), settings, more: Value::Null }
+        FlowEvent::Started { request: "Export as CSV".into(), settings, more: Value::Null }
     }
 
-    pub(crate) fn take(&mut self, event: Event) -> Moment {
+    pub(crate) fn take(&mut self, event: FlowEvent) -> Moment {
         let (state, actions) = step(self.flow, std::mem::take(&mut self.state), &event);
         self.state = state;
         self.todo.extend(actions.iter().cloned());
@@ -162,16 +164,16 @@ impl<'d> Driver<'d> {
     }
 
     /// What happens next; `None` once nothing is left to do. `decided` counts the decisions so far.
-    pub(crate) fn next(&mut self, decided: usize) -> Option<Event> {
+    pub(crate) fn next(&mut self, decided: usize) -> Option<FlowEvent> {
         loop {
             let Some(action) = self.todo.pop_front() else { return self.open.pop() };
             match action {
-                Action::Enter { entry, phase, .. } => {
+                FlowAction::Enter { entry, phase, .. } => {
                     let script = self.script.entry(entry);
                     assert_eq!(script.phase, phase, "entry {entry}");
                     return Some(match &script.refused {
-                        Some(why) => Event::Refused { entry, why: vec![why.clone()] },
-                        None => Event::Entered {
+                        Some(why) => FlowEvent::Refused { entry, why: vec![why.clone()] },
+                        None => FlowEvent::Entered {
                             entry,
                             groups: script.groups.clone(),
                             again: script.again,
@@ -179,12 +181,12 @@ impl<'d> Driver<'d> {
                         },
                     });
                 }
-                Action::Run { entry, lane, .. } => {
+                FlowAction::Run { entry, lane, .. } => {
                     self.runs += 1;
                     let run = format!("run-{entry}-{}-{}", lane.id, self.runs);
                     let end = &self.script.entry(entry).ends[&lane.id];
                     assert_ne!(end.evidence, ["never"], "lane {} of entry {entry} runs", lane.id);
-                    self.open.push(Event::LaneEnded {
+                    self.open.push(FlowEvent::LaneEnded {
                         entry,
                         lane: lane.id.clone(),
                         run: run.clone(),
@@ -194,26 +196,26 @@ impl<'d> Driver<'d> {
                         questions: end.questions.clone(),
                         proposed: end.proposed.clone(),
                     });
-                    return Some(Event::LaneStarted { entry, lane: lane.id, run });
+                    return Some(FlowEvent::LaneStarted { entry, lane: lane.id, run });
                 }
-                Action::Merge { entry, lane } => {
+                FlowAction::Merge { entry, lane } => {
                     let conflicts = self.script.entry(entry).ends[&lane].conflicts.clone();
-                    return Some(Event::Merged { entry, lane, conflicts });
+                    return Some(FlowEvent::Merged { entry, lane, conflicts });
                 }
-                Action::Ask { .. } => {
-                    return Some(Event::Decided { decision: self.script.decisions[decided].clone() });
+                FlowAction::Ask { .. } => {
+                    return Some(FlowEvent::Decided { decision: self.script.decisions[decided].clone() });
                 }
-                Action::Write { .. } | Action::Finish { .. } | Action::Stop => {}
-                Action::Ignore { why } => panic!("{why}"),
+                FlowAction::Write { .. } | FlowAction::Finish { .. } | FlowAction::Stop => {}
+                FlowAction::Ignore { why } => panic!("{why}"),
             }
         }
     }
 
     /// All that happens from here on.
-    pub(crate) fn drive(&mut self, first: Event, mut decided: usize) -> Vec<Moment> {
+    pub(crate) fn drive(&mut self, first: FlowEvent, mut decided: usize) -> Vec<Moment> {
         let mut moments = vec![self.take(first)];
         while let Some(event) = self.next(decided) {
-            decided += usize::from(matches!(event, Event::Decided { .. }));
+            decided += usize::from(matches!(event, FlowEvent::Decided { .. }));
             moments.push(self.take(event));
         }
         moments

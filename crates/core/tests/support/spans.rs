@@ -1,11 +1,11 @@
 //! What must hold of the spans of every rendered prompt, checked without the engine's own decoder.
 
 use callsheet_core::Prompt;
-use callsheet_core::render::{Encoding, Rendered};
+use callsheet_core::render::{RenderedText, TextEncoding};
 
 /// Spans cover the text without gap or overlap, none is empty, and undoing the encoding of each gives
 /// the bytes of its origin.
-pub(crate) fn check(prompt: &Prompt, rendered: &Rendered) -> Result<(), String> {
+pub(crate) fn check(prompt: &Prompt, rendered: &RenderedText) -> Result<(), String> {
     let mut at = 0;
     for span in &rendered.spans {
         if span.start != at || span.end <= span.start {
@@ -21,8 +21,8 @@ pub(crate) fn check(prompt: &Prompt, rendered: &Rendered) -> Result<(), String> 
         if undone.as_deref() != Some(wanted) {
             return Err(format!("{text:?} stands for {wanted:?} and reads back as {undone:?}"));
         }
-        if span.encoding.undo(text).as_deref() != Some(wanted) {
-            return Err(format!("the engine reads {text:?} back as {:?}", span.encoding.undo(text)));
+        if span.encoding.decode(text).as_deref() != Some(wanted) {
+            return Err(format!("the engine reads {text:?} back as {:?}", span.encoding.decode(text)));
         }
     }
     if at == rendered.text.len() {
@@ -33,17 +33,17 @@ pub(crate) fn check(prompt: &Prompt, rendered: &Rendered) -> Result<(), String> 
 }
 
 /// The text that was encoded, by readers that share no code with the engine.
-pub(crate) fn undo(encoding: Encoding, text: &str) -> Option<String> {
+pub(crate) fn undo(encoding: TextEncoding, text: &str) -> Option<String> {
     match encoding {
-        Encoding::Plain => Some(text.to_owned()),
+        TextEncoding::Plain => Some(text.to_owned()),
         // What is not touched by an XML parser need not be given to one.
-        Encoding::Cdata if !text.contains("]]>") && !text.contains('\r') => Some(text.to_owned()),
-        Encoding::Cdata => xml_text(&format!("<x><![CDATA[{text}]]></x>")),
-        Encoding::Crlf => {
+        TextEncoding::Cdata if !text.contains("]]>") && !text.contains('\r') => Some(text.to_owned()),
+        TextEncoding::Cdata => xml_text(&format!("<x><![CDATA[{text}]]></x>")),
+        TextEncoding::Crlf => {
             xml_text(&format!("<x><![CDATA[{text}]]></x>")).map(|text| text.replace('\n', "\r\n"))
         }
-        Encoding::Attr => references(text),
-        Encoding::Json => json_text(text),
+        TextEncoding::Attr => references(text),
+        TextEncoding::Json => json_text(text),
     }
 }
 

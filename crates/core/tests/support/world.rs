@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::request::{ContextBlock, Document, DocumentKind, Memory, Task};
+use callsheet_core::request::{ContextBlock, DocumentKind, MemoryEntry, RequestDocument, Task};
 use callsheet_core::{
-    Builtin, Entry, Facts, Limits, Listing, Request, Root, SourceError, SourceId, Sources, Text,
+    Builtin, Listing, ListingEntry, ListingLimits, Request, RunFacts, SharedText, SourceError, SourceId,
+    SourceRoot, Sources,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,12 +16,12 @@ use crate::hostile::text;
 /// Sources in memory that remember what they were asked.
 #[derive(Debug, Default)]
 pub(crate) struct World {
-    texts: BTreeMap<SourceId, Text>,
+    texts: BTreeMap<SourceId, SharedText>,
     asked: RefCell<BTreeSet<SourceId>>,
 }
 
 impl World {
-    pub(crate) fn put(&mut self, root: Root, path: &str, text: impl Into<Text>) {
+    pub(crate) fn put(&mut self, root: SourceRoot, path: &str, text: impl Into<SharedText>) {
         self.texts.insert(SourceId::new(root, path).unwrap(), text.into());
     }
 
@@ -30,7 +31,7 @@ impl World {
 }
 
 impl Sources for World {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         self.asked.borrow_mut().insert(id.clone());
         match self.texts.get(id) {
             Some(text) => Ok(Some(text.clone())),
@@ -39,14 +40,15 @@ impl Sources for World {
         }
     }
 
-    fn list(&self, dir: &SourceId, _: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, _: ListingLimits) -> Result<Option<Listing>, SourceError> {
         self.asked.borrow_mut().insert(dir.clone());
         let below = |id: &SourceId| match dir.path() {
             "." => Some(id.path().to_owned()),
             path => Some(id.path().strip_prefix(path)?.strip_prefix('/')?.to_owned()),
         };
         let files = self.texts.keys().filter(|id| id.root() == dir.root());
-        let entries: Vec<Entry> = files.filter_map(below).map(|path| Entry { path, dir: false }).collect();
+        let entries: Vec<ListingEntry> =
+            files.filter_map(below).map(|path| ListingEntry { path, dir: false }).collect();
         Ok((!entries.is_empty()).then(|| Listing { entries, ..Listing::default() }))
     }
 }
@@ -272,17 +274,25 @@ impl Scenario {
             Kind::Unified => ("system/BASE-plan.md", ""),
         };
         if !recipe.is_empty() {
-            world.put(Root::Project, ".callsheet/recipes/mine.toml", Text::fixed(recipe));
+            world.put(SourceRoot::Project, ".callsheet/recipes/mine.toml", SharedText::fixed(recipe));
         }
-        world.put(Root::Project, &format!(".callsheet/templates/{path}"), self.spelled(&self.role, true));
+        world.put(
+            SourceRoot::Project,
+            &format!(".callsheet/templates/{path}"),
+            self.spelled(&self.role, true),
+        );
         let fragment = self.spelled(&self.fragment, false);
-        world.put(Root::User, "templates/shared/part.md", fragment);
-        world.put(Root::Builtin, "templates/shared/tree.md", Text::fixed("{{rows}}"));
-        world.put(Root::Builtin, "templates/shared/data-block.md", Text::fixed("{{title}}\n{{rows}}"));
-        world.put(Root::Session, "note.md", self.files[0].as_str());
-        world.put(Root::Session, "tasks.md", self.files[0].as_str());
-        world.put(Root::Project, ".callsheet/prompts/agents/coder.md", self.files[1].as_str());
-        world.put(Root::Project, "agentd/project.md", self.files[2].as_str());
+        world.put(SourceRoot::User, "templates/shared/part.md", fragment);
+        world.put(SourceRoot::Builtin, "templates/shared/tree.md", SharedText::fixed("{{rows}}"));
+        world.put(
+            SourceRoot::Builtin,
+            "templates/shared/data-block.md",
+            SharedText::fixed("{{title}}\n{{rows}}"),
+        );
+        world.put(SourceRoot::Session, "note.md", self.files[0].as_str());
+        world.put(SourceRoot::Session, "tasks.md", self.files[0].as_str());
+        world.put(SourceRoot::Project, ".callsheet/prompts/agents/coder.md", self.files[1].as_str());
+        world.put(SourceRoot::Project, "agentd/project.md", self.files[2].as_str());
         world
     }
 
@@ -296,14 +306,14 @@ impl Scenario {
                 ContextBlock { name, text: Some(text.as_str().into()), data: None }
             }
         });
-        let documents = self.documents.iter().map(|(kind, name, content)| Document {
+        let documents = self.documents.iter().map(|(kind, name, content)| RequestDocument {
             kind: [DocumentKind::File, DocumentKind::Artifact, DocumentKind::Thought][*kind],
             name: Some(name.clone()),
             path: None,
             content: Some(content.as_str().into()),
-            ..Document::default()
+            ..RequestDocument::default()
         });
-        let rows = || self.rows.iter().map(|row| Text::from(row.as_str()));
+        let rows = || self.rows.iter().map(|row| SharedText::from(row.as_str()));
         let unified = self.kind == Kind::Unified;
         Request {
             recipe: Some(if unified { "unified" } else { "mine" }.into()),
@@ -313,14 +323,14 @@ impl Scenario {
             values: self.named_values().map(|(name, value)| (name.into(), value.into())).collect(),
             context: context.collect(),
             documents: documents.collect(),
-            memories: rows().map(|content| Memory { kind: "note".into(), content }).collect(),
+            memories: rows().map(|content| MemoryEntry { kind: "note".into(), content }).collect(),
             task: Some(Task {
                 title: self.rows.first().map(|row| row.as_str().into()),
                 criteria: rows().collect(),
                 write: self.rows.clone(),
                 ..Task::default()
             }),
-            previous: Some(Facts { changed: self.rows.clone(), ..Facts::default() }),
+            previous: Some(RunFacts { changed: self.rows.clone(), ..RunFacts::default() }),
             ..Request::default()
         }
     }

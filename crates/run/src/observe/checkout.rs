@@ -16,29 +16,29 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::commits::Refs;
-use super::place::Place;
-use super::print::{Print, Prints, Stamp};
-use super::repository::{Index, Repository};
-use super::survey::{Class, Entry, Survey};
-use crate::git::{Git, GitError, folder_behind, odd_kind, text};
-use crate::read::Place as ReadFrom;
+use super::commits::RefSnapshot;
+use super::place::WorktreePath;
+use super::print::{FileStamp, Fingerprint, FingerprintCache};
+use super::repository::{IndexSnapshot, RepositoryFiles};
+use super::survey::{FileClass, FileSurvey, SurveyEntry};
+use crate::git::{Git, GitError, irregular_kind, linked_git_dir, text};
+use crate::read::PathBase as ReadFrom;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Checkout {
+pub(super) struct CheckoutSnapshot {
     pub(super) git: Git,
-    pub(super) index: Index,
-    pub(super) refs: Refs,
-    pub(super) repository: Repository,
+    pub(super) index: IndexSnapshot,
+    pub(super) refs: RefSnapshot,
+    pub(super) repository: RepositoryFiles,
     pub(super) is_dirty: bool,
     /// Git could not say whether it was.
     pub(super) is_unsure: bool,
     /// What each submodule has checked out.
-    pub(super) submodules: BTreeMap<Place, String>,
+    pub(super) submodules: BTreeMap<WorktreePath, String>,
     /// Tracked files that were not there.
-    absent: Vec<Place>,
+    absent: Vec<WorktreePath>,
     /// The index itself, if a change of it shows.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// A copy of the index without flags. Without it, every file is read to know what is dirty.
     #[serde(skip)]
     copy: Option<Arc<TempDir>>,
@@ -55,27 +55,27 @@ fn failed(error: &io::Error) -> GitError {
 }
 
 /// A copy of an index in a folder of its own.
-fn copied(git: &Git) -> Result<(TempDir, Index), GitError> {
+fn copied(git: &Git) -> Result<(TempDir, IndexSnapshot), GitError> {
     let folder =
         tempfile::Builder::new().prefix("callsheet-index-").tempdir().map_err(|error| failed(&error))?;
     let copy = folder.path().join("index");
     git.copy_index(&copy).map_err(|error| failed(&error))?;
-    let index = Index::of(git, &copy)?;
+    let index = IndexSnapshot::of(git, &copy)?;
     Ok((folder, index))
 }
 
 /// The index of the worktree as it is now.
-pub(super) fn index_now(git: &Git) -> Result<Index, GitError> {
+pub(super) fn index_now(git: &Git) -> Result<IndexSnapshot, GitError> {
     copied(git).map(|(_, index)| index)
 }
 
-impl Checkout {
+impl CheckoutSnapshot {
     /// Looks at everything but the files, whose survey goes on meanwhile.
-    pub(super) fn look(git: Git, prints: &Prints) -> Result<Self, GitError> {
-        let stamp = Stamp::of_settled(&git.index());
+    pub(super) fn look(git: Git, prints: &FingerprintCache) -> Result<Self, GitError> {
+        let stamp = FileStamp::from_settled_file(&git.index());
         let (folder, index) = copied(&git)?;
-        let refs = Refs::of(&git)?;
-        let repository = Repository::of(&git, prints);
+        let refs = RefSnapshot::of(&git)?;
+        let repository = RepositoryFiles::of(&git, prints);
         let submodules = heads(git.top(), &index.submodules);
         let copy = Some(Arc::new(folder));
         let absent = Vec::new();
@@ -84,19 +84,20 @@ impl Checkout {
     }
 
     /// What git tracks, in byte order, also if it was not kept.
-    pub(super) fn tracked<'a>(&'a self, survey: &Survey) -> Cow<'a, [Place]> {
+    pub(super) fn tracked<'a>(&'a self, survey: &FileSurvey) -> Cow<'a, [WorktreePath]> {
         if !self.index.tracked.is_empty() {
             return Cow::Borrowed(&self.index.tracked);
         }
-        let there = survey.entries.iter().filter(|entry| entry.class() == Class::Tracked).map(Entry::place);
-        let mut all: Vec<Place> = there.chain(&self.absent).cloned().collect();
+        let there =
+            survey.entries.iter().filter(|entry| entry.class() == FileClass::Tracked).map(SurveyEntry::place);
+        let mut all: Vec<WorktreePath> = there.chain(&self.absent).cloned().collect();
         all.sort_unstable();
         Cow::Owned(all)
     }
 
     /// The index as it is now; `None` if nobody has written to it.
-    pub(super) fn index_now(&self) -> Result<Option<Index>, GitError> {
-        let stamp = Stamp::of_settled(&self.git.index());
+    pub(super) fn index_now(&self) -> Result<Option<IndexSnapshot>, GitError> {
+        let stamp = FileStamp::from_settled_file(&self.git.index());
         if stamp.is_some() && stamp == self.stamp { Ok(None) } else { index_now(&self.git).map(Some) }
     }
 
@@ -104,8 +105,8 @@ impl Checkout {
     /// work that no commit has.
     pub(super) fn compare_before(
         &mut self,
-        look: impl FnOnce(&[Place]) -> io::Result<Survey>,
-    ) -> io::Result<Survey> {
+        look: impl FnOnce(&[WorktreePath]) -> io::Result<FileSurvey>,
+    ) -> io::Result<FileSurvey> {
         let copy = self.copy.as_ref().map(|folder| folder.path().join("index")).unwrap_or_default();
         let (git, head, tracked) =
             (self.git.with_index(&copy), self.refs.head.as_deref(), &self.index.tracked);
@@ -114,25 +115,26 @@ impl Checkout {
                 // Git would wait for it.
                 let odd = READ_BY_GIT
                     .iter()
-                    .any(|name| odd_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
+                    .any(|name| irregular_kind(&git.top().join(OsStr::from_bytes(name))).is_some());
                 if odd {
                     Err(failed(&io::Error::other("a file that git reads is none")))
                 } else {
-                    differing(&git, head)
+                    git.raw_diff(&[], head)
                 }
             });
             (look(tracked), raw.join())
         });
         let survey = survey?;
-        let missing = |path: &&Place| {
-            survey.entries.binary_search_by(|entry| entry.place().cmp(path)).is_err() && !survey.hides(path)
+        let missing = |path: &&WorktreePath| {
+            survey.entries.binary_search_by(|entry| entry.place().cmp(path)).is_err()
+                && !survey.is_hidden(path)
         };
         self.absent = tracked.iter().filter(missing).cloned().collect();
-        let tree = Tree { git: &self.git, prefix: b"", survey: &survey, left_out: &self.index };
+        let tree = RepositoryTree { git: &self.git, prefix: b"", survey: &survey, left_out: &self.index };
         let is_dirty =
             raw.unwrap_or_else(|_| Err(failed(&io::Error::other("a thread failed")))).and_then(|raw| {
                 let listed = (&tracked[..], &self.index.submodules[..]);
-                tree.compare(listed, &raw, Trust::Index, MOST_NESTED)
+                tree.compare(listed, &raw, ComparisonBase::Index, MOST_NESTED)
             });
         self.is_unsure = is_dirty.is_err();
         self.is_dirty = is_dirty.unwrap_or(true);
@@ -140,7 +142,7 @@ impl Checkout {
     }
 
     /// Whether there is work that `head` does not have.
-    pub(super) fn is_dirty_after(&self, head: Option<&str>, survey: &Survey) -> Result<bool, GitError> {
+    pub(super) fn is_dirty_after(&self, head: Option<&str>, survey: &FileSurvey) -> Result<bool, GitError> {
         let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
         let index = fresh.path().join("index");
         if let Some(copy) = &self.copy {
@@ -163,27 +165,14 @@ impl Checkout {
                 git.done(&["read-tree", "--end-of-options", head], "")?;
             }
         }
-        let tree = Tree { git: &self.git, prefix: b"", survey, left_out: &self.index };
-        tree.is_dirty(head, &index, Trust::Commit, MOST_NESTED)
+        let tree = RepositoryTree { git: &self.git, prefix: b"", survey, left_out: &self.index };
+        tree.is_dirty(head, &index, ComparisonBase::Commit, MOST_NESTED)
     }
-}
-
-/// What git says of the files that are not as the commit has them.
-fn differing(git: &Git, head: Option<&str>) -> Result<Vec<u8>, GitError> {
-    let against = match head {
-        Some(head) => head.to_owned(),
-        // Before the first commit there is an empty one to compare with.
-        None => text(&git.done(&["hash-object", "-t", "tree", "--stdin"], "")?).trim().to_owned(),
-    };
-    let flags = ["diff", "--raw", "-z", "--abbrev=40", "--no-renames", "--no-ext-diff", "--no-textconv"];
-    // Git would start a git in submodules, with the settings that they have.
-    let rest = ["--ignore-submodules=dirty", "--end-of-options", &against];
-    git.done(&[&flags[..], &rest].concat(), "")
 }
 
 /// What a submodule's files are compared with by way of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
+enum ComparisonBase {
     /// Its index: nobody has written to it since a person has.
     Index,
     /// Its commit alone.
@@ -191,20 +180,20 @@ enum Trust {
 }
 
 /// The files of a repository, in a survey that may have more.
-struct Tree<'a> {
+struct RepositoryTree<'a> {
     git: &'a Git,
     /// Where it lies in the survey.
     prefix: &'a [u8],
-    survey: &'a Survey,
-    left_out: &'a Index,
+    survey: &'a FileSurvey,
+    left_out: &'a IndexSnapshot,
 }
 
-impl Tree<'_> {
+impl RepositoryTree<'_> {
     fn is_dirty(
         &self,
         head: Option<&str>,
         index: &Path,
-        trust: Trust,
+        trust: ComparisonBase,
         depth: usize,
     ) -> Result<bool, GitError> {
         let git = self.git.with_index(index);
@@ -222,23 +211,23 @@ impl Tree<'_> {
         if self.waits() {
             return Ok(true);
         }
-        self.compare((&tracked, &submodules), &differing(&git, head)?, trust, depth)
+        self.compare((&tracked, &submodules), &git.raw_diff(&[], head)?, trust, depth)
     }
 
     /// Whether git would wait for a file that it reads by itself.
     fn waits(&self) -> bool {
         self.survey.entries.iter().any(|entry| {
             let name = entry.place().bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            matches!(entry.print(), Print::Special(_)) && READ_BY_GIT.contains(&name)
+            matches!(entry.print(), Fingerprint::Special(_)) && READ_BY_GIT.contains(&name)
         })
     }
 
     /// Whether something is not tracked, differs by what git says (`raw`), or does in a submodule.
     fn compare(
         &self,
-        (tracked, submodules): (&[Place], &[Place]),
+        (tracked, submodules): (&[WorktreePath], &[WorktreePath]),
         raw: &[u8],
-        trust: Trust,
+        trust: ComparisonBase,
         depth: usize,
     ) -> Result<bool, GitError> {
         let inside = self
@@ -253,7 +242,7 @@ impl Tree<'_> {
             let is_link =
                 || !self.prefix.is_empty() && path.bytes().strip_prefix(self.prefix) == Some(b"/.git");
             // What an agent's index has is not what a commit has.
-            let is_new = entry.class() != Class::Ignored;
+            let is_new = entry.class() != FileClass::Ignored;
             if is_new && !is_tracked() && !is_submodule() && !is_link() && !path.is_in(OUR_FOLDER) {
                 return Ok(true);
             }
@@ -274,15 +263,20 @@ impl Tree<'_> {
         Ok(false)
     }
 
-    fn in_survey(&self, path: &[u8]) -> Place {
+    fn in_survey(&self, path: &[u8]) -> WorktreePath {
         if self.prefix.is_empty() {
-            Place::new(path)
+            WorktreePath::new(path)
         } else {
-            Place::new(&[self.prefix, b"/", path].concat())
+            WorktreePath::new(&[self.prefix, b"/", path].concat())
         }
     }
 
-    fn is_dirty_inside(&self, submodule: &Place, trust: Trust, depth: usize) -> Result<bool, GitError> {
+    fn is_dirty_inside(
+        &self,
+        submodule: &WorktreePath,
+        trust: ComparisonBase,
+        depth: usize,
+    ) -> Result<bool, GitError> {
         let below = submodule.bytes().get(self.prefix.len()..).unwrap_or_default();
         let below = below.strip_prefix(b"/").unwrap_or(below);
         let dir = self.git.top().join(OsStr::from_bytes(below));
@@ -300,14 +294,15 @@ impl Tree<'_> {
         let head = inside.head()?;
         let fresh = tempfile::tempdir().map_err(|error| failed(&error))?;
         let index = fresh.path().join("index");
-        let none = Index::default();
-        if trust == Trust::Index {
+        let none = IndexSnapshot::default();
+        if trust == ComparisonBase::Index {
             inside.copy_index(&index).map_err(|error| failed(&error))?;
-            Index::of(&inside, &index)?;
+            IndexSnapshot::of(&inside, &index)?;
         } else if let Some(head) = &head {
             inside.with_index(&index).done(&["read-tree", "--end-of-options", head], "")?;
         }
-        let tree = Tree { git: &inside, prefix: submodule.bytes(), survey: self.survey, left_out: &none };
+        let tree =
+            RepositoryTree { git: &inside, prefix: submodule.bytes(), survey: self.survey, left_out: &none };
         tree.is_dirty(head.as_deref(), &index, trust, depth - 1)
     }
 }
@@ -316,10 +311,10 @@ impl Tree<'_> {
 const OUR_FOLDER: &[u8] = b".callsheet/runs";
 
 /// What each submodule has checked out, read without git.
-pub(super) fn heads(top: &Path, submodules: &[Place]) -> BTreeMap<Place, String> {
-    let head = |place: &Place| {
+pub(super) fn heads(top: &Path, submodules: &[WorktreePath]) -> BTreeMap<WorktreePath, String> {
+    let head = |place: &WorktreePath| {
         let link = top.join(OsStr::from_bytes(place.bytes())).join(".git");
-        let folder = if link.is_dir() { link } else { folder_behind(&link)? };
+        let folder = if link.is_dir() { link } else { linked_git_dir(&link)? };
         Some((place.clone(), head(&folder)?))
     };
     submodules.iter().filter_map(head).collect()

@@ -1,30 +1,43 @@
 //! References before and after a run, and the commits that are new there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use callsheet_core::fact::{Change, Changed, MovedRef};
+use callsheet_core::fact::{ChangeKind, ChangedFile, MovedRef};
 use serde::{Deserialize, Serialize};
 
-use super::place::{Place, shown};
+use super::place::{WorktreePath, shown};
 use crate::git::{Git, GitError, text};
-use crate::read::Place as ReadFrom;
+use crate::read::PathBase as ReadFrom;
 
 /// Where the references of a repository are.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Refs {
+pub(super) struct RefSnapshot {
     /// The commit that is checked out.
     pub(super) head: Option<String>,
     /// The branch that is checked out.
     branch: Option<String>,
     all: BTreeMap<String, String>,
-    /// Branches that other worktrees have checked out.
-    elsewhere: BTreeSet<String>,
+    /// Branches that other worktrees have checked out, and where.
+    elsewhere: BTreeMap<String, PathBuf>,
+}
+
+/// Worktrees that other runs claimed meanwhile, and the folders in which callsheet makes worktrees: their branches are not this
+/// run's. An agent that makes a worktree elsewhere is judged by it, whatever its branch is called.
+#[derive(Debug, Default)]
+pub(super) struct ClaimedWorktrees<'a>(pub(super) &'a [PathBuf]);
+
+impl ClaimedWorktrees<'_> {
+    fn has(&self, top: &Path) -> bool {
+        self.0.iter().any(|known| top.starts_with(known))
+    }
 }
 
 /// The commits that a run made, reference by reference, and all paths that they touch.
 #[derive(Debug, Default)]
-pub(super) struct Commits {
+pub(super) struct NewCommits {
     pub(super) moved: Vec<MovedRef>,
     /// Limits that ended the look.
     pub(super) unseen: Vec<(String, String)>,
@@ -40,10 +53,15 @@ const REPLACE: &str = "refs/replace/";
 const REMOTES: &str = "refs/remotes/";
 const HEADS: &str = "refs/heads/";
 
+const OUR_BRANCHES: &str = "callsheet/";
+/// A worktree that is being made is waited for: so often, and so long each time.
+const MOST_WAITS: usize = 20;
+const WAIT: Duration = Duration::from_millis(50);
+
 /// The longest `HEAD`.
 const MOST_HEAD: u64 = 8192;
 
-impl Refs {
+impl RefSnapshot {
     pub(super) fn of(git: &Git) -> Result<Self, GitError> {
         let listed = git.done(&["for-each-ref", "--format=%(objectname) %(refname)"], "")?;
         let all = text(&listed);
@@ -57,31 +75,51 @@ impl Refs {
     }
 
     /// Objects that git was told to see as others.
-    pub(super) fn replacements(&self, now: &Self) -> Vec<Changed> {
+    pub(super) fn replacements(&self, now: &Self) -> Vec<ChangedFile> {
         let names = self.all.keys().chain(now.all.keys()).filter(|name| name.starts_with(REPLACE));
         let names: BTreeSet<&String> =
             names.filter(|name| self.all.get(*name) != now.all.get(*name)).collect();
-        let changed =
-            |name: &&String| Changed { path: format!(".git/{name}"), change: Change::Repository, from: None };
+        let changed = |name: &&String| ChangedFile {
+            path: format!(".git/{name}"),
+            change: ChangeKind::Repository,
+            from: None,
+        };
         names.iter().map(changed).collect()
     }
 
     /// What is new in `now`.
-    pub(super) fn commits(&self, now: &Self, git: &Git) -> Result<Commits, GitError> {
+    pub(super) fn commits(
+        &self,
+        now: &Self,
+        git: &Git,
+        made: &ClaimedWorktrees<'_>,
+    ) -> Result<NewCommits, GitError> {
         let local = |name: &&String| !name.starts_with(REMOTES) && !name.starts_with(REPLACE);
         let names: BTreeSet<&String> = self.all.keys().chain(now.all.keys()).filter(local).collect();
         let mut moved: Vec<MovedRef> = Vec::new();
-        for name in names.into_iter().filter(|name| self.all.get(*name) != now.all.get(*name)) {
-            moved.push(self.moved(name, self.all.get(name).cloned(), now.all.get(name).cloned(), now));
+        let names: Vec<&String> =
+            names.into_iter().filter(|name| self.all.get(*name) != now.all.get(*name)).collect();
+        let new = names.iter().filter(|name| !self.all.contains_key(**name));
+        let new: Vec<&str> = new.filter_map(|name| name.strip_prefix(HEADS)).collect();
+        let places = now.settled_elsewhere(git, &new);
+        for name in names {
+            moved.push(self.moved(
+                name,
+                self.all.get(name).cloned(),
+                now.all.get(name).cloned(),
+                now,
+                (&places, made),
+            ));
         }
         if now.branch.is_none() && self.head != now.head {
-            moved.push(self.moved("HEAD", self.head.clone(), now.head.clone(), now));
+            moved.push(self.moved("HEAD", self.head.clone(), now.head.clone(), now, (&places, made)));
         }
         // What was there before, and what a remote has.
         let known = self.all.values().chain(&self.head);
         let remote = now.all.iter().filter(|(name, _)| name.starts_with(REMOTES)).map(|(_, id)| id);
-        let known: String = known.chain(remote).map(|id| format!("^{id}\n")).collect();
-        let mut commits = Commits::default();
+        let fetched = git.fetched();
+        let known: String = known.chain(remote).chain(&fetched).map(|id| format!("^{id}\n")).collect();
+        let mut commits = NewCommits::default();
         for mut moved in moved {
             if let Some(to) = &moved.to {
                 let most = format!("--max-count={}", MOST_COMMITS + 1);
@@ -107,12 +145,31 @@ impl Refs {
         Ok(commits)
     }
 
-    fn moved(&self, name: &str, from: Option<String>, to: Option<String>, now: &Self) -> MovedRef {
+    /// Where branches are checked out, once those that look like ours are. Git makes the branch of a new worktree before the
+    /// worktree, and another run may be between the two.
+    fn settled_elsewhere(&self, git: &Git, new: &[&str]) -> BTreeMap<String, PathBuf> {
+        let mut places = self.elsewhere.clone();
+        for _ in 0..MOST_WAITS {
+            if !new.iter().any(|branch| branch.starts_with(OUR_BRANCHES) && !places.contains_key(*branch)) {
+                break;
+            }
+            thread::sleep(WAIT);
+            places = elsewhere(git);
+        }
+        places
+    }
+
+    fn moved(
+        &self,
+        name: &str,
+        from: Option<String>,
+        to: Option<String>,
+        now: &Self,
+        (places, made): (&BTreeMap<String, PathBuf>, &ClaimedWorktrees<'_>),
+    ) -> MovedRef {
         let branch = name.strip_prefix(HEADS);
-        // A worktree that is new is another's only if callsheet made it.
         let is_there = |branch: &str| {
-            self.elsewhere.contains(branch)
-                || branch.starts_with("callsheet/") && now.elsewhere.contains(branch)
+            self.elsewhere.contains_key(branch) || places.get(branch).is_some_and(|top| made.has(top))
         };
         let is_own =
             branch.is_some() && [&self.branch, &now.branch].iter().any(|own| own.as_deref() == branch);
@@ -126,8 +183,8 @@ fn paths(git: &Git, commits: &str) -> Result<Vec<String>, GitError> {
     let args =
         ["diff-tree", "--stdin", "--root", "-r", "-c", "-z", "--no-renames", "--name-only", "--no-commit-id"];
     let listed = git.done(&args, commits)?;
-    let paths: BTreeSet<Place> =
-        listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(Place::new).collect();
+    let paths: BTreeSet<WorktreePath> =
+        listed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(WorktreePath::new).collect();
     Ok(paths.iter().map(|path| shown(path.bytes())).collect())
 }
 
@@ -137,16 +194,28 @@ fn branch_of(folder: &Path) -> Option<String> {
     text(&head).trim_end().strip_prefix("ref: ")?.trim().strip_prefix(HEADS).map(str::to_owned)
 }
 
-fn elsewhere(git: &Git) -> BTreeSet<String> {
+/// The branches that other worktrees have checked out, each with the real path of the worktree's top.
+fn elsewhere(git: &Git) -> BTreeMap<String, PathBuf> {
     let linked = std::fs::read_dir(git.common().join("worktrees")).into_iter().flatten().flatten();
     let linked = linked.map(|entry| entry.path()).chain([git.common().to_owned()]);
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let own = real(git.own());
-    linked.filter(|folder| real(folder) != own).filter_map(|folder| branch_of(&folder)).collect()
+    let top_of = |folder: &Path| {
+        let named = ReadFrom::Anywhere.bytes(&folder.join("gitdir"), MOST_HEAD).ok().flatten();
+        let link =
+            named.map_or_else(|| folder.to_owned(), |named| folder.join(text(&named).trim_end_matches('\n')));
+        link.parent().map(real).unwrap_or_default()
+    };
+    let others = linked.filter(|folder| real(folder) != own);
+    others.filter_map(|folder| Some((branch_of(&folder)?, top_of(&folder)))).collect()
 }
 
 /// How the trees of two commits differ: the letter that git uses, and the path.
-pub(super) fn between(git: &Git, from: Option<&str>, to: Option<&str>) -> Result<Vec<(u8, Place)>, GitError> {
+pub(super) fn between(
+    git: &Git,
+    from: Option<&str>,
+    to: Option<&str>,
+) -> Result<Vec<(u8, WorktreePath)>, GitError> {
     if from == to {
         return Ok(Vec::new());
     }
@@ -159,7 +228,7 @@ pub(super) fn between(git: &Git, from: Option<&str>, to: Option<&str>) -> Result
     let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
     let mut all = Vec::new();
     while let (Some(letter), Some(path)) = (fields.next(), fields.next()) {
-        all.push((letter[0], Place::new(path)));
+        all.push((letter[0], WorktreePath::new(path)));
     }
     Ok(all)
 }

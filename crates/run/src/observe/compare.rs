@@ -2,29 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use callsheet_core::fact::{Change, Changed};
+use callsheet_core::fact::{ChangeKind, ChangedFile};
 use rustix::fs::FileType;
 
-use super::place::Place;
-use super::print::Print;
-use super::rules::Rules;
-use super::survey::{Class, Entry, Survey};
+use super::place::WorktreePath;
+use super::print::Fingerprint;
+use super::rules::IgnoreRules;
+use super::survey::{FileClass, FileSurvey, SurveyEntry};
 
 /// A file that is not what it was.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Difference<'a> {
-    pub(super) before: Option<&'a Entry>,
-    pub(super) after: Option<&'a Entry>,
+pub(super) struct FileDifference<'a> {
+    pub(super) before: Option<&'a SurveyEntry>,
+    pub(super) after: Option<&'a SurveyEntry>,
 }
 
-impl Difference<'_> {
-    pub(super) fn place(&self) -> Option<&Place> {
-        self.after.or(self.before).map(Entry::place)
+impl FileDifference<'_> {
+    pub(super) fn place(&self) -> Option<&WorktreePath> {
+        self.after.or(self.before).map(SurveyEntry::place)
     }
 }
 
 /// Everything that differs, but for what one of the surveys could not see.
-pub(super) fn differences<'a>(before: &'a Survey, after: &'a Survey) -> Vec<Difference<'a>> {
+pub(super) fn differences<'a>(before: &'a FileSurvey, after: &'a FileSurvey) -> Vec<FileDifference<'a>> {
     let (mut old, mut new) = (before.entries.iter().peekable(), after.entries.iter().peekable());
     let mut all = Vec::new();
     loop {
@@ -35,14 +35,14 @@ pub(super) fn differences<'a>(before: &'a Survey, after: &'a Survey) -> Vec<Diff
             (Some(old), Some(new)) => old.place().cmp(new.place()),
         };
         let found = match order {
-            std::cmp::Ordering::Less => Difference { before: old.next(), after: None },
-            std::cmp::Ordering::Greater => Difference { before: None, after: new.next() },
-            std::cmp::Ordering::Equal => Difference { before: old.next(), after: new.next() },
+            std::cmp::Ordering::Less => FileDifference { before: old.next(), after: None },
+            std::cmp::Ordering::Greater => FileDifference { before: None, after: new.next() },
+            std::cmp::Ordering::Equal => FileDifference { before: old.next(), after: new.next() },
         };
-        let is_same = matches!(found, Difference { before: Some(a), after: Some(b) } if a.is_like(b));
+        let is_same = matches!(found, FileDifference { before: Some(a), after: Some(b) } if a.is_like(b));
         let is_hidden = match found {
-            Difference { before: Some(entry), after: None } => after.hides(entry.place()),
-            Difference { before: None, after: Some(entry) } => {
+            FileDifference { before: Some(entry), after: None } => after.is_hidden(entry.place()),
+            FileDifference { before: None, after: Some(entry) } => {
                 before.cut.as_ref().is_some_and(|cut| entry.place() >= cut)
             }
             _ => false,
@@ -55,87 +55,89 @@ pub(super) fn differences<'a>(before: &'a Survey, after: &'a Survey) -> Vec<Diff
 
 /// A change, and the paths about which a scope is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
-    pub(super) changed: Changed,
+pub(super) struct ScopedChange {
+    pub(super) changed: ChangedFile,
     pub(super) paths: Vec<String>,
 }
 
-impl Told {
-    pub(super) fn new(path: String, change: Change, from: Option<String>) -> Self {
+impl ScopedChange {
+    pub(super) fn new(path: String, change: ChangeKind, from: Option<String>) -> Self {
         let paths = [path.clone()].into_iter().chain(from.clone()).collect();
-        Self { changed: Changed { path, change, from }, paths }
+        Self { changed: ChangedFile { path, change, from }, paths }
     }
 }
 
 /// What is known of a worktree besides its files.
-pub(super) struct Known<'a> {
-    pub(super) rules: &'a Rules,
+pub(super) struct WorktreeContext<'a> {
+    pub(super) rules: &'a IgnoreRules,
     /// Submodules, in byte order.
-    pub(super) submodules: &'a [Place],
+    pub(super) submodules: &'a [WorktreePath],
     /// Whether git tracked a path before, and does now.
     pub(super) was_tracked: &'a dyn Fn(&[u8]) -> bool,
     pub(super) is_tracked: &'a dyn Fn(&[u8]) -> bool,
     pub(super) has_git: bool,
 }
 
-impl Known<'_> {
+impl WorktreeContext<'_> {
     /// Names every difference. What lies in a submodule is told as that, what lies in an ignored folder as that.
-    pub(super) fn tell(&self, differences: &[Difference<'_>]) -> Vec<Told> {
-        let mut all: BTreeMap<String, Told> = BTreeMap::new();
+    pub(super) fn tell(&self, differences: &[FileDifference<'_>]) -> Vec<ScopedChange> {
+        let mut all: BTreeMap<String, ScopedChange> = BTreeMap::new();
         let submodule_of =
-            |place: &Place| self.submodules.iter().find(|submodule| place.is_in(submodule.bytes()));
-        let is_plain = |it: &&Difference<'_>| it.place().is_some_and(|place| submodule_of(place).is_none());
+            |place: &WorktreePath| self.submodules.iter().find(|submodule| place.is_in(submodule.bytes()));
+        let is_plain =
+            |it: &&FileDifference<'_>| it.place().is_some_and(|place| submodule_of(place).is_none());
         let moved = moved(differences.iter().filter(is_plain).copied());
-        let left: BTreeSet<&Place> = moved.values().copied().collect();
+        let left: BTreeSet<&WorktreePath> = moved.values().copied().collect();
         for difference in differences {
             let Some(place) = difference.place() else { continue };
             let (path, change) = (place.text(), self.change(difference));
             let (key, change) = match submodule_of(place) {
-                Some(_) if change == Change::Ignored => continue,
-                Some(submodule) => (submodule.text(), Change::Submodule),
-                None if change == Change::Ignored => {
-                    (super::place::shown(&self.rules.shown(place.bytes())), Change::Ignored)
+                Some(_) if change == ChangeKind::Ignored => continue,
+                Some(submodule) => (submodule.text(), ChangeKind::Submodule),
+                None if change == ChangeKind::Ignored => {
+                    (super::place::shown(&self.rules.shown(place.bytes())), ChangeKind::Ignored)
                 }
                 None => (path.clone(), change),
             };
             if key != path {
-                let told = all
-                    .entry(key.clone())
-                    .or_insert_with(|| Told { paths: Vec::new(), ..Told::new(key, change, None) });
+                let told = all.entry(key.clone()).or_insert_with(|| ScopedChange {
+                    paths: Vec::new(),
+                    ..ScopedChange::new(key, change, None)
+                });
                 told.paths.push(path);
             } else if let Some(from) = moved.get(place) {
-                all.insert(key.clone(), Told::new(key, Change::Renamed, Some(from.text())));
+                all.insert(key.clone(), ScopedChange::new(key, ChangeKind::Renamed, Some(from.text())));
             } else if !left.contains(place) {
-                all.insert(key.clone(), Told::new(key, change, None));
+                all.insert(key.clone(), ScopedChange::new(key, change, None));
             }
         }
         all.into_values().collect()
     }
 
-    fn change(&self, difference: &Difference<'_>) -> Change {
+    fn change(&self, difference: &FileDifference<'_>) -> ChangeKind {
         match (difference.before, difference.after) {
-            (Some(before), None) if before.class() == Class::Ignored => Change::Ignored,
-            (Some(_), None) | (None, None) => Change::Deleted,
+            (Some(before), None) if before.class() == FileClass::Ignored => ChangeKind::Ignored,
+            (Some(_), None) | (None, None) => ChangeKind::Deleted,
             (None, Some(after)) => {
                 let path = after.place().bytes();
                 match after.class() {
-                    _ if (self.was_tracked)(path) => Change::Modified,
-                    _ if (self.is_tracked)(path) || !self.has_git => Change::Added,
-                    Class::Ignored => Change::Ignored,
-                    _ => Change::Untracked,
+                    _ if (self.was_tracked)(path) => ChangeKind::Modified,
+                    _ if (self.is_tracked)(path) || !self.has_git => ChangeKind::Added,
+                    FileClass::Ignored => ChangeKind::Ignored,
+                    _ => ChangeKind::Untracked,
                 }
             }
             (Some(before), Some(after)) => {
                 let is_file =
-                    |entry: &Entry| matches!(entry.kind(), FileType::RegularFile | FileType::Symlink);
-                if before.class() == Class::Ignored && after.class() == Class::Ignored {
-                    Change::Ignored
+                    |entry: &SurveyEntry| matches!(entry.kind(), FileType::RegularFile | FileType::Symlink);
+                if before.class() == FileClass::Ignored && after.class() == FileClass::Ignored {
+                    ChangeKind::Ignored
                 } else if before.print() == after.print()
                     || before.kind() != after.kind() && is_file(before) && is_file(after)
                 {
-                    Change::Mode
+                    ChangeKind::Mode
                 } else {
-                    Change::Modified
+                    ChangeKind::Modified
                 }
             }
         }
@@ -143,17 +145,19 @@ impl Known<'_> {
 }
 
 /// Files that have the contents of one that is gone: where they are now, and where they were.
-fn moved<'a>(differences: impl Iterator<Item = Difference<'a>> + Clone) -> BTreeMap<&'a Place, &'a Place> {
-    let contents = |entry: &'a Entry| match entry.print() {
-        Print::Contents(digest)
-            if entry.class() != Class::Ignored && *digest != callsheet_core::record::sha256(&[]) =>
+fn moved<'a>(
+    differences: impl Iterator<Item = FileDifference<'a>> + Clone,
+) -> BTreeMap<&'a WorktreePath, &'a WorktreePath> {
+    let contents = |entry: &'a SurveyEntry| match entry.print() {
+        Fingerprint::Contents(digest)
+            if entry.class() != FileClass::Ignored && *digest != callsheet_core::record::sha256(&[]) =>
         {
             Some((digest.0, entry.place()))
         }
         _ => None,
     };
     let gone = differences.clone().filter(|it| it.after.is_none()).filter_map(|it| contents(it.before?));
-    let mut gone: BTreeMap<[u8; 32], &Place> = gone.collect();
+    let mut gone: BTreeMap<[u8; 32], &WorktreePath> = gone.collect();
     let new = differences.filter(|it| it.before.is_none()).filter_map(|it| contents(it.after?));
     new.filter_map(|(digest, to)| Some((to, gone.remove(&digest)?))).collect()
 }

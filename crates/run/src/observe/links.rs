@@ -9,40 +9,40 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
-use super::place::Place;
-use super::print::Print;
-use super::survey::{Class, Survey};
+use super::place::WorktreePath;
+use super::print::Fingerprint;
+use super::survey::{FileClass, FileSurvey};
 
 /// Where each leads to, and what tells whether that was changed.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Links(BTreeMap<Place, String>);
+pub(super) struct ExternalLinks(BTreeMap<WorktreePath, String>);
 
-impl Links {
-    pub(super) fn of(top: &Path, survey: &Survey) -> Self {
+impl ExternalLinks {
+    pub(super) fn of(top: &Path, survey: &FileSurvey) -> Self {
         let real = top.canonicalize().unwrap_or_else(|_| top.to_owned());
         let mut links = BTreeMap::new();
         for entry in survey.entries.iter().filter(|entry| entry.kind() == FileType::Symlink) {
-            let Print::Link(target) = entry.print() else { continue };
-            if entry.class() == Class::Ignored {
+            let Fingerprint::Link(target) = entry.print() else { continue };
+            if entry.class() == FileClass::Ignored {
                 continue;
             }
             let link = top.join(std::ffi::OsStr::from_bytes(entry.place().bytes()));
-            let end = end_of(&link, Path::new(std::ffi::OsStr::from_bytes(target)));
+            let end = resolve_target(&link, Path::new(std::ffi::OsStr::from_bytes(target)));
             if !end.starts_with(&real) {
-                links.insert(entry.place().clone(), format!("{} {}", end.display(), touched(&end)));
+                links.insert(entry.place().clone(), format!("{} {}", end.display(), target_stamp(&end)));
             }
         }
         Self(links)
     }
 
     /// Links that lead out and did not before, or whose other end was touched.
-    pub(super) fn changes<'n>(&self, now: &'n Self) -> impl Iterator<Item = &'n Place> {
+    pub(super) fn changes<'n>(&self, now: &'n Self) -> impl Iterator<Item = &'n WorktreePath> {
         now.0.iter().filter(|(path, end)| self.0.get(*path) != Some(*end)).map(|(path, _)| path)
     }
 }
 
 /// Where a link leads, whether or not there is something.
-fn end_of(link: &Path, target: &Path) -> PathBuf {
+fn resolve_target(link: &Path, target: &Path) -> PathBuf {
     if let Ok(end) = link.canonicalize() {
         return end;
     }
@@ -59,7 +59,7 @@ fn end_of(link: &Path, target: &Path) -> PathBuf {
 }
 
 /// Changes when somebody writes there; of a folder, when something in it comes or goes.
-fn touched(path: &Path) -> String {
+fn target_stamp(path: &Path) -> String {
     let stat = |path: &Path| {
         let meta = path.symlink_metadata().ok()?;
         let (modified, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));

@@ -8,7 +8,7 @@ use callsheet_core::record::{Digest, sha256};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
-use super::place::Place;
+use super::place::WorktreePath;
 
 /// What callsheet itself writes below a worktree, by whole paths.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +32,13 @@ impl OwnFiles {
 
 /// The same relative to a worktree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Own {
-    files: BTreeSet<Place>,
-    folders: Vec<Place>,
-    written: BTreeMap<Place, Digest>,
+pub(super) struct OwnPaths {
+    files: BTreeSet<WorktreePath>,
+    folders: Vec<WorktreePath>,
+    written: BTreeMap<WorktreePath, Digest>,
 }
 
-impl Own {
+impl OwnPaths {
     /// What of `own` lies below `top`.
     pub(super) fn below(top: &Path, own: &OwnFiles) -> Self {
         let below = |path: &Path| Some(path.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec());
@@ -46,7 +46,7 @@ impl Own {
         for path in &own.paths {
             let Some(bytes) = below(path) else { continue };
             let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
-            let place = Place::new(bytes.strip_suffix(b"/").unwrap_or(&bytes));
+            let place = WorktreePath::new(bytes.strip_suffix(b"/").unwrap_or(&bytes));
             if is_folder {
                 all.folders.push(place);
             } else {
@@ -54,7 +54,7 @@ impl Own {
             }
         }
         for (path, bytes) in &own.written {
-            all.written.extend(below(path).map(|path| (Place::new(&path), sha256(&[bytes]))));
+            all.written.extend(below(path).map(|path| (WorktreePath::new(&path), sha256(&[bytes]))));
         }
         all
     }
@@ -70,7 +70,7 @@ impl Own {
     }
 
     /// Whether callsheet wrote exactly this there.
-    pub(super) fn wrote(&self, path: &[u8], contents: &Digest) -> bool {
+    pub(super) fn is_own_content(&self, path: &[u8], contents: &Digest) -> bool {
         self.written.get(path) == Some(contents)
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             OwnFiles { paths: vec!["/w/flow/earlier/".into(), "/x/out".into()], ..OwnFiles::default() };
         own.add_database(Path::new("/w/.callsheet/ledger.db"));
         own.written.push(("/w/run/prompt.md".into(), b"hello".to_vec()));
-        let own = Own::below(Path::new("/w"), &own);
+        let own = OwnPaths::below(Path::new("/w"), &own);
         for path in ["", "-wal", "-shm", "-journal"] {
             let path = format!(".callsheet/ledger.db{path}");
             assert!(own.has(path.as_bytes(), FileType::RegularFile), "{path}");
@@ -104,9 +104,10 @@ mod tests {
         ] {
             assert!(!own.has(path.as_bytes(), FileType::RegularFile), "{path}");
         }
-        assert!(own.wrote(b"run/prompt.md", &sha256(&[b"hello"])));
+        assert!(own.is_own_content(b"run/prompt.md", &sha256(&[b"hello"])));
         assert!(
-            !own.wrote(b"run/prompt.md", &sha256(&[b"hello "])) && !own.wrote(b"run/x", &sha256(&[b"hello"]))
+            !own.is_own_content(b"run/prompt.md", &sha256(&[b"hello "]))
+                && !own.is_own_content(b"run/x", &sha256(&[b"hello"]))
         );
     }
 }

@@ -6,9 +6,9 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place(Box<[u8]>);
+pub(super) struct WorktreePath(Box<[u8]>);
 
-impl Place {
+impl WorktreePath {
     pub(super) fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
@@ -40,20 +40,20 @@ pub(super) fn shown(bytes: &[u8]) -> String {
     text
 }
 
-impl Borrow<[u8]> for Place {
+impl Borrow<[u8]> for WorktreePath {
     fn borrow(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for WorktreePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
 /// UTF-8 as it is; what is not as two digits for each byte, behind a character that no path has.
-impl Serialize for Place {
+impl Serialize for WorktreePath {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => to.serialize_str(text),
@@ -65,7 +65,7 @@ impl Serialize for Place {
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for WorktreePath {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let Some(digits) = text.strip_prefix('\0') else { return Ok(Self::new(text.as_bytes())) };
@@ -82,14 +82,16 @@ mod tests {
     #[test]
     fn places_are_read_as_they_were_written() {
         for bytes in [&b"src/a.rs"[..], b"", b"a\n\"b", b"\xff\xfe/\\xff", b"\\xff", "ä".as_bytes()] {
-            let place = Place::new(bytes);
+            let place = WorktreePath::new(bytes);
             let text = serde_json::to_string(&place).unwrap();
-            assert_eq!(serde_json::from_str::<Place>(&text).unwrap(), place);
+            assert_eq!(serde_json::from_str::<WorktreePath>(&text).unwrap(), place);
         }
         assert_eq!(shown(b"a\xff\\b"), "a\\xff\\b");
         assert!(
-            Place::new(b"a/b").is_in(b"a") && Place::new(b"a").is_in(b"a") && Place::new(b"a").is_in(b"")
+            WorktreePath::new(b"a/b").is_in(b"a")
+                && WorktreePath::new(b"a").is_in(b"a")
+                && WorktreePath::new(b"a").is_in(b"")
         );
-        assert!(!Place::new(b"ab").is_in(b"a"));
+        assert!(!WorktreePath::new(b"ab").is_in(b"a"));
     }
 }

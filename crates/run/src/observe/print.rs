@@ -22,11 +22,11 @@ use crate::read::own_bytes;
 
 /// What a file holds, as far as it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Print {
+pub(super) enum Fingerprint {
     /// The SHA-256 of its bytes.
     Contents(Digest),
     /// Of a file that was not read: nobody can write to it and leave this as it was.
-    Touched(Stamp),
+    Touched(FileStamp),
     /// Where a link leads.
     Link(Vec<u8>),
     /// A FIFO, a socket or a device.
@@ -35,7 +35,7 @@ pub(super) enum Print {
 
 /// Nobody can write to a file and leave all of these as they were, unless in the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     device: u64,
     number: u64,
     size: u64,
@@ -44,7 +44,7 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     pub(super) fn of(stat: &Stat) -> Self {
         #[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
         Self {
@@ -58,7 +58,7 @@ impl Stamp {
     }
 
     /// Of the file at a path, if a later change shows in it.
-    pub(super) fn of_settled(path: &Path) -> Option<Self> {
+    pub(super) fn from_settled_file(path: &Path) -> Option<Self> {
         let stamp = Self::of(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?);
         stamp.is_older_than(SystemTime::now()).then_some(stamp)
     }
@@ -88,15 +88,15 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// Digests that were taken before, by device and number: a file that nobody touched since is not read again.
 #[derive(Debug, Default)]
-pub struct Prints {
+pub struct FingerprintCache {
     /// Of an earlier process. Threads look them up without waiting for each other.
-    loaded: OnceLock<Digests>,
+    loaded: OnceLock<DigestMap>,
     /// Of this process.
-    taken: Mutex<Digests>,
+    taken: Mutex<DigestMap>,
     is_new: AtomicBool,
 }
 
-type Digests = HashMap<(u64, u64), Known, BuildHasherDefault<FileHasher>>;
+type DigestMap = HashMap<(u64, u64), CachedDigest, BuildHasherDefault<FileHasher>>;
 
 /// Spreads device and number of a file: the system gives out the numbers, one after the other.
 #[derive(Debug, Default)]
@@ -116,15 +116,15 @@ impl Hasher for FileHasher {
 }
 
 #[derive(Debug)]
-struct Known {
-    stamp: Stamp,
+struct CachedDigest {
+    stamp: FileStamp,
     contents: Digest,
     /// This process has asked for it.
     used: AtomicBool,
 }
 
-impl Known {
-    fn new(stamp: Stamp, contents: Digest, used: bool) -> Self {
+impl CachedDigest {
+    fn new(stamp: FileStamp, contents: Digest, used: bool) -> Self {
         Self { stamp, contents, used: AtomicBool::new(used) }
     }
 
@@ -133,7 +133,7 @@ impl Known {
     }
 
     /// The digest, if the file is unchanged.
-    fn contents(&self, stamp: &Stamp) -> Option<Digest> {
+    fn contents(&self, stamp: &FileStamp) -> Option<Digest> {
         (self.stamp == *stamp).then(|| {
             self.used.store(true, Ordering::Relaxed);
             self.contents
@@ -141,20 +141,26 @@ impl Known {
     }
 }
 
-impl Prints {
+impl FingerprintCache {
     /// The print of a file that `stat` tells of. One that is not to be `read`, or cannot be, is told by its times.
-    pub(super) fn of(&self, dir: BorrowedFd<'_>, name: &[u8], stat: &Stat, read: bool) -> io::Result<Print> {
+    pub(super) fn of(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        stat: &Stat,
+        read: bool,
+    ) -> io::Result<Fingerprint> {
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => Ok(Print::Link(readlinkat(dir, name, Vec::new())?.into_bytes())),
+            FileType::Symlink => Ok(Fingerprint::Link(readlinkat(dir, name, Vec::new())?.into_bytes())),
             FileType::RegularFile => {
-                let stamp = Stamp::of(stat);
+                let stamp = FileStamp::of(stat);
                 if !read || stamp.size > MOST_BYTES {
-                    return Ok(Print::Touched(stamp));
+                    return Ok(Fingerprint::Touched(stamp));
                 }
-                Ok(self.contents(dir, name, stamp).map_or(Print::Touched(stamp), Print::Contents))
+                Ok(self.contents(dir, name, stamp).map_or(Fingerprint::Touched(stamp), Fingerprint::Contents))
             }
             #[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
-            _ => Ok(Print::Special(stat.st_rdev as u64)),
+            _ => Ok(Fingerprint::Special(stat.st_rdev as u64)),
         }
     }
 
@@ -165,7 +171,7 @@ impl Prints {
         Some(format!("{:o} {print}", stat.st_mode))
     }
 
-    fn contents(&self, dir: BorrowedFd<'_>, name: &[u8], stamp: Stamp) -> io::Result<Digest> {
+    fn contents(&self, dir: BorrowedFd<'_>, name: &[u8], stamp: FileStamp) -> io::Result<Digest> {
         let id = (stamp.device, stamp.number);
         if let Some(contents) = self.loaded.get().and_then(|loaded| loaded.get(&id)?.contents(&stamp)) {
             return Ok(contents);
@@ -187,7 +193,7 @@ impl Prints {
         if stamp.is_older_than(looked)
             && let Ok(mut taken) = self.taken.lock()
         {
-            taken.insert(id, Known::new(stamp, contents, true));
+            taken.insert(id, CachedDigest::new(stamp, contents, true));
             self.is_new.store(true, Ordering::Relaxed);
         }
         Ok(contents)
@@ -200,7 +206,7 @@ impl Prints {
         let records = records.as_chunks::<RECORD>().0;
         let read = records.iter().map(|record| {
             let (stamp, contents) = read_record(record);
-            ((stamp.device, stamp.number), Known::new(stamp, contents, false))
+            ((stamp.device, stamp.number), CachedDigest::new(stamp, contents, false))
         });
         // Loading a second time adds nothing.
         let _ = self.loaded.set(read.collect());
@@ -239,8 +245,8 @@ const WORTH_KEEPING: usize = 2_000;
 const MAGIC: &[u8] = b"callsheet prints 1\n";
 const RECORD: usize = 92;
 
-fn record(stamp: &Stamp, contents: &Digest) -> [u8; RECORD] {
-    let Stamp { device, number, size, mode, modified, changed } = *stamp;
+fn record(stamp: &FileStamp, contents: &Digest) -> [u8; RECORD] {
+    let FileStamp { device, number, size, mode, modified, changed } = *stamp;
     let mut all = [0; RECORD];
     let numbers = [device, number, size].map(u64::to_le_bytes);
     let times = [modified.0, modified.1, changed.0, changed.1].map(i64::to_le_bytes);
@@ -250,7 +256,7 @@ fn record(stamp: &Stamp, contents: &Digest) -> [u8; RECORD] {
     all
 }
 
-fn read_record(record: &[u8; RECORD]) -> (Stamp, Digest) {
+fn read_record(record: &[u8; RECORD]) -> (FileStamp, Digest) {
     let number = |at: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&record[at * 8..at * 8 + 8]);
@@ -260,7 +266,7 @@ fn read_record(record: &[u8; RECORD]) -> (Stamp, Digest) {
     let (mut contents, mut mode) = ([0; 32], [0; 4]);
     contents.copy_from_slice(&record[56..88]);
     mode.copy_from_slice(&record[88..]);
-    let stamp = Stamp {
+    let stamp = FileStamp {
         device: number(0),
         number: number(1),
         size: number(2),
@@ -284,11 +290,11 @@ impl io::Write for HashWriter {
 }
 
 /// One letter, and what it is about.
-impl fmt::Display for Print {
+impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contents(digest) => write!(f, "c{digest}"),
-            Self::Touched(Stamp { device, number, size, mode, modified, changed }) => write!(
+            Self::Touched(FileStamp { device, number, size, mode, modified, changed }) => write!(
                 f,
                 "t{device} {number} {size} {mode} {} {} {} {}",
                 modified.0, modified.1, changed.0, changed.1
@@ -302,7 +308,7 @@ impl fmt::Display for Print {
     }
 }
 
-impl Print {
+impl Fingerprint {
     fn parse(text: &str) -> Option<Self> {
         let rest = text.get(1..)?;
         match text.as_bytes().first()? {
@@ -310,7 +316,7 @@ impl Print {
             b't' => {
                 let mut words = rest.split(' ');
                 let mut word = || words.next();
-                Some(Self::Touched(Stamp {
+                Some(Self::Touched(FileStamp {
                     device: word()?.parse().ok()?,
                     number: word()?.parse().ok()?,
                     size: word()?.parse().ok()?,
@@ -329,13 +335,13 @@ impl Print {
     }
 }
 
-impl Serialize for Print {
+impl Serialize for Fingerprint {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Print {
+impl<'de> Deserialize<'de> for Fingerprint {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Self::parse(&text).ok_or_else(|| serde::de::Error::custom("it is no print"))
@@ -349,10 +355,10 @@ mod tests {
 
     use super::*;
 
-    fn look(prints: &Prints, dir: &Path, name: &str) -> (Stamp, Print) {
+    fn look(prints: &FingerprintCache, dir: &Path, name: &str) -> (FileStamp, Fingerprint) {
         let dir = File::open(dir).unwrap();
         let stat = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).unwrap();
-        (Stamp::of(&stat), prints.of(dir.as_fd(), name.as_bytes(), &stat, true).unwrap())
+        (FileStamp::of(&stat), prints.of(dir.as_fd(), name.as_bytes(), &stat, true).unwrap())
     }
 
     #[test]
@@ -360,20 +366,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notes.txt");
         fs::write(&path, "one").unwrap();
-        let prints = Prints::default();
+        let prints = FingerprintCache::default();
         let (stamp, one) = look(&prints, dir.path(), "notes.txt");
         assert!(prints.taken.lock().unwrap().is_empty(), "somebody could write to it in this very moment");
 
-        let known = Known::new(stamp, Digest::ZERO, true);
+        let known = CachedDigest::new(stamp, Digest::ZERO, true);
         prints.taken.lock().unwrap().insert((stamp.device, stamp.number), known);
-        assert_eq!(look(&prints, dir.path(), "notes.txt").1, Print::Contents(Digest::ZERO));
+        assert_eq!(look(&prints, dir.path(), "notes.txt").1, Fingerprint::Contents(Digest::ZERO));
 
         // As long as before, and with the time of before.
         let modified = path.metadata().unwrap().modified().unwrap();
         fs::write(&path, "two").unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
         let two = look(&prints, dir.path(), "notes.txt").1;
-        assert_eq!(two, Print::Contents(callsheet_core::record::sha256(&[b"two"])));
+        assert_eq!(two, Fingerprint::Contents(callsheet_core::record::sha256(&[b"two"])));
         assert_ne!(one, two);
     }
 
@@ -381,7 +387,7 @@ mod tests {
     fn only_what_is_old_enough_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("notes.txt"), "one").unwrap();
-        let (stamp, _) = look(&Prints::default(), dir.path(), "notes.txt");
+        let (stamp, _) = look(&FingerprintCache::default(), dir.path(), "notes.txt");
         let changed = UNIX_EPOCH + Duration::from_secs(stamp.changed.0.unsigned_abs());
         assert!(!stamp.is_older_than(changed + MOMENT));
         assert!(stamp.is_older_than(changed + MOMENT + Duration::from_nanos(1)));
@@ -389,7 +395,7 @@ mod tests {
 
     #[test]
     fn prints_are_read_as_they_were_written() {
-        let stamp = |seed: u64| Stamp {
+        let stamp = |seed: u64| FileStamp {
             device: seed,
             number: seed ^ 7,
             size: u64::MAX - seed,
@@ -398,26 +404,26 @@ mod tests {
             changed: (i64::MAX, 1),
         };
         for print in [
-            Print::Contents(callsheet_core::record::sha256(&[b"x"])),
-            Print::Touched(stamp(3)),
-            Print::Link(b"../\xff \n".to_vec()),
-            Print::Special(259),
+            Fingerprint::Contents(callsheet_core::record::sha256(&[b"x"])),
+            Fingerprint::Touched(stamp(3)),
+            Fingerprint::Link(b"../\xff \n".to_vec()),
+            Fingerprint::Special(259),
         ] {
-            assert_eq!(Print::parse(&print.to_string()), Some(print));
+            assert_eq!(Fingerprint::parse(&print.to_string()), Some(print));
         }
         let dir = tempfile::tempdir().unwrap();
-        let (prints, kept) = (Prints::default(), dir.path().join("prints"));
+        let (prints, kept) = (FingerprintCache::default(), dir.path().join("prints"));
         let count = WORTH_KEEPING as u64;
         for seed in 0..=count {
             let contents = callsheet_core::record::sha256(&[&seed.to_le_bytes()]);
-            let known = Known::new(stamp(seed), contents, seed > 0);
+            let known = CachedDigest::new(stamp(seed), contents, seed > 0);
             prints.taken.lock().unwrap().insert((seed, seed), known);
         }
         prints.keep(&kept).unwrap();
         assert!(!kept.exists(), "nothing is new");
         prints.is_new.store(true, Ordering::Relaxed);
         prints.keep(&kept).unwrap();
-        let read = Prints::default();
+        let read = FingerprintCache::default();
         read.load(&kept);
         let read = read.loaded.into_inner().unwrap();
         assert_eq!(read.len() as u64, count, "what nobody used is not kept");

@@ -9,7 +9,7 @@ use ignore::Match;
 use ignore::gitignore::Gitignore;
 use serde::{Deserialize, Serialize};
 
-use super::place::Place;
+use super::place::WorktreePath;
 use crate::walk::globs;
 
 /// The name of the files that hold rules.
@@ -20,21 +20,21 @@ pub(super) const MOST_RULES: u64 = 1 << 20;
 
 /// The rules of a worktree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Rules {
+pub(super) struct IgnoreRules {
     /// Those that hold everywhere, the more general first.
     everywhere: Vec<String>,
     /// Those of a folder, by its path.
-    folders: BTreeMap<Place, String>,
+    folders: BTreeMap<WorktreePath, String>,
     any_case: bool,
 }
 
-impl Rules {
+impl IgnoreRules {
     pub(super) fn new(everywhere: Vec<String>, any_case: bool) -> Self {
         Self { everywhere, folders: BTreeMap::new(), any_case }
     }
 
     pub(super) fn add(&mut self, folder: &[u8], text: String) {
-        self.folders.insert(Place::new(folder), text);
+        self.folders.insert(WorktreePath::new(folder), text);
     }
 
     pub(super) fn at_top(&self) -> RuleStack {

@@ -19,14 +19,14 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::own::Own;
-use super::place::Place;
-use super::print::{Print, Prints, Stamp};
-use super::rules::{MOST_RULES, RULES_FILE, RuleStack, Rules};
+use super::own::OwnPaths;
+use super::place::WorktreePath;
+use super::print::{FileStamp, Fingerprint, FingerprintCache};
+use super::rules::{IgnoreRules, MOST_RULES, RULES_FILE, RuleStack};
 
 /// What git has to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Class {
+pub(super) enum FileClass {
     #[serde(rename = "t")]
     Tracked,
     #[serde(rename = "u")]
@@ -37,10 +37,15 @@ pub(super) enum Class {
 
 /// A file: its path, kind and permissions, and contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry(pub(super) Place, pub(super) u32, pub(super) Class, pub(super) Print);
+pub(super) struct SurveyEntry(
+    pub(super) WorktreePath,
+    pub(super) u32,
+    pub(super) FileClass,
+    pub(super) Fingerprint,
+);
 
-impl Entry {
-    pub(super) fn place(&self) -> &Place {
+impl SurveyEntry {
+    pub(super) fn place(&self) -> &WorktreePath {
         &self.0
     }
 
@@ -48,11 +53,11 @@ impl Entry {
         FileType::from_raw_mode(self.1)
     }
 
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> FileClass {
         self.2
     }
 
-    pub(super) fn print(&self) -> &Print {
+    pub(super) fn print(&self) -> &Fingerprint {
         &self.3
     }
 
@@ -64,17 +69,17 @@ impl Entry {
 
 /// All files below a folder, in byte order of their paths.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Survey {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct FileSurvey {
+    pub(super) entries: Vec<SurveyEntry>,
     /// Folders and files that could not be looked at, and why.
-    pub(super) unseen: Vec<(Place, String)>,
+    pub(super) unseen: Vec<(WorktreePath, String)>,
     /// Where a limit ended the survey: nothing behind it was looked at.
-    pub(super) cut: Option<Place>,
+    pub(super) cut: Option<WorktreePath>,
 }
 
-impl Survey {
+impl FileSurvey {
     /// Whether a path could not be looked at.
-    pub(super) fn hides(&self, path: &Place) -> bool {
+    pub(super) fn is_hidden(&self, path: &WorktreePath) -> bool {
         self.cut.as_ref().is_some_and(|cut| path >= cut)
             || self.unseen.iter().any(|(folder, _)| path.is_in(folder.bytes()))
     }
@@ -82,19 +87,19 @@ impl Survey {
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct SurveyLimits {
     pub(super) files: usize,
     pub(super) bytes: u64,
     pub(super) time: Duration,
 }
 
 /// Far more than a worktree has that people work in.
-pub(super) const IN_REPOSITORY: Limits =
-    Limits { files: 2_000_000, bytes: u64::MAX, time: Duration::from_secs(600) };
+pub(super) const IN_REPOSITORY: SurveyLimits =
+    SurveyLimits { files: 2_000_000, bytes: u64::MAX, time: Duration::from_secs(600) };
 
 /// Without git every file is read.
-pub(super) const WITHOUT_GIT: Limits =
-    Limits { files: 20_000, bytes: 1 << 30, time: Duration::from_secs(600) };
+pub(super) const WITHOUT_GIT: SurveyLimits =
+    SurveyLimits { files: 20_000, bytes: 1 << 30, time: Duration::from_secs(600) };
 
 /// Folders that are in each other more than this are not looked into.
 const MOST_DEPTH: usize = 1_000;
@@ -109,36 +114,42 @@ const MOST_WAITING: usize = 64;
 const MOST_THREADS: usize = 4;
 
 /// How a folder is looked at.
-pub(super) struct Look<'a> {
+pub(super) struct SurveyOptions<'a> {
     pub(super) top: &'a Path,
     /// What git tracks, in byte order; `None` without git.
-    pub(super) tracked: Option<&'a [Place]>,
-    pub(super) own: &'a Own,
-    pub(super) prints: &'a Prints,
+    pub(super) tracked: Option<&'a [WorktreePath]>,
+    pub(super) own: &'a OwnPaths,
+    pub(super) prints: &'a FingerprintCache,
     /// The survey to compare with: a file is told in the same way as there.
-    pub(super) earlier: Option<&'a Survey>,
-    pub(super) limits: Limits,
+    pub(super) earlier: Option<&'a FileSurvey>,
+    pub(super) limits: SurveyLimits,
 }
 
-impl Look<'_> {
+impl SurveyOptions<'_> {
     /// Looks, and collects the rules that say what is ignored.
-    pub(super) fn collecting(&self, rules: &mut Rules) -> io::Result<Survey> {
+    pub(super) fn survey_collecting_rules(&self, rules: &mut IgnoreRules) -> io::Result<FileSurvey> {
         let stack = rules.at_top();
-        self.walk(Source::Collect(rules), stack)
+        self.walk(RuleSource::Collect(rules), stack)
     }
 
     /// Looks with the rules of an earlier time.
-    pub(super) fn by(&self, rules: &Rules) -> io::Result<Survey> {
-        self.walk(Source::Given(rules), rules.at_top())
+    pub(super) fn by(&self, rules: &IgnoreRules) -> io::Result<FileSurvey> {
+        self.walk(RuleSource::Given(rules), rules.at_top())
     }
 
     /// One thread walks through the folders; all look at the files.
-    fn walk(&self, rules: Source<'_>, stack: RuleStack) -> io::Result<Survey> {
+    fn walk(&self, rules: RuleSource<'_>, stack: RuleStack) -> io::Result<FileSurvey> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(self.top, flags, Mode::empty())?;
-        let jobs = Jobs::new(self);
-        let mut walk =
-            Walk { look: self, jobs: &jobs, rules, stack, path: Vec::new(), found: Part::default() };
+        let jobs = JobQueue::new(self);
+        let mut walk = SurveyWalk {
+            look: self,
+            jobs: &jobs,
+            rules,
+            stack,
+            path: Vec::new(),
+            found: SurveyPart::default(),
+        };
         thread::scope(|scope| {
             let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| jobs.work())).collect();
@@ -151,58 +162,58 @@ impl Look<'_> {
             for other in others {
                 parts.push(other.join().map_err(|_| io::Error::other("a thread failed"))?);
             }
-            walked.map(|()| Survey::from_parts(parts))
+            walked.map(|()| FileSurvey::from_parts(parts))
         })
     }
 }
 
-enum Source<'a> {
-    Collect(&'a mut Rules),
-    Given(&'a Rules),
+enum RuleSource<'a> {
+    Collect(&'a mut IgnoreRules),
+    Given(&'a IgnoreRules),
 }
 
 /// Something in a folder.
-struct Found {
+struct FolderEntry {
     name: Vec<u8>,
     kind: FileType,
 }
 
 /// The files of a folder, to be looked at.
-struct Job {
+struct FolderJob {
     folder: Arc<OwnedFd>,
     /// The path of the folder, with the slash.
     prefix: Vec<u8>,
-    files: Vec<Found>,
+    files: Vec<FolderEntry>,
     stack: RuleStack,
     is_ignored: bool,
 }
 
 /// A part of a survey, of one thread.
 #[derive(Default)]
-struct Part {
-    entries: Vec<Entry>,
+struct SurveyPart {
+    entries: Vec<SurveyEntry>,
     /// The size of the files of one folder so far.
     bytes: u64,
-    unseen: Vec<(Place, String)>,
+    unseen: Vec<(WorktreePath, String)>,
     /// The first place that a limit kept from being looked at, and why.
-    cut: Option<(Place, String)>,
+    cut: Option<(WorktreePath, String)>,
 }
 
-impl Part {
+impl SurveyPart {
     fn cut(&mut self, path: &[u8], why: String) {
         if self.cut.as_ref().is_none_or(|(first, _)| path < first.bytes()) {
-            self.cut = Some((Place::new(path), why));
+            self.cut = Some((WorktreePath::new(path), why));
         }
     }
 
     fn unseen(&mut self, path: &[u8], why: String) {
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        self.unseen.push((Place::new(path), why));
+        self.unseen.push((WorktreePath::new(path), why));
     }
 }
 
-impl Survey {
-    fn from_parts(parts: Vec<Part>) -> Self {
+impl FileSurvey {
+    fn from_parts(parts: Vec<SurveyPart>) -> Self {
         let (mut survey, mut cuts) = (Self::default(), Vec::new());
         for part in parts {
             survey.entries.extend(part.entries);
@@ -214,16 +225,16 @@ impl Survey {
         survey.unseen.sort();
         if let Some((cut, why)) = cuts.into_iter().min() {
             survey.cut = Some(cut);
-            survey.unseen.push((Place::new(b""), why));
+            survey.unseen.push((WorktreePath::new(b""), why));
         }
         survey
     }
 }
 
 /// The folders whose files are still to be looked at, and what all threads count together.
-struct Jobs<'a> {
-    look: &'a Look<'a>,
-    queue: Mutex<VecDeque<Job>>,
+struct JobQueue<'a> {
+    look: &'a SurveyOptions<'a>,
+    queue: Mutex<VecDeque<FolderJob>>,
     added: Condvar,
     /// No folder will be added.
     ended: AtomicBool,
@@ -235,8 +246,8 @@ struct Jobs<'a> {
     looked: SystemTime,
 }
 
-impl<'a> Jobs<'a> {
-    fn new(look: &'a Look<'a>) -> Self {
+impl<'a> JobQueue<'a> {
+    fn new(look: &'a SurveyOptions<'a>) -> Self {
         Self {
             look,
             queue: Mutex::default(),
@@ -250,12 +261,12 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Job>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<FolderJob>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a folder, or looks at its files at once if many wait.
-    fn add(&self, job: Job, part: &mut Part) {
+    fn add(&self, job: FolderJob, part: &mut SurveyPart) {
         if job.files.is_empty() {
             return;
         }
@@ -266,7 +277,7 @@ impl<'a> Jobs<'a> {
             self.added.notify_one();
         } else {
             drop(queue);
-            self.look_at(job, part);
+            self.survey_files(job, part);
         }
     }
 
@@ -278,8 +289,8 @@ impl<'a> Jobs<'a> {
     }
 
     /// Looks at the files of folders until there are no more.
-    fn work(&self) -> Part {
-        let mut part = Part::default();
+    fn work(&self) -> SurveyPart {
+        let mut part = SurveyPart::default();
         loop {
             let mut queue = self.queue();
             let job = loop {
@@ -292,19 +303,20 @@ impl<'a> Jobs<'a> {
                 queue = self.added.wait(queue).unwrap_or_else(PoisonError::into_inner);
             };
             drop(queue);
-            self.look_at(job, &mut part);
+            self.survey_files(job, &mut part);
         }
     }
 
-    fn look_at(&self, job: Job, part: &mut Part) {
-        let Job { folder, prefix, files, stack, is_ignored } = job;
-        let mut tracked = Cursor { all: self.look.tracked.unwrap_or_default(), at: 0 };
-        let mut earlier = Cursor { all: self.look.earlier.map_or(&[], |earlier| &earlier.entries), at: 0 };
+    fn survey_files(&self, job: FolderJob, part: &mut SurveyPart) {
+        let FolderJob { folder, prefix, files, stack, is_ignored } = job;
+        let mut tracked = PathCursor { all: self.look.tracked.unwrap_or_default(), at: 0 };
+        let mut earlier =
+            PathCursor { all: self.look.earlier.map_or(&[], |earlier| &earlier.entries), at: 0 };
         let mut path = prefix.clone();
         let count = part.entries.len();
         part.bytes = 0;
         for (number, found) in files.into_iter().enumerate() {
-            if let Err(why) = self.within_limits(number, part.entries.len() - count) {
+            if let Err(why) = self.check_limits(number, part.entries.len() - count) {
                 part.cut(&prefix, why);
                 return;
             }
@@ -312,15 +324,15 @@ impl<'a> Jobs<'a> {
             path.extend(&found.name);
             let is_ignored = || is_ignored || stack.ignores(&path, false);
             let class = if self.look.tracked.is_none() {
-                Class::Untracked
-            } else if tracked.find(&path, Place::bytes).is_some() {
-                Class::Tracked
+                FileClass::Untracked
+            } else if tracked.find(&path, WorktreePath::bytes).is_some() {
+                FileClass::Tracked
             } else if is_ignored() {
-                Class::Ignored
+                FileClass::Ignored
             } else {
-                Class::Untracked
+                FileClass::Untracked
             };
-            let earlier = earlier.find(&path, |entry| entry.place().bytes()).map(Entry::print);
+            let earlier = earlier.find(&path, |entry| entry.place().bytes()).map(SurveyEntry::print);
             if let Err(why) = self.file(&folder, &found, &path, class, earlier, part) {
                 part.cut(&prefix, why);
                 return;
@@ -332,9 +344,9 @@ impl<'a> Jobs<'a> {
     }
 
     /// Whether one more file may be looked at, besides so many of this folder. The time is asked for now and then.
-    fn within_limits(&self, number: usize, files: usize) -> Result<(), String> {
+    fn check_limits(&self, number: usize, files: usize) -> Result<(), String> {
         let limits = self.look.limits;
-        self.go_on()?;
+        self.check_stopped()?;
         if self.files.load(Ordering::Relaxed) + files >= limits.files {
             return Err(self.stop(format!("there are more than {} files", limits.files)));
         }
@@ -348,7 +360,7 @@ impl<'a> Jobs<'a> {
         self.stopped.get_or_init(|| why).clone()
     }
 
-    fn go_on(&self) -> Result<(), String> {
+    fn check_stopped(&self) -> Result<(), String> {
         self.stopped.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 
@@ -356,11 +368,11 @@ impl<'a> Jobs<'a> {
     fn file(
         &self,
         folder: &OwnedFd,
-        found: &Found,
+        found: &FolderEntry,
         path: &[u8],
-        class: Class,
-        earlier: Option<&Print>,
-        part: &mut Part,
+        class: FileClass,
+        earlier: Option<&Fingerprint>,
+        part: &mut SurveyPart,
     ) -> Result<(), String> {
         let stat = match statat(folder, &found.name[..], AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -370,7 +382,7 @@ impl<'a> Jobs<'a> {
                 return Ok(());
             }
         };
-        let stamp = Stamp::of(&stat);
+        let stamp = FileStamp::of(&stat);
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             let most = self.look.limits.bytes;
             part.bytes = part.bytes.saturating_add(stamp.size());
@@ -380,14 +392,14 @@ impl<'a> Jobs<'a> {
         }
         // What is ignored can be much: when it was written says enough, unless that was just now.
         let read = match earlier {
-            Some(Print::Contents(_)) => true,
-            Some(Print::Touched(_)) => false,
-            _ => class != Class::Ignored || !stamp.is_older_than(self.looked),
+            Some(Fingerprint::Contents(_)) => true,
+            Some(Fingerprint::Touched(_)) => false,
+            _ => class != FileClass::Ignored || !stamp.is_older_than(self.looked),
         };
         match self.look.prints.of(folder.as_fd(), &found.name, &stat, read) {
-            Ok(Print::Contents(digest)) if self.look.own.wrote(path, &digest) => {}
+            Ok(Fingerprint::Contents(digest)) if self.look.own.is_own_content(path, &digest) => {}
             Ok(print) => {
-                part.entries.push(Entry(Place::new(path), stamp.mode(), class, print));
+                part.entries.push(SurveyEntry(WorktreePath::new(path), stamp.mode(), class, print));
             }
             Err(error) => part.unseen(path, error.to_string()),
         }
@@ -396,7 +408,7 @@ impl<'a> Jobs<'a> {
 }
 
 /// Ends the jobs when the walk is over.
-struct EndGuard<'a>(&'a Jobs<'a>);
+struct EndGuard<'a>(&'a JobQueue<'a>);
 
 impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
@@ -405,11 +417,11 @@ impl Drop for EndGuard<'_> {
 }
 
 /// A folder in which the walk is.
-struct Level {
+struct FolderLevel {
     /// Closed if too many are open.
     handle: Option<Arc<OwnedFd>>,
     id: (u64, u64),
-    folders: std::vec::IntoIter<Found>,
+    folders: std::vec::IntoIter<FolderEntry>,
     /// How much of the path leads here, with the slash.
     start: usize,
     /// How many rules hold above it.
@@ -417,16 +429,16 @@ struct Level {
     is_ignored: bool,
 }
 
-struct Walk<'a> {
-    look: &'a Look<'a>,
-    jobs: &'a Jobs<'a>,
-    rules: Source<'a>,
+struct SurveyWalk<'a> {
+    look: &'a SurveyOptions<'a>,
+    jobs: &'a JobQueue<'a>,
+    rules: RuleSource<'a>,
     stack: RuleStack,
     path: Vec<u8>,
-    found: Part,
+    found: SurveyPart,
 }
 
-impl Walk<'_> {
+impl SurveyWalk<'_> {
     fn all(&mut self, handle: OwnedFd) -> io::Result<()> {
         let mut levels = vec![self.enter(handle, false, true)?];
         loop {
@@ -435,14 +447,14 @@ impl Walk<'_> {
             self.path.truncate(level.start);
             let Some(found) = level.folders.next() else {
                 let ended = levels.pop();
-                if !self.leave(ended, levels.last_mut()) {
+                if !self.leave_folder(ended, levels.last_mut()) {
                     return Ok(());
                 }
                 continue;
             };
             let Some(handle) = &level.handle else { continue };
             self.path.extend(&found.name);
-            if let Err(why) = self.jobs.go_on() {
+            if let Err(why) = self.jobs.check_stopped() {
                 self.found.cut(&self.path, why);
                 return Ok(());
             }
@@ -466,7 +478,7 @@ impl Walk<'_> {
     }
 
     /// Reads what is in a folder.
-    fn enter(&mut self, handle: OwnedFd, is_ignored: bool, is_top: bool) -> io::Result<Level> {
+    fn enter(&mut self, handle: OwnedFd, is_ignored: bool, is_top: bool) -> io::Result<FolderLevel> {
         let mut found = Vec::new();
         for entry in Dir::new(handle.try_clone()?)? {
             let entry = entry?;
@@ -481,7 +493,7 @@ impl Walk<'_> {
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
                 kind => kind,
             };
-            found.push(Found { name: name.to_vec(), kind });
+            found.push(FolderEntry { name: name.to_vec(), kind });
         }
         let rules = self.stack.len();
         if self.look.tracked.is_some() && !is_ignored {
@@ -492,8 +504,8 @@ impl Walk<'_> {
                 self.collect(&handle);
             }
             let rules = match &self.rules {
-                Source::Collect(rules) => &**rules,
-                Source::Given(rules) => rules,
+                RuleSource::Collect(rules) => &**rules,
+                RuleSource::Given(rules) => rules,
             };
             rules.enter(&mut self.stack, &self.path, is_repository);
         }
@@ -501,25 +513,28 @@ impl Walk<'_> {
             self.path.push(b'/');
         }
         let id = id(&fstat(&handle)?);
-        let own = |found: &Found| {
+        let own = |found: &FolderEntry| {
             let path = [&self.path[..], &found.name].concat();
             self.look.own.has(&path, found.kind)
         };
         found.retain(|found| !own(found));
-        let (mut folders, mut files): (Vec<Found>, Vec<Found>) =
+        let (mut folders, mut files): (Vec<FolderEntry>, Vec<FolderEntry>) =
             found.into_iter().partition(|found| found.kind == FileType::Directory);
         // In the order of whole paths: a folder's name goes on with a slash.
         folders.sort_unstable_by(|a, b| a.name.iter().chain(b"/").cmp(b.name.iter().chain(b"/")));
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let handle = Arc::new(handle);
         let (prefix, stack) = (self.path.clone(), self.stack.clone());
-        self.jobs.add(Job { folder: Arc::clone(&handle), prefix, files, stack, is_ignored }, &mut self.found);
+        self.jobs.add(
+            FolderJob { folder: Arc::clone(&handle), prefix, files, stack, is_ignored },
+            &mut self.found,
+        );
         let (folders, start) = (folders.into_iter(), self.path.len());
-        Ok(Level { handle: Some(handle), id, folders, start, rules, is_ignored })
+        Ok(FolderLevel { handle: Some(handle), id, folders, start, rules, is_ignored })
     }
 
     /// Goes back to the folder above; `false` if it is not there any more.
-    fn leave(&mut self, ended: Option<Level>, above: Option<&mut Level>) -> bool {
+    fn leave_folder(&mut self, ended: Option<FolderLevel>, above: Option<&mut FolderLevel>) -> bool {
         let (Some(ended), Some(above)) = (ended, above) else { return true };
         self.stack.truncate(ended.rules);
         self.path.truncate(above.start);
@@ -538,14 +553,14 @@ impl Walk<'_> {
 
     /// Keeps the rules of a folder, but for those that callsheet wrote for its own files.
     fn collect(&mut self, folder: &OwnedFd) {
-        let Source::Collect(rules) = &mut self.rules else { return };
+        let RuleSource::Collect(rules) = &mut self.rules else { return };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let Ok(file) = openat(folder, RULES_FILE, flags, Mode::empty()) else { return };
         let mut bytes = Vec::new();
         let read = File::from(file).take(MOST_RULES).read_to_end(&mut bytes);
         let slash = if self.path.is_empty() { &b""[..] } else { b"/" };
         let path = [&self.path, slash, RULES_FILE].concat();
-        if read.is_ok() && !self.look.own.wrote(&path, &sha256(&[&bytes])) {
+        if read.is_ok() && !self.look.own.is_own_content(&path, &sha256(&[&bytes])) {
             rules.add(&self.path, String::from_utf8_lossy(&bytes).into_owned());
         }
     }
@@ -561,12 +576,12 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Finds paths in a list, in the order of the list.
-struct Cursor<'a, T> {
+struct PathCursor<'a, T> {
     all: &'a [T],
     at: usize,
 }
 
-impl<'a, T> Cursor<'a, T> {
+impl<'a, T> PathCursor<'a, T> {
     fn find(&mut self, path: &[u8], key: impl Fn(&T) -> &[u8]) -> Option<&'a T> {
         let rest = &self.all[self.at..];
         let mut bound = 1;

@@ -2,31 +2,31 @@
 
 use std::collections::VecDeque;
 
-use super::{Event, Limits, MAX_RECORD_BYTES, Stream};
+use super::{MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessLimits};
 
-pub(super) struct Collector {
-    stream: Stream,
+pub(super) struct OutputCollector {
+    stream: OutputStream,
     /// The line so far, less than a record.
     line: Vec<u8>,
     /// The last records, once there were too many.
-    tail: VecDeque<Event>,
+    tail: VecDeque<ProcessEvent>,
     tail_bytes: usize,
     most_tail_bytes: usize,
     left_out: u64,
 }
 
-impl Collector {
-    pub(super) fn new(stream: Stream, limits: Limits) -> Self {
+impl OutputCollector {
+    pub(super) fn new(stream: OutputStream, limits: ProcessLimits) -> Self {
         let most_tail_bytes = limits.tail_bytes;
         Self { stream, line: Vec::new(), tail: VecDeque::new(), tail_bytes: 0, most_tail_bytes, left_out: 0 }
     }
 
-    pub(super) fn take(&mut self, bytes: Vec<u8>, head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+    pub(super) fn take(&mut self, bytes: Vec<u8>, head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
         self.records(&bytes, head_left, tell);
-        tell(Event::Printed { stream: self.stream, bytes });
+        tell(ProcessEvent::Printed { stream: self.stream, bytes });
     }
 
-    fn records(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+    fn records(&mut self, mut bytes: &[u8], head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
         while !bytes.is_empty() {
             let room = MAX_RECORD_BYTES - self.line.len();
             let end = bytes.iter().take(room + 1).position(|byte| *byte == b'\n');
@@ -42,14 +42,14 @@ impl Collector {
     }
 
     /// Tells what is left: the last line has no end, and the last records were kept.
-    pub(super) fn finish(&mut self, tell: &mut dyn FnMut(Event)) {
+    pub(super) fn finish(&mut self, tell: &mut dyn FnMut(ProcessEvent)) {
         if !self.line.is_empty() {
             // The limit is for what goes on for ever, not for the last words.
             let mut head_left = if self.is_over() { 0 } else { usize::MAX };
             self.record(false, &mut head_left, tell);
         }
         if self.left_out > 0 {
-            tell(Event::LeftOut { stream: self.stream, bytes: self.left_out });
+            tell(ProcessEvent::LeftOut { stream: self.stream, bytes: self.left_out });
         }
         self.tail.drain(..).for_each(tell);
     }
@@ -58,13 +58,13 @@ impl Collector {
         self.left_out > 0 || !self.tail.is_empty()
     }
 
-    fn record(&mut self, goes_on: bool, head_left: &mut usize, tell: &mut dyn FnMut(Event)) {
+    fn record(&mut self, goes_on: bool, head_left: &mut usize, tell: &mut dyn FnMut(ProcessEvent)) {
         let rest = if goes_on { self.unfinished() } else { Vec::new() };
         let bytes = std::mem::replace(&mut self.line, rest);
         let bytes = bytes.strip_suffix(b"\r").filter(|_| !goes_on).unwrap_or(&bytes);
         let text = String::from_utf8_lossy(bytes);
         let replaced = matches!(text, std::borrow::Cow::Owned(_));
-        let event = Event::Output { stream: self.stream, text: text.into_owned(), goes_on, replaced };
+        let event = ProcessEvent::Output { stream: self.stream, text: text.into_owned(), goes_on, replaced };
         let size = bytes.len() + usize::from(!goes_on);
         if size <= *head_left && !self.is_over() {
             *head_left -= size;
@@ -74,7 +74,7 @@ impl Collector {
         self.tail.push_back(event);
         self.tail_bytes += size;
         while self.tail_bytes > self.most_tail_bytes {
-            let Some(Event::Output { text, goes_on, .. }) = self.tail.pop_front() else { break };
+            let Some(ProcessEvent::Output { text, goes_on, .. }) = self.tail.pop_front() else { break };
             let size = text.len() + usize::from(!goes_on);
             self.tail_bytes = self.tail_bytes.saturating_sub(size);
             self.left_out += size as u64;

@@ -1,19 +1,19 @@
 //! What a terminal shows, and what that means for an agent.
 
-use callsheet_core::agent::{Dialog, Terminal};
+use callsheet_core::agent::{TerminalDialog, TerminalSpec};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Screen {
+pub(super) struct PaneScreen {
     rows: Vec<String>,
 }
 
-pub(super) enum View<'a> {
+pub(super) enum ScreenState<'a> {
     Ready,
-    Dialog(&'a Dialog),
+    Dialog(&'a TerminalDialog),
     Other,
 }
 
-impl Screen {
+impl PaneScreen {
     pub(super) fn new(captured: &str) -> Self {
         let mut rows: Vec<String> = captured.lines().map(|row| row.trim_end().to_owned()).collect();
         while rows.last().is_some_and(String::is_empty) {
@@ -23,17 +23,17 @@ impl Screen {
     }
 
     /// Dialogs first: an agent may draw the place to write before it asks something.
-    pub(super) fn view<'a>(&self, agent: &'a Terminal) -> View<'a> {
+    pub(super) fn view<'a>(&self, agent: &'a TerminalSpec) -> ScreenState<'a> {
         let shows = |words: &String| self.rows.iter().any(|row| row.contains(words.as_str()));
         if let Some(dialog) = agent.dialogs.iter().find(|dialog| dialog.shows.iter().all(shows)) {
-            return View::Dialog(dialog);
+            return ScreenState::Dialog(dialog);
         }
         let ready = agent.ready.iter().any(shows) && !agent.busy.iter().any(shows);
-        if ready && self.composer(agent).is_some() { View::Ready } else { View::Other }
+        if ready && self.composer(agent).is_some() { ScreenState::Ready } else { ScreenState::Other }
     }
 
     /// Whether `line` stands where a person writes. Long lines are broken there, at any place.
-    pub(super) fn is_written(&self, agent: &Terminal, line: &str) -> bool {
+    pub(super) fn is_written(&self, agent: &TerminalSpec, line: &str) -> bool {
         let Some(at) = self.composer(agent) else { return false };
         let bare = |text: &str| -> String { text.chars().filter(|c| !is_drawn(*c)).collect() };
         let written = bare(&self.rows[at..].concat());
@@ -42,7 +42,7 @@ impl Screen {
     }
 
     /// The last row that begins as the place to write does: what was said before stands above it.
-    fn composer(&self, agent: &Terminal) -> Option<usize> {
+    fn composer(&self, agent: &TerminalSpec) -> Option<usize> {
         let begins = |row: &String| row.trim_start_matches(is_drawn).starts_with(agent.composer.as_str());
         self.rows.iter().rposition(begins)
     }

@@ -146,7 +146,7 @@ fn shrug() {
 }
 
 fn run_job(script: &str) {
-    let job = callsheet_run::Job {
+    let job = callsheet_run::ProcessJob {
         argv: [env::current_exe().unwrap().to_str().unwrap().to_owned()]
             .into_iter()
             .chain(script.split(' ').map(str::to_owned))
@@ -154,22 +154,22 @@ fn run_job(script: &str) {
         env: Default::default(),
         cwd: env::current_dir().unwrap(),
         stdin: Vec::new(),
-        limits: callsheet_run::Limits::default(),
+        limits: callsheet_run::ProcessLimits::default(),
         guard: env::current_exe().unwrap(),
-        stop: callsheet_run::Stop::default(),
+        stop: callsheet_run::StopFlag::default(),
         submissions: None,
         trace: None,
     };
     let (mut most, mut told, mut left_out) = (0, 0, 0);
     let exit = callsheet_run::run_process(&job, &mut |event| match event {
-        callsheet_run::Event::Output { text, .. } => {
+        callsheet_run::ProcessEvent::Output { text, .. } => {
             most = most.max(text.len());
             told += text.len();
         }
-        callsheet_run::Event::LeftOut { bytes, .. } => left_out += bytes,
-        callsheet_run::Event::Started { .. }
-        | callsheet_run::Event::Submitted(_)
-        | callsheet_run::Event::Printed { .. } => {}
+        callsheet_run::ProcessEvent::LeftOut { bytes, .. } => left_out += bytes,
+        callsheet_run::ProcessEvent::Started { .. }
+        | callsheet_run::ProcessEvent::Submitted(_)
+        | callsheet_run::ProcessEvent::Printed { .. } => {}
     });
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak =

@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use callsheet_core::submission::Changes;
-use callsheet_run::Folder;
+use callsheet_core::submission::SessionChanges;
+use callsheet_run::WritableFolder;
 use tempfile::TempDir;
 
-fn changes(write: &[(&str, &str)], remove: &[&str]) -> Changes {
-    Changes {
+fn changes(write: &[(&str, &str)], remove: &[&str]) -> SessionChanges {
+    SessionChanges {
         write: write.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect(),
         remove: remove.iter().map(|path| (*path).to_owned()).collect(),
     }
@@ -42,7 +42,7 @@ fn files(files: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn files_are_written_replaced_and_removed_together() {
     let dir = TempDir::new().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = WritableFolder::open(dir.path()).unwrap();
     folder.apply(&changes(&[("a/b/one.md", "1"), ("two.md", "2")], &[])).unwrap();
     folder.apply(&changes(&[("a/b/one.md", "new")], &["two.md", "not/there.md", "a/b/gone.md"])).unwrap();
     assert_eq!(all(dir.path()), files(&[("a/b/one.md", "new")]));
@@ -52,12 +52,12 @@ fn files_are_written_replaced_and_removed_together() {
 fn what_cannot_be_done_in_one_place_is_done_nowhere() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("kept.md"), "kept").unwrap();
-    let refused = |prepare: &dyn Fn(&Path), changes: &Changes| {
+    let refused = |prepare: &dyn Fn(&Path), changes: &SessionChanges| {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join("a.md"), "old").unwrap();
         prepare(dir.path());
         let before = all(dir.path());
-        let error = Folder::open(dir.path()).unwrap().apply(changes).unwrap_err();
+        let error = WritableFolder::open(dir.path()).unwrap().apply(changes).unwrap_err();
         assert_eq!(all(dir.path()), before);
         error.to_string()
     };
@@ -92,7 +92,7 @@ fn an_update_sees_what_the_one_before_wrote() {
     let path = "deep/er/list.txt";
     std::thread::scope(|scope| {
         for nth in 0..16 {
-            let folder = Folder::open(dir.path()).unwrap();
+            let folder = WritableFolder::open(dir.path()).unwrap();
             scope.spawn(move || {
                 for _ in 0..10 {
                     folder.update(path, 1 << 20, |text| (format!("{text}{nth}\n"), ())).unwrap();
@@ -111,7 +111,7 @@ fn an_update_sees_what_the_one_before_wrote() {
 #[test]
 fn an_update_that_changes_nothing_writes_nothing() {
     let dir = TempDir::new().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = WritableFolder::open(dir.path()).unwrap();
     assert_eq!(folder.update("x.md", 10, |text| (text.to_owned(), text.len())), Ok(0));
     assert_eq!(all(dir.path()), files(&[]));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 
-use callsheet_core::{Entry, Limits, Listing, Root, SourceError, Sources as _};
+use callsheet_core::{Listing, ListingEntry, ListingLimits, SourceError, SourceRoot, Sources as _};
 use callsheet_run::MAX_LEFT_OUT;
 
 use crate::world::{ALL, World, id, names, quickly, unreadable};
@@ -13,8 +13,8 @@ fn a_directory_stands_before_what_it_holds() {
     let world = World::new();
     world.files(&["project/a-b", "project/a/b/c", "project/a/b-c", "project/a.b", "project/B", "project/ä"]);
     world.dir("project/empty");
-    let dir = |path: &str| Entry { path: path.to_owned(), dir: true };
-    let file = |path: &str| Entry { path: path.to_owned(), dir: false };
+    let dir = |path: &str| ListingEntry { path: path.to_owned(), dir: true };
+    let file = |path: &str| ListingEntry { path: path.to_owned(), dir: false };
     assert_eq!(
         world.list(".", ALL),
         Ok(Some(Listing {
@@ -55,7 +55,7 @@ fn what_is_no_directory_has_no_listing() {
     let disk = world.disk();
     let answers = quickly(move || {
         ["missing", "missing/too", "file", "file/x", "link", "fifo"]
-            .map(|path| disk.list(&id(Root::Project, path), ALL))
+            .map(|path| disk.list(&id(SourceRoot::Project, path), ALL))
     });
     assert_eq!(answers, [Ok(None), Ok(None), Ok(None), Ok(None), Ok(None), Ok(None)]);
 }
@@ -65,7 +65,7 @@ fn an_empty_directory_has_an_empty_listing() {
     let world = World::new();
     world.dir("project/empty");
     assert_eq!(world.list("empty", ALL), Ok(Some(Listing::default())));
-    let none = Limits { depth: 0, entries: 0, ignored: false };
+    let none = ListingLimits { depth: 0, entries: 0, ignored: false };
     assert_eq!(world.list("empty", none), Ok(Some(Listing::default())));
 }
 
@@ -169,7 +169,7 @@ fn rules_that_cannot_be_used_are_an_error() {
         world.write("project/sub/file", "");
         make(&world);
         let disk = world.disk();
-        quickly(move || disk.list(&id(Root::Project, "."), ALL))
+        quickly(move || disk.list(&id(SourceRoot::Project, "."), ALL))
     };
     assert_eq!(
         with_rules(&|world| world.link("../../outside/secret", "project/sub/.gitignore")),
@@ -204,11 +204,11 @@ fn hidden_and_ignored_names_are_listed_when_asked_for() {
         }
     }
     let disk = world.disk();
-    for root in [Root::Project, Root::User, Root::Session] {
+    for root in [SourceRoot::Project, SourceRoot::User, SourceRoot::Session] {
         let shown = disk.list(&id(root, "."), ALL).unwrap().unwrap();
         assert_eq!(names(&shown), ["a/", "a/c"]);
         assert_eq!((shown.left_out, shown.not_entered), (0, 0));
-        let all = disk.list(&id(root, "."), Limits { ignored: true, ..ALL }).unwrap().unwrap();
+        let all = disk.list(&id(root, "."), ListingLimits { ignored: true, ..ALL }).unwrap().unwrap();
         let expected = [".git/", ".gitignore", ".hidden/", ".hidden/x", "a/", "a/.b", "a/c", "d.log"];
         assert_eq!(names(&all), expected);
         // `.git` is named and not entered.
@@ -223,7 +223,8 @@ fn depth_is_limited() {
     world.files(&["project/a/b/c/d", "project/a/e", "project/f/g", "project/h/ignored", "project/i/.j"]);
     world.dir("project/empty");
     let at = |depth| {
-        let listing = world.list(".", Limits { depth, entries: 100, ignored: false }).unwrap().unwrap();
+        let listing =
+            world.list(".", ListingLimits { depth, entries: 100, ignored: false }).unwrap().unwrap();
         (names(&listing).join(" "), listing.left_out, listing.not_entered)
     };
     // `empty`, `h` and `i` hold nothing that would be listed.
@@ -238,7 +239,7 @@ fn depth_is_limited() {
 fn depth_has_an_end_whatever_is_asked_for() {
     let world = World::new();
     world.dir(&format!("project{}", "/d".repeat(300)));
-    let no_limits = Limits { depth: usize::MAX, entries: usize::MAX, ignored: false };
+    let no_limits = ListingLimits { depth: usize::MAX, entries: usize::MAX, ignored: false };
     let listing = world.list(".", no_limits).unwrap().unwrap();
     let expected: Vec<_> = (1..=256).map(|depth| "d/".repeat(depth)).collect();
     assert_eq!(names(&listing), expected);
@@ -250,7 +251,7 @@ fn entries_are_limited_and_the_rest_is_counted() {
     let world = World::new();
     world.files(&["project/a/b", "project/a/c", "project/d", "project/e/f/g"]);
     let with = |depth, entries| {
-        let listing = world.list(".", Limits { depth, entries, ignored: false }).unwrap().unwrap();
+        let listing = world.list(".", ListingLimits { depth, entries, ignored: false }).unwrap().unwrap();
         (names(&listing).join(" "), listing.left_out, listing.not_entered)
     };
     assert_eq!(with(9, 7), ("a/ a/b a/c d e/ e/f/ e/f/g".to_owned(), 0, 0));
@@ -269,7 +270,7 @@ fn counting_ends() {
         let name = world.at(&format!("project/many/{number}"));
         fs::hard_link(world.at("project/many/0"), name).unwrap();
     }
-    let listing = world.list(".", Limits { depth: 2, entries: 2, ignored: false }).unwrap().unwrap();
+    let listing = world.list(".", ListingLimits { depth: 2, entries: 2, ignored: false }).unwrap().unwrap();
     assert_eq!(names(&listing), ["many/", "many/0"]);
     assert_eq!((listing.left_out, listing.not_entered), (MAX_LEFT_OUT, 0));
 }
@@ -324,6 +325,6 @@ fn special_files_are_listed_and_not_opened() {
     world.fifo("project/fifo");
     let _socket = UnixListener::bind(world.at("project/socket")).unwrap();
     let disk = world.disk();
-    let listing = quickly(move || disk.list(&id(Root::Project, "."), ALL)).unwrap().unwrap();
+    let listing = quickly(move || disk.list(&id(SourceRoot::Project, "."), ALL)).unwrap().unwrap();
     assert_eq!(names(&listing), ["fifo", "socket"]);
 }

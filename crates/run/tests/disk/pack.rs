@@ -7,32 +7,36 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use callsheet_core::{
-    Entry, LeftOut, Limits, Listing, NoText, Recorder, Root, SourceError, Sources as _, Text,
+    Listing, ListingEntry, ListingLimits, NoTextReason, SharedText, SourceError, SourceRecorder, SourceRoot,
+    Sources as _, TextlessDocument,
 };
-use callsheet_run::{Body, Disk, PackLimits, Packed, PackedFile, Packing, Prefetched, Progress, Want};
+use callsheet_run::{
+    Disk, FileBody, PackLimits, PackOptions, PackProgress, PackedFile, PackedTree, PrefetchedSources,
+    WantedContent,
+};
 
 use callsheet_mock::{as_user, not_tested};
 
 use crate::world::{World, id, names, pack, quickly, unreadable};
 
 fn text(path: &str, text: &str) -> PackedFile {
-    PackedFile { path: path.into(), body: Body::Text(Text::from(text)) }
+    PackedFile { path: path.into(), body: FileBody::Text(SharedText::from(text)) }
 }
 
-fn left_out(path: &str, why: NoText, bytes: u64) -> PackedFile {
-    PackedFile { path: path.into(), body: Body::LeftOut(LeftOut { why, bytes }) }
+fn left_out(path: &str, why: NoTextReason, bytes: u64) -> PackedFile {
+    PackedFile { path: path.into(), body: FileBody::LeftOut(TextlessDocument { why, bytes }) }
 }
 
 fn unread(path: &str) -> PackedFile {
-    PackedFile { path: path.into(), body: Body::Unread }
+    PackedFile { path: path.into(), body: FileBody::Unread }
 }
 
 /// The files alone.
-fn files(packed: Result<Option<Packed>, SourceError>) -> Result<Option<Vec<PackedFile>>, SourceError> {
+fn files(packed: Result<Option<PackedTree>, SourceError>) -> Result<Option<Vec<PackedFile>>, SourceError> {
     packed.map(|packed| packed.map(|packed| packed.files))
 }
 
-fn paths(packed: &Packed) -> Vec<&str> {
+fn paths(packed: &PackedTree) -> Vec<&str> {
     packed.files.iter().map(|file| file.path.as_str()).collect()
 }
 
@@ -49,7 +53,7 @@ fn files_come_in_byte_order_of_their_paths() {
     // Paths are relative to what was packed.
     let below = vec![text("b-c", "a/b-c"), text("b/c", "a/b/c")];
     assert_eq!(files(world.pack("a")), Ok(Some(below)));
-    assert_eq!(world.pack("empty"), Ok(Some(Packed::default())));
+    assert_eq!(world.pack("empty"), Ok(Some(PackedTree::default())));
     assert_eq!(world.pack("missing"), Ok(None));
     assert_eq!(world.pack("a-b"), Ok(None));
 }
@@ -104,13 +108,13 @@ fn what_is_not_text_is_named_with_the_reason() {
     let late_nul = format!("{head}\0");
     let large = "y".repeat(10_000);
     let expected = vec![
-        left_out("a-nul", NoText::Binary, 5),
+        left_out("a-nul", NoTextReason::Binary, 5),
         text("b-late-nul", &late_nul),
-        left_out("c-nul-at-the-end-of-the-head", NoText::Binary, 8196),
-        left_out("d-latin", NoText::Binary, 4),
-        left_out("e-late-latin", NoText::Binary, 8193),
+        left_out("c-nul-at-the-end-of-the-head", NoTextReason::Binary, 8196),
+        left_out("d-latin", NoTextReason::Binary, 4),
+        left_out("e-late-latin", NoTextReason::Binary, 8193),
         text("f-at-the-limit", &large),
-        left_out("g-too-large", NoText::TooLarge, 10_001),
+        left_out("g-too-large", NoTextReason::TooLarge, 10_001),
         text("h-empty", ""),
         text("i-mark", "\u{feff}text\r\n"),
     ];
@@ -132,12 +136,12 @@ fn links_and_special_files_are_not_opened() {
     let expected = vec![
         text("dir/inner", "text"),
         text("file", "text"),
-        left_out("link", NoText::Link, 0),
-        left_out("link-to-dir", NoText::Link, 0),
-        left_out("link-to-nothing", NoText::Link, 0),
-        left_out("link-to-secret", NoText::Link, 0),
-        left_out("pipe", NoText::Unreadable, 0),
-        left_out("socket", NoText::Unreadable, 0),
+        left_out("link", NoTextReason::Link, 0),
+        left_out("link-to-dir", NoTextReason::Link, 0),
+        left_out("link-to-nothing", NoTextReason::Link, 0),
+        left_out("link-to-secret", NoTextReason::Link, 0),
+        left_out("pipe", NoTextReason::Unreadable, 0),
+        left_out("socket", NoTextReason::Unreadable, 0),
     ];
     assert_eq!(files(quickly(move || pack(&disk, ".", None))), Ok(Some(expected)));
 }
@@ -162,7 +166,7 @@ fn unreadable_file_is_reported() {
         fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o000)).unwrap();
         fs::set_permissions(world.at("project/open/secret"), fs::Permissions::from_mode(0o000)).unwrap();
         let whole = world.pack(".").unwrap().unwrap();
-        assert_eq!(whole.files, [left_out("open/secret", NoText::Unreadable, 0)]);
+        assert_eq!(whole.files, [left_out("open/secret", NoTextReason::Unreadable, 0)]);
         assert_eq!((whole.listing.left_out, whole.listing.not_entered), (0, 1));
         fs::set_permissions(world.at("project/closed"), fs::Permissions::from_mode(0o700)).unwrap();
     });
@@ -197,7 +201,7 @@ fn the_number_of_threads_makes_no_difference() {
     }
     let disk = world.disk();
     let one = pack(&disk, ".", Some(1)).unwrap().unwrap();
-    let every = world.list(".", Limits { depth: 9, entries: 99_999, ignored: false });
+    let every = world.list(".", ListingLimits { depth: 9, entries: 99_999, ignored: false });
     let mut listed: Vec<String> =
         names(&every.unwrap().unwrap()).into_iter().filter(|name| !name.ends_with('/')).collect();
     listed.sort();
@@ -214,14 +218,15 @@ fn only_what_is_wanted_is_read() {
         world.write(&format!("project/{path}"), "text");
     }
     world.link("a.rs", "project/l.md");
-    let progress = Progress::default();
+    let progress = PackProgress::default();
     let want = |path: &str| match path.rsplit('.').next() {
-        Some("rs") => Want::Text,
-        Some("md") => Want::Path,
-        _ => Want::Nothing,
+        Some("rs") => WantedContent::Text,
+        Some("md") => WantedContent::Path,
+        _ => WantedContent::Nothing,
     };
-    let packing = Packing { want: &want, limits: PackLimits::default(), threads: None, progress: &progress };
-    let found = world.disk().pack(&id(Root::Project, "."), &packing);
+    let packing =
+        PackOptions { want: &want, limits: PackLimits::default(), threads: None, progress: &progress };
+    let found = world.disk().pack(&id(SourceRoot::Project, "."), &packing);
     let expected = vec![text("a.rs", "text"), unread("b.md"), text("d/e.rs", "text"), unread("l.md")];
     assert_eq!(files(found), Ok(Some(expected)));
     assert_eq!((progress.files.into_inner(), progress.bytes.into_inner()), (2, 8));
@@ -235,9 +240,14 @@ fn too_much_is_refused() {
     }
     let disk = world.disk();
     let packed = |files, bytes, threads| {
-        let (limits, progress) = (PackLimits { files, bytes }, Progress::default());
-        let packing = Packing { want: &|_| Want::Text, limits, threads: Some(threads), progress: &progress };
-        disk.pack(&id(Root::Project, "."), &packing).map(|packed| packed.unwrap().files.len())
+        let (limits, progress) = (PackLimits { files, bytes }, PackProgress::default());
+        let packing = PackOptions {
+            want: &|_| WantedContent::Text,
+            limits,
+            threads: Some(threads),
+            progress: &progress,
+        };
+        disk.pack(&id(SourceRoot::Project, "."), &packing).map(|packed| packed.unwrap().files.len())
     };
     for threads in [1, 3] {
         assert_eq!(packed(4, 16, threads), Ok(4));
@@ -255,32 +265,32 @@ fn a_listing_that_came_with_a_pack_answers_as_the_disk_does() {
     }
     world.dir("project/a/empty");
     let disk = world.disk();
-    let root = id(Root::Project, ".");
+    let root = id(SourceRoot::Project, ".");
     let mut whole = pack(&disk, ".", None).unwrap().unwrap().listing;
     // To see which of the two answers: the disk does not hold this.
-    let made_up = Entry { path: "z".into(), dir: false };
+    let made_up = ListingEntry { path: "z".into(), dir: false };
     for depth in 0..6 {
         for entries in 0..15 {
-            let limits = Limits { depth, entries, ignored: false };
+            let limits = ListingLimits { depth, entries, ignored: false };
             let on_disk = disk.list(&root, limits).unwrap();
             let listings = [(root.clone(), whole.clone())].into();
-            let prefetched = Prefetched { inner: &disk, texts: [].into(), listings };
+            let prefetched = PrefetchedSources { inner: &disk, texts: [].into(), listings };
             assert_eq!(prefetched.list(&root, limits).unwrap(), on_disk, "{limits:?}");
         }
     }
     whole.entries.push(made_up);
     let names_with = |listing: &Listing, limits| {
         let listings = [(root.clone(), listing.clone())].into();
-        let prefetched = Prefetched { inner: &disk, texts: [].into(), listings };
+        let prefetched = PrefetchedSources { inner: &disk, texts: [].into(), listings };
         names(&prefetched.list(&root, limits).unwrap().unwrap())
     };
-    let shown = Limits { depth: 1, entries: 99, ignored: false };
+    let shown = ListingLimits { depth: 1, entries: 99, ignored: false };
     assert_eq!(names_with(&whole, shown), ["a/", "g", "h/", "h-h/", "j/", "n", "z"]);
     // What it cannot tell, the disk is asked for.
     let on_disk = ["a/", "g", "h/", "h-h/", "j/", "n"];
     assert_eq!(names_with(&Listing { left_out: 1, ..whole.clone() }, shown), on_disk);
     assert_eq!(names_with(&Listing { not_entered: 1, ..whole.clone() }, shown), on_disk);
-    let all = Limits { ignored: true, ..shown };
+    let all = ListingLimits { ignored: true, ..shown };
     assert_eq!(names_with(&whole, all), [".gitignore", "a/", "g", "h/", "h-h/", "j/", "n"]);
 }
 
@@ -289,11 +299,11 @@ fn prefetched_texts_are_answers_like_any_other() {
     let world = World::new();
     world.write("project/a", "changed since");
     world.write("project/b", "on disk");
-    let texts = [(id(Root::Project, "a"), Text::from("read before"))].into();
-    let recorder = Recorder::new(Prefetched { inner: world.disk(), texts, listings: [].into() });
-    let asked = ["a", "b", "c"].map(|path| recorder.text(&id(Root::Project, path)).unwrap());
+    let texts = [(id(SourceRoot::Project, "a"), SharedText::from("read before"))].into();
+    let recorder = SourceRecorder::new(PrefetchedSources { inner: world.disk(), texts, listings: [].into() });
+    let asked = ["a", "b", "c"].map(|path| recorder.text(&id(SourceRoot::Project, path)).unwrap());
     assert_eq!(asked, [Some("read before".into()), Some("on disk".into()), None]);
-    let listed = recorder.list(&id(Root::Project, "."), crate::world::ALL).unwrap().unwrap();
+    let listed = recorder.list(&id(SourceRoot::Project, "."), crate::world::ALL).unwrap().unwrap();
     assert_eq!(names(&listed), ["a", "b"]);
     let snapshot = recorder.finish();
     assert_eq!(snapshot.texts.into_values().collect::<Vec<_>>(), asked);

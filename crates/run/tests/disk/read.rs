@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use callsheet_core::{BadPath, Builtin, Entry, Root, SourceError, SourceId, Sources as _};
+use callsheet_core::{BadPath, Builtin, ListingEntry, SourceError, SourceId, SourceRoot, Sources as _};
 use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, Roots, read_file};
 
 use callsheet_mock::as_user;
@@ -40,20 +40,20 @@ fn each_root_has_its_own_files() {
         world.write(&format!("{root}/name"), root);
     }
     let disk = world.disk();
-    assert_eq!(text(&disk, Root::User, "name"), some("user"));
-    assert_eq!(text(&disk, Root::Project, "name"), some("project"));
-    assert_eq!(text(&disk, Root::Session, "name"), some("session"));
-    assert_eq!(text(&disk, Root::Builtin, "name"), Ok(None));
+    assert_eq!(text(&disk, SourceRoot::User, "name"), some("user"));
+    assert_eq!(text(&disk, SourceRoot::Project, "name"), some("project"));
+    assert_eq!(text(&disk, SourceRoot::Session, "name"), some("session"));
+    assert_eq!(text(&disk, SourceRoot::Builtin, "name"), Ok(None));
 }
 
 #[test]
 fn the_builtin_root_is_the_shipped_one() {
     let disk = Disk::new(&Roots::default(), DEFAULT_MAX_FILE_BYTES);
-    let all = id(Root::Builtin, ".");
+    let all = id(SourceRoot::Builtin, ".");
     let listing = disk.list(&all, ALL).unwrap();
     assert_eq!(listing, Builtin.list(&all, ALL).unwrap());
-    for Entry { path, dir } in listing.into_iter().flat_map(|listing| listing.entries) {
-        let id = id(Root::Builtin, &path);
+    for ListingEntry { path, dir } in listing.into_iter().flat_map(|listing| listing.entries) {
+        let id = id(SourceRoot::Builtin, &path);
         assert_eq!(disk.text(&id), Builtin.text(&id));
         assert_eq!(disk.text(&id) == Ok(None), dir, "{path}");
     }
@@ -65,11 +65,11 @@ fn a_session_that_is_not_given_is_the_project() {
     world.write("project/name", "project");
     let given = world.roots();
     let disk = Disk::new(&Roots { session: None, ..given.clone() }, DEFAULT_MAX_FILE_BYTES);
-    assert_eq!(text(&disk, Root::Session, "name"), some("project"));
+    assert_eq!(text(&disk, SourceRoot::Session, "name"), some("project"));
     // One that is given and not there does not fall back.
     let missing = Roots { session: Some(world.at("missing")), ..given };
     let disk = Disk::new(&missing, DEFAULT_MAX_FILE_BYTES);
-    assert_eq!(text(&disk, Root::Session, "name"), Ok(None));
+    assert_eq!(text(&disk, SourceRoot::Session, "name"), Ok(None));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn roots_that_are_not_there_hold_nothing() {
     world.write("file", "");
     let roots = Roots { user: Some(world.at("no")), project: None, session: Some(world.at("file/no")) };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
-    for root in [Root::User, Root::Project, Root::Session] {
+    for root in [SourceRoot::User, SourceRoot::Project, SourceRoot::Session] {
         assert_eq!(text(&disk, root, "name"), Ok(None));
         assert_eq!(disk.list(&id(root, "."), ALL), Ok(None));
     }
@@ -91,9 +91,9 @@ fn a_root_that_is_a_file_is_an_error() {
     let roots = Roots { user: Some(world.at("file")), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
     let why = "its root is not a directory";
-    assert_eq!(text(&disk, Root::User, "name"), unreadable(why));
-    assert_eq!(disk.list(&id(Root::User, "."), ALL), unreadable(why));
-    assert_eq!(text(&disk, Root::Project, "name"), Ok(None));
+    assert_eq!(text(&disk, SourceRoot::User, "name"), unreadable(why));
+    assert_eq!(disk.list(&id(SourceRoot::User, "."), ALL), unreadable(why));
+    assert_eq!(text(&disk, SourceRoot::Project, "name"), Ok(None));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_root_stays_the_same_directory() {
     let disk = world.disk();
     fs::rename(world.at("project"), world.at("moved")).unwrap();
     world.write("project/name", "after");
-    assert_eq!(text(&disk, Root::Project, "name"), some("before"));
+    assert_eq!(text(&disk, SourceRoot::Project, "name"), some("before"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_root_may_be_a_link() {
     world.link("project", "alias");
     let roots = Roots { project: Some(world.at("alias")), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
-    assert_eq!(text(&disk, Root::Project, "name"), some("text"));
+    assert_eq!(text(&disk, SourceRoot::Project, "name"), some("text"));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn bad_paths_have_no_address() {
         ("a/../../b", BadPath::Parent),
         ("a\0b", BadPath::Nul),
     ] {
-        assert_eq!(SourceId::new(Root::Project, path), Err(why), "{path:?}");
+        assert_eq!(SourceId::new(SourceRoot::Project, path), Err(why), "{path:?}");
     }
 }
 
@@ -191,7 +191,7 @@ fn what_is_not_a_file_is_refused_and_not_opened() {
     let disk = world.disk();
     let answers = quickly(move || {
         [".", "dir", "dir_link", "fifo", "fifo_link", "socket", "zero"]
-            .map(|path| text(&disk, Root::Project, path))
+            .map(|path| text(&disk, SourceRoot::Project, path))
     });
     let not = |kind| Err(SourceError::NotAFile(kind));
     assert_eq!(
@@ -212,7 +212,7 @@ fn what_is_not_a_file_is_refused_and_not_opened() {
 fn a_device_inside_its_root_is_refused() {
     let roots = Roots { user: Some("/dev".into()), ..Roots::default() };
     let disk = Disk::new(&roots, DEFAULT_MAX_FILE_BYTES);
-    let answer = quickly(move || text(&disk, Root::User, "zero"));
+    let answer = quickly(move || text(&disk, SourceRoot::User, "zero"));
     assert_eq!(answer, Err(SourceError::NotAFile("device")));
 }
 
@@ -224,9 +224,9 @@ fn size_is_limited() {
     fs::File::create(world.at("project/sparse")).unwrap().set_len(1 << 40).unwrap();
     let disk = Disk::new(&world.roots(), 8);
     let too_large = |size| Err(SourceError::TooLarge { size, limit: 8 });
-    assert_eq!(text(&disk, Root::Project, "exact"), some("12345678"));
-    assert_eq!(text(&disk, Root::Project, "more"), too_large(9));
-    assert_eq!(text(&disk, Root::Project, "sparse"), too_large(1 << 40));
+    assert_eq!(text(&disk, SourceRoot::Project, "exact"), some("12345678"));
+    assert_eq!(text(&disk, SourceRoot::Project, "more"), too_large(9));
+    assert_eq!(text(&disk, SourceRoot::Project, "sparse"), too_large(1 << 40));
 }
 
 /// Files below `/proc` say that they are empty and are not.

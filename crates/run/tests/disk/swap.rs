@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use callsheet_core::{Root, Sources as _};
-use callsheet_run::Body;
+use callsheet_core::{SourceRoot, Sources as _};
+use callsheet_run::FileBody;
 
 use crate::world::{ALL, World, id, names, pack, text};
 
@@ -28,12 +28,12 @@ fn a_swap_for_a_link_does_not_lead_outside() {
         });
         let (mut leaks, mut reads) = (Vec::new(), 0);
         for _ in 0..2000 {
-            match text(&disk, Root::Project, "dir/secret") {
+            match text(&disk, SourceRoot::Project, "dir/secret") {
                 Ok(Some(text)) if text.as_str() == "harmless" => reads += 1,
                 Ok(Some(text)) => leaks.push(text.to_string()),
                 Ok(None) | Err(_) => {}
             }
-            let listings = [".", "dir"].map(|dir| disk.list(&id(Root::Project, dir), ALL));
+            let listings = [".", "dir"].map(|dir| disk.list(&id(SourceRoot::Project, dir), ALL));
             for listing in listings.into_iter().flatten().flatten() {
                 leaks.extend(names(&listing).into_iter().filter(|name| name.ends_with("leak")));
             }
@@ -71,9 +71,9 @@ fn a_pack_does_not_follow_what_is_swapped_in() {
             let Ok(Some(packed)) = pack(&disk, ".", Some(2)) else { continue };
             for file in packed.files {
                 match file.body {
-                    Body::Text(text) if text.as_str() == "harmless" => reads += 1,
-                    Body::Text(text) => leaks.push(text.to_string()),
-                    Body::LeftOut(_) | Body::Unread => {}
+                    FileBody::Text(text) if text.as_str() == "harmless" => reads += 1,
+                    FileBody::Text(text) => leaks.push(text.to_string()),
+                    FileBody::LeftOut(_) | FileBody::Unread => {}
                 }
             }
         }

@@ -8,11 +8,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::{Entry, Limits, Listing, Root, SourceError, SourceId, Sources as _, Text};
-use callsheet_run::{DEFAULT_MAX_FILE_BYTES, Disk, PackLimits, Packed, Packing, Progress, Roots, Want};
+use callsheet_core::{
+    Listing, ListingEntry, ListingLimits, SharedText, SourceError, SourceId, SourceRoot, Sources as _,
+};
+use callsheet_run::{
+    DEFAULT_MAX_FILE_BYTES, Disk, PackLimits, PackOptions, PackProgress, PackedTree, Roots, WantedContent,
+};
 use tempfile::TempDir;
 
-pub(crate) type Read = Result<Option<Text>, SourceError>;
+pub(crate) type Read = Result<Option<SharedText>, SourceError>;
 
 /// A directory that holds `project`, `user`, `session` and, next to them, `outside`.
 pub(crate) struct World(TempDir);
@@ -65,14 +69,14 @@ impl World {
     }
 
     pub(crate) fn text(&self, path: &str) -> Read {
-        text(&self.disk(), Root::Project, path)
+        text(&self.disk(), SourceRoot::Project, path)
     }
 
-    pub(crate) fn list(&self, path: &str, limits: Limits) -> Result<Option<Listing>, SourceError> {
-        self.disk().list(&id(Root::Project, path), limits)
+    pub(crate) fn list(&self, path: &str, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
+        self.disk().list(&id(SourceRoot::Project, path), limits)
     }
 
-    pub(crate) fn pack(&self, path: &str) -> Result<Option<Packed>, SourceError> {
+    pub(crate) fn pack(&self, path: &str) -> Result<Option<PackedTree>, SourceError> {
         pack(&self.disk(), path, None)
     }
 
@@ -82,25 +86,29 @@ impl World {
     }
 }
 
-pub(crate) const ALL: Limits = Limits { depth: 100, entries: 100, ignored: false };
+pub(crate) const ALL: ListingLimits = ListingLimits { depth: 100, entries: 100, ignored: false };
 
-pub(crate) fn id(root: Root, path: &str) -> SourceId {
+pub(crate) fn id(root: SourceRoot, path: &str) -> SourceId {
     SourceId::new(root, path).unwrap()
 }
 
-pub(crate) fn text(disk: &Disk, root: Root, path: &str) -> Read {
+pub(crate) fn text(disk: &Disk, root: SourceRoot, path: &str) -> Read {
     disk.text(&id(root, path))
 }
 
 /// Every text below a directory of the project.
-pub(crate) fn pack(disk: &Disk, path: &str, threads: Option<usize>) -> Result<Option<Packed>, SourceError> {
-    let packing = Packing {
-        want: &|_| Want::Text,
+pub(crate) fn pack(
+    disk: &Disk,
+    path: &str,
+    threads: Option<usize>,
+) -> Result<Option<PackedTree>, SourceError> {
+    let packing = PackOptions {
+        want: &|_| WantedContent::Text,
         limits: PackLimits::default(),
         threads,
-        progress: &Progress::default(),
+        progress: &PackProgress::default(),
     };
-    disk.pack(&id(Root::Project, path), &packing)
+    disk.pack(&id(SourceRoot::Project, path), &packing)
 }
 
 pub(crate) fn some(text: &str) -> Read {
@@ -112,7 +120,7 @@ pub(crate) fn unreadable<T>(why: &str) -> Result<T, SourceError> {
 }
 
 pub(crate) fn names(listing: &Listing) -> Vec<String> {
-    let name = |entry: &Entry| format!("{}{}", entry.path, if entry.dir { "/" } else { "" });
+    let name = |entry: &ListingEntry| format!("{}{}", entry.path, if entry.dir { "/" } else { "" });
     listing.entries.iter().map(name).collect()
 }
 

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use callsheet_core::agent::{Agent, By, Permit};
-use callsheet_core::deliver::{Handover, Mcp, by_file_line, deliver};
-use callsheet_core::fact::{Change, Ended, Reason};
-use callsheet_core::receipt::{Receipt, Watch};
+use callsheet_core::agent::{Agent, DeliveryMethod, PermissionLevel};
+use callsheet_core::deliver::{DeliveryContext, McpServerCommand, by_file_line, plan_delivery};
+use callsheet_core::fact::{ChangeKind, EndReason, ViolationReason};
+use callsheet_core::receipt::{DeliveryReceipt, ReceiptWatcher};
 use callsheet_core::request::Layout;
 use callsheet_core::scope::Scope;
 use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_mock::{Cli, Room, Script, Step, on_loopback};
 use callsheet_run::{
-    Before, Event, Limits, Performed, Performing, Server, Stop, Stream, found_at_paths, perform, told_by,
-    transcript_has_prompt,
+    OutputStream, PerformOptions, PerformOutcome, ProcessEvent, ProcessLimits, StopFlag, TmuxServer,
+    WorktreeSnapshot, delivered_text, found_at_paths, perform, transcript_has_prompt,
 };
 use serde_json::json;
 
@@ -24,9 +24,9 @@ use crate::support::{AGENT, assert_nothing_left, git};
 
 /// What came of one run.
 struct Run {
-    by: By,
-    exit: (Ended, Option<i32>),
-    receipts: Vec<Receipt>,
+    by: DeliveryMethod,
+    exit: (EndReason, Option<i32>),
+    receipts: Vec<DeliveryReceipt>,
     session: Option<String>,
     said: String,
 }
@@ -36,7 +36,7 @@ fn shipped(cli: Cli) -> Agent {
 }
 
 /// Hands `prompt` over as `callsheet run` would.
-fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
+fn hand_over(room: &Room, cli: Cli, prompt: &str, how: DeliveryContext) -> Run {
     let agent = shipped(cli);
     let worktree = room.project();
     // Gemini takes no settings from below a folder that everybody can write.
@@ -50,39 +50,46 @@ fn hand_over(room: &Room, cli: Cli, prompt: &str, how: Handover) -> Run {
     let found = found_at_paths(prompt, &worktree);
     let model = (cli == Cli::Gemini).then(|| "gemini-2.5-pro".to_owned());
     let shown = worktree.display().to_string();
-    let how =
-        Handover { worktree: shown, folder: folder.clone(), by_file, env, at_paths: found, model, ..how };
-    let delivery = deliver(&agent, prompt, &how).unwrap();
-    let with = Performing {
+    let how = DeliveryContext {
+        worktree: shown,
+        folder: folder.clone(),
+        by_file,
+        env,
+        at_paths: found,
+        model,
+        ..how
+    };
+    let delivery = plan_delivery(&agent, prompt, &how).unwrap();
+    let with = PerformOptions {
         place: "/".into(),
         guard: AGENT.into(),
-        limits: Limits { deadline: Some(Duration::from_secs(120)), ..Limits::default() },
-        stop: Stop::default(),
-        server: Server::Usual,
+        limits: ProcessLimits { deadline: Some(Duration::from_secs(120)), ..ProcessLimits::default() },
+        stop: StopFlag::default(),
+        server: TmuxServer::Usual,
         ready_within: Duration::ZERO,
         submissions: None,
         trace: None,
     };
-    let told = told_by(&delivery.acts, prompt);
-    let mut watch = Watch::new(&agent, &told);
+    let told = delivered_text(&delivery.acts, prompt);
+    let mut watch = ReceiptWatcher::new(&agent, &told);
     let (mut receipts, mut said) = (Vec::new(), String::new());
     let performed = perform(&delivery.acts, prompt, &with, &mut |event| match event {
-        Event::Started { .. } => receipts.push(Receipt::Spawned),
-        Event::Output { stream: Stream::Stdout, text, goes_on, .. } => {
+        ProcessEvent::Started { .. } => receipts.push(DeliveryReceipt::Spawned),
+        ProcessEvent::Output { stream: OutputStream::Stdout, text, goes_on, .. } => {
             receipts.extend(watch.output(&text, goes_on))
         }
-        Event::Output { text, .. } => said.push_str(&format!("{text}\n")),
-        Event::Submitted(_) | Event::Printed { .. } | Event::LeftOut { .. } => {}
+        ProcessEvent::Output { text, .. } => said.push_str(&format!("{text}\n")),
+        ProcessEvent::Submitted(_) | ProcessEvent::Printed { .. } | ProcessEvent::LeftOut { .. } => {}
     });
     drop(fs::remove_dir_all(folder));
     let session = watch.told.session.clone();
     if let (Some(transcript), Some(session)) = (&agent.transcript, &session)
         && transcript_has_prompt(transcript, session, &how.env, &mut watch)
     {
-        receipts.push(Receipt::Echoed);
+        receipts.push(DeliveryReceipt::Echoed);
     }
     match performed {
-        Ok(Performed::Ran(exit)) => Run {
+        Ok(PerformOutcome::Ran(exit)) => Run {
             by: delivery.by,
             exit: (exit.ended, exit.code),
             receipts,
@@ -119,23 +126,26 @@ fn prompts_arrive(cli: Cli) {
         [(odd.as_str(), ""), ("--version MARK", ""), ("!ls MARK", ""), (slash, before), (&long, "")]
     {
         let beginning: String = prompt.chars().take(20).collect();
-        let run = hand_over(&room, cli, prompt, Handover::default());
-        assert_eq!((run.by, run.exit), (By::Stdin, (Ended::Exited, Some(0))), "{}", run.said);
+        let run = hand_over(&room, cli, prompt, DeliveryContext::default());
+        assert_eq!((run.by, run.exit), (DeliveryMethod::Stdin, (EndReason::Exited, Some(0))), "{}", run.said);
         assert!(got(&room, cli, &format!("{before}{prompt}")), "{beginning:?}");
-        assert!(run.receipts.contains(&Receipt::Accepted) && !run.receipts.contains(&Receipt::Acting));
+        assert!(
+            run.receipts.contains(&DeliveryReceipt::Accepted)
+                && !run.receipts.contains(&DeliveryReceipt::Acting)
+        );
         // Gemini ends without waiting until all that it printed is taken, so that a long echo can be lost.
         if prompt.len() < 60_000 || cli != Cli::Gemini {
-            assert!(run.receipts.contains(&Receipt::Echoed), "{beginning:?} {:?}", run.receipts);
+            assert!(run.receipts.contains(&DeliveryReceipt::Echoed), "{beginning:?} {:?}", run.receipts);
         }
     }
 }
 
-fn files_are_not_put_in(cli: Cli, expected: By) {
+fn files_are_not_put_in(cli: Cli, expected: DeliveryMethod) {
     let room = Room::new(Script::new().on_marker("instructions", [Step::text("I did.")])).unwrap();
     git(&room.project(), &["init", "-q"]);
     fs::write(room.project().join("README.md"), "what the readme says").unwrap();
-    let run = hand_over(&room, cli, "The instructions are in @README.md\n", Handover::default());
-    assert_eq!((run.by, run.exit), (expected, (Ended::Exited, Some(0))), "{}", run.said);
+    let run = hand_over(&room, cli, "The instructions are in @README.md\n", DeliveryContext::default());
+    assert_eq!((run.by, run.exit), (expected, (EndReason::Exited, Some(0))), "{}", run.said);
     assert!(
         room.mock.requests().iter().all(|request| !request.body.to_string().contains("what the readme says"))
     );
@@ -160,24 +170,36 @@ fn works_and_goes_on(cli: Cli) {
     git(&project, &["init", "-q"]);
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-q", "-m", "first"]);
-    let before = Before::look(&project, &callsheet_run::OwnFiles::default(), &Arc::default()).unwrap();
+    let before =
+        WorktreeSnapshot::look(&project, &callsheet_run::OwnFiles::default(), &Arc::default()).unwrap();
     let scope = Scope { write: vec!["src/**".into()], exclude: vec!["secret/**".into()] };
     // A server that ends at once hinders nobody.
-    let mcp = Some(Mcp { command: "true".into(), args: vec!["mcp".into()] });
+    let mcp = Some(McpServerCommand { command: "true".into(), args: vec!["mcp".into()] });
     let session = Some("11111111-1111-4111-8111-111111111111".to_owned());
-    let how = Handover { scope: scope.clone(), permit: Permit::Edit, mcp, session, ..Handover::default() };
+    let how = DeliveryContext {
+        scope: scope.clone(),
+        permit: PermissionLevel::Edit,
+        mcp,
+        session,
+        ..DeliveryContext::default()
+    };
     let run = hand_over(&room, cli, "Write.", how);
-    assert_eq!(run.exit, (Ended::Exited, Some(0)), "{}", run.said);
-    assert!(run.receipts.contains(&Receipt::Acting), "{:?}", run.receipts);
-    let seen = before.observe(&scope);
+    assert_eq!(run.exit, (EndReason::Exited, Some(0)), "{}", run.said);
+    assert!(run.receipts.contains(&DeliveryReceipt::Acting), "{:?}", run.receipts);
+    let seen = before.diff(&scope, &[]);
     let changed: Vec<_> = seen.changed.iter().map(|file| (file.path.as_str(), file.change)).collect();
-    assert_eq!(changed, [("out.txt", Change::Untracked), ("src/in.txt", Change::Untracked)], "{}", run.said);
+    assert_eq!(
+        changed,
+        [("out.txt", ChangeKind::Untracked), ("src/in.txt", ChangeKind::Untracked)],
+        "{}",
+        run.said
+    );
     let violations: Vec<_> = seen.violations.iter().map(|file| (file.path.as_str(), file.reason)).collect();
-    assert_eq!(violations, [("out.txt", Reason::OutsideWrite)]);
+    assert_eq!(violations, [("out.txt", ViolationReason::OutsideWrite)]);
 
-    let how = Handover { resume: run.session, ..Handover::default() };
+    let how = DeliveryContext { resume: run.session, ..DeliveryContext::default() };
     let run = hand_over(&room, cli, "Go on.", how);
-    assert_eq!(run.exit, (Ended::Exited, Some(0)), "{}", run.said);
+    assert_eq!(run.exit, (EndReason::Exited, Some(0)), "{}", run.said);
     let requests = room.mock.requests();
     let texts = requests.last().unwrap().user_texts();
     let spoken = |wanted: &str| texts.iter().any(|text| text.ends_with(wanted));
@@ -198,7 +220,7 @@ macro_rules! for_each_cli {
 
             #[test]
             fn gets_no_files_that_nobody_composed() {
-                on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli, By::$by));
+                on_loopback(&[Cli::$cli], || files_are_not_put_in(Cli::$cli, DeliveryMethod::$by));
             }
 
             #[test]

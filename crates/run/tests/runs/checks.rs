@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, Ended};
+use callsheet_core::fact::{CheckResult, CheckRun, CheckSpec, EndReason};
 use callsheet_core::split_words;
-use callsheet_run::{Stop, run_check};
+use callsheet_run::{StopFlag, run_check};
 
 use crate::support::AGENT;
 
 fn check(command: &str, timeout_ms: u64) -> CheckRun {
     let argv = split_words(&format!("{AGENT} {command}")).unwrap();
     let spec = CheckSpec { name: "c".into(), argv, timeout_ms: Some(timeout_ms) };
-    run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), None, &mut |_| {})
+    run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &StopFlag::default(), None, &mut |_| {})
 }
 
 #[test]
@@ -23,14 +23,17 @@ fn results_are_exit_codes() {
     let minute = 60_000;
     assert_eq!(
         of("say 'all well'", minute),
-        (CheckResult::Passed, Some(Ended::Exited), Some(0), "all well\n".into())
+        (CheckResult::Passed, Some(EndReason::Exited), Some(0), "all well\n".into())
     );
     assert_eq!(
         of("talk bad exit 1", minute),
-        (CheckResult::Failed, Some(Ended::Exited), Some(1), "bad\n".into())
+        (CheckResult::Failed, Some(EndReason::Exited), Some(1), "bad\n".into())
     );
-    assert_eq!(of("kill-self", minute), (CheckResult::Failed, Some(Ended::Signaled), None, String::new()));
-    assert_eq!(of("sleep 60000", 200), (CheckResult::Pending, Some(Ended::Timeout), None, String::new()));
+    assert_eq!(
+        of("kill-self", minute),
+        (CheckResult::Failed, Some(EndReason::Signaled), None, String::new())
+    );
+    assert_eq!(of("sleep 60000", 200), (CheckResult::Pending, Some(EndReason::Timeout), None, String::new()));
 }
 
 #[test]
@@ -42,8 +45,14 @@ fn words_are_no_shell() {
 #[test]
 fn one_that_cannot_be_started_is_pending() {
     let spec = CheckSpec { name: "c".into(), argv: vec!["no-such-program".into()], timeout_ms: None };
-    let run =
-        run_check(&spec, &std::env::temp_dir(), PathBuf::from(AGENT), &Stop::default(), None, &mut |_| {});
+    let run = run_check(
+        &spec,
+        &std::env::temp_dir(),
+        PathBuf::from(AGENT),
+        &StopFlag::default(),
+        None,
+        &mut |_| {},
+    );
     assert_eq!((run.result, run.ended, run.exit_code), (CheckResult::Pending, None, None));
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use callsheet_core::fact::Ended::{Exited, Signaled, Stopped, Timeout};
-use callsheet_run::{Event, Job, Limits, MAX_RECORD_BYTES, StartError, Stream, run_process};
+use callsheet_core::fact::EndReason::{Exited, Signaled, Stopped, Timeout};
+use callsheet_run::{
+    MAX_RECORD_BYTES, OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StartError, run_process,
+};
 
 use crate::support::{AGENT, agent, job, run, within};
 
@@ -11,14 +13,14 @@ use crate::support::{AGENT, agent, job, run, within};
 fn output_comes_by_lines_and_streams() {
     let ran = agent(&["say", "one", "talk", "two", "say", "", "say-part", "three", "exit", "3"]);
     assert_eq!(ran.ended(), (Exited, Some(3), None));
-    assert_eq!((ran.out().as_str(), ran.text(Stream::Stderr).as_str()), ("one\n\nthree\n", "two\n"));
-    assert!(matches!(ran.events[0], Event::Started { .. }));
+    assert_eq!((ran.out().as_str(), ran.text(OutputStream::Stderr).as_str()), ("one\n\nthree\n", "two\n"));
+    assert!(matches!(ran.events[0], ProcessEvent::Started { .. }));
 }
 
 #[test]
 fn input_is_given_whole_and_closed() {
     let stdin = "{{x}} $HOME `id`\r\n\té\0\u{1b}".repeat(50_000).into_bytes();
-    let ran = run(&Job { stdin: stdin.clone(), ..job(&["read"]) });
+    let ran = run(&ProcessJob { stdin: stdin.clone(), ..job(&["read"]) });
     assert_eq!(ran.out(), format!("read {} bytes\n", stdin.len()));
     // Without any, reading ends at once.
     assert_eq!(agent(&["read"]).out(), "read 0 bytes\n");
@@ -27,14 +29,14 @@ fn input_is_given_whole_and_closed() {
 #[test]
 fn input_that_nobody_reads_hinders_nobody() {
     let stdin = vec![b'x'; 4 << 20];
-    let never = run(&Job { stdin: stdin.clone(), ..job(&["say", "busy"]) });
+    let never = run(&ProcessJob { stdin: stdin.clone(), ..job(&["say", "busy"]) });
     assert_eq!((never.ended(), never.out().as_str()), ((Exited, Some(0), None), "busy\n"));
     let closes = ["sh", "-c", "exec <&-; echo closed; sleep 0.1; exit 4"].map(str::to_owned).to_vec();
-    let closed = run(&Job { stdin: stdin.clone(), argv: closes, ..job(&[]) });
+    let closed = run(&ProcessJob { stdin: stdin.clone(), argv: closes, ..job(&[]) });
     assert_eq!((closed.ended(), closed.out().as_str()), ((Exited, Some(4), None), "closed\n"));
     // Nor does it keep anybody from stopping.
-    let limits = Limits { deadline: Some(Duration::from_millis(300)), ..Limits::default() };
-    let hung = run(&Job { stdin, limits, ..job(&["sleep", "60000"]) });
+    let limits = ProcessLimits { deadline: Some(Duration::from_millis(300)), ..ProcessLimits::default() };
+    let hung = run(&ProcessJob { stdin, limits, ..job(&["sleep", "60000"]) });
     assert_eq!(hung.ended(), (Timeout, None, Some(15)));
 }
 
@@ -59,26 +61,26 @@ fn one_line_of_100_mb_comes_in_records_of_a_bounded_size() {
     let number = |at: usize| words[at].parse::<usize>().unwrap();
     let (most, told, left_out, peak_kb) = (number(1), number(2), number(3), number(4));
     assert_eq!((words[0], most, told + left_out), ("Exited", MAX_RECORD_BYTES, 100_000_003));
-    let limits = Limits::default();
+    let limits = ProcessLimits::default();
     assert!(told <= limits.head_bytes + limits.tail_bytes, "{told}");
     assert!(peak_kb < 50_000, "{peak_kb} kB");
 }
 
 #[test]
 fn endless_output_is_capped_and_its_end_is_told() {
-    let limits = Limits {
+    let limits = ProcessLimits {
         deadline: Some(Duration::from_millis(500)),
         grace: Duration::from_millis(300),
         head_bytes: 1000,
         tail_bytes: 160,
     };
-    let ran = run(&Job { limits, ..job(&["for-ever"]) });
+    let ran = run(&ProcessJob { limits, ..job(&["for-ever"]) });
     assert_eq!(ran.ended(), (Timeout, None, Some(15)));
     let kinds: Vec<usize> = ran
         .events
         .iter()
         .enumerate()
-        .filter(|(_, event)| matches!(event, Event::LeftOut { .. }))
+        .filter(|(_, event)| matches!(event, ProcessEvent::LeftOut { .. }))
         .map(|(at, _)| at)
         .collect();
     // 62 lines of 16 bytes, what is left out, and the last 10 lines, of which one may be cut.
@@ -88,16 +90,23 @@ fn endless_output_is_capped_and_its_end_is_told() {
 
 #[test]
 fn the_end_of_much_output_is_told_though_the_middle_is_not() {
-    let limits = Limits { head_bytes: 10, tail_bytes: 100, ..job(&[]).limits };
-    let ran =
-        run(&Job { limits, ..job(&["say", "first", "line-of", "200000", "say", "{\"type\":\"result\"}"]) });
+    let limits = ProcessLimits { head_bytes: 10, tail_bytes: 100, ..job(&[]).limits };
+    let ran = run(&ProcessJob {
+        limits,
+        ..job(&["say", "first", "line-of", "200000", "say", "{\"type\":\"result\"}"])
+    });
     assert_eq!(
         ran.events[1..],
         [
-            Event::Output { stream: Stream::Stdout, text: "first".into(), goes_on: false, replaced: false },
-            Event::LeftOut { stream: Stream::Stdout, bytes: 200_001 },
-            Event::Output {
-                stream: Stream::Stdout,
+            ProcessEvent::Output {
+                stream: OutputStream::Stdout,
+                text: "first".into(),
+                goes_on: false,
+                replaced: false
+            },
+            ProcessEvent::LeftOut { stream: OutputStream::Stdout, bytes: 200_001 },
+            ProcessEvent::Output {
+                stream: OutputStream::Stdout,
                 text: "{\"type\":\"result\"}".into(),
                 goes_on: false,
                 replaced: false
@@ -111,8 +120,8 @@ fn the_end_of_much_output_is_told_though_the_middle_is_not() {
 #[test]
 fn what_is_not_utf_8_is_replaced_and_marked() {
     let ran = agent(&["bytes", "97,255,98,10,195,169,10"]);
-    let output = |text: &str, replaced| Event::Output {
-        stream: Stream::Stdout,
+    let output = |text: &str, replaced| ProcessEvent::Output {
+        stream: OutputStream::Stdout,
         text: text.into(),
         goes_on: false,
         replaced,
@@ -127,7 +136,7 @@ fn a_character_on_the_edge_of_a_record_stays_whole() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Output { text, goes_on, replaced, .. } => Some((text.len(), *goes_on, *replaced)),
+            ProcessEvent::Output { text, goes_on, replaced, .. } => Some((text.len(), *goes_on, *replaced)),
             _ => None,
         })
         .collect();
@@ -172,7 +181,7 @@ fn another_thread_can_stop_it() {
     let stop = job.stop.clone();
     let mut events = Vec::new();
     let exit = run_process(&job, &mut |event| {
-        if matches!(event, Event::Output { .. }) {
+        if matches!(event, ProcessEvent::Output { .. }) {
             stop.stop();
         }
         events.push(event);
@@ -216,7 +225,8 @@ fn it_has_no_terminal_and_its_own_place_and_environment() {
 #[test]
 fn what_cannot_be_started_says_why() {
     let failed = |argv: &[&str], cwd: &str| {
-        let job = Job { argv: argv.iter().map(ToString::to_string).collect(), cwd: cwd.into(), ..job(&[]) };
+        let job =
+            ProcessJob { argv: argv.iter().map(ToString::to_string).collect(), cwd: cwd.into(), ..job(&[]) };
         run_process(&job, &mut |event| panic!("{event:?}")).unwrap_err()
     };
     assert!(matches!(failed(&["no-such-program"], "/"), StartError::NotFound(_)));

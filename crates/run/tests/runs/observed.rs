@@ -4,25 +4,31 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 
-use callsheet_core::fact::{Change, Observed, Reason};
+use callsheet_core::fact::{ChangeKind, ViolationReason, WorktreeObservation};
+use callsheet_core::record::ContentIds;
 use callsheet_core::scope::Scope;
-use callsheet_run::{Before, Git, OwnFiles, worktree};
+use callsheet_run::{Git, OwnFiles, WorktreeSnapshot, recorded_contents, worktree};
 
 use crate::support::{Repository, agent, git, job, run};
 
 /// What is observed of `work` in a repository, under a scope.
-fn observed(repository: &Repository, write: &[&str], exclude: &[&str], work: impl FnOnce()) -> Observed {
-    let before = Before::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+fn observed(
+    repository: &Repository,
+    write: &[&str],
+    exclude: &[&str],
+    work: impl FnOnce(),
+) -> WorktreeObservation {
+    let before = WorktreeSnapshot::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
     work();
     let all = |globs: &[&str]| globs.iter().map(ToString::to_string).collect();
-    before.observe(&Scope { write: all(write), exclude: all(exclude) })
+    before.diff(&Scope { write: all(write), exclude: all(exclude) }, &[])
 }
 
-fn changed(observed: &Observed) -> Vec<(&str, Change)> {
+fn changed(observed: &WorktreeObservation) -> Vec<(&str, ChangeKind)> {
     observed.changed.iter().map(|file| (file.path.as_str(), file.change)).collect()
 }
 
-fn violations(observed: &Observed) -> Vec<(&str, Reason)> {
+fn violations(observed: &WorktreeObservation) -> Vec<(&str, ViolationReason)> {
     observed.violations.iter().map(|violation| (violation.path.as_str(), violation.reason)).collect()
 }
 
@@ -65,26 +71,26 @@ fn every_kind_of_change_is_told() {
     assert_eq!(
         changed(&seen),
         [
-            ("gone.txt", Change::Deleted),
-            ("new.log", Change::Ignored),
-            ("run.sh", Change::Mode),
-            ("src/a.rs", Change::Modified),
-            ("src/moved.txt", Change::Renamed),
-            ("src/new.rs", Change::Added),
-            ("src/secret/key", Change::Untracked),
-            ("strange \n name", Change::Untracked),
-            ("was.txt", Change::Modified),
+            ("gone.txt", ChangeKind::Deleted),
+            ("new.log", ChangeKind::Ignored),
+            ("run.sh", ChangeKind::Mode),
+            ("src/a.rs", ChangeKind::Modified),
+            ("src/moved.txt", ChangeKind::Renamed),
+            ("src/new.rs", ChangeKind::Added),
+            ("src/secret/key", ChangeKind::Untracked),
+            ("strange \n name", ChangeKind::Untracked),
+            ("was.txt", ChangeKind::Modified),
         ]
     );
     assert_eq!(seen.changed[4].from.as_deref(), Some("moved.txt"));
-    let outside = Reason::OutsideWrite;
+    let outside = ViolationReason::OutsideWrite;
     assert_eq!(
         violations(&seen),
         [
             ("gone.txt", outside),
             ("moved.txt", outside),
             ("run.sh", outside),
-            ("src/secret/key", Reason::Excluded),
+            ("src/secret/key", ViolationReason::Excluded),
             ("strange \n name", outside),
             ("was.txt", outside),
         ]
@@ -99,8 +105,8 @@ fn what_is_committed_is_changed_as_well() {
         repository.write("src/a.rs", "changed");
         repository.commit();
     });
-    assert_eq!(changed(&seen), [("README.md", Change::Modified), ("src/a.rs", Change::Modified)]);
-    assert_eq!(violations(&seen), [("README.md", Reason::OutsideWrite)]);
+    assert_eq!(changed(&seen), [("README.md", ChangeKind::Modified), ("src/a.rs", ChangeKind::Modified)]);
+    assert_eq!(violations(&seen), [("README.md", ViolationReason::OutsideWrite)]);
     assert_eq!((seen.head_before == seen.head_after, seen.dirty_after), (false, false));
 }
 
@@ -113,7 +119,7 @@ fn dirty_work_that_is_undone_is_a_change() {
         repository.git(&["checkout", "-q", "README.md"]);
         fs::remove_file(repository.top().join("note.txt")).unwrap();
     });
-    assert_eq!(changed(&seen), [("README.md", Change::Modified), ("note.txt", Change::Deleted)]);
+    assert_eq!(changed(&seen), [("README.md", ChangeKind::Modified), ("note.txt", ChangeKind::Deleted)]);
     assert_eq!((seen.dirty_before, seen.dirty_after), (true, false));
 }
 
@@ -124,8 +130,8 @@ fn ignored_files_violate_only_what_is_excluded() {
         repository.write("target/debug/x", "built");
         repository.write("secrets.log", "leaked");
     });
-    assert_eq!(changed(&seen), [("secrets.log", Change::Ignored), ("target/", Change::Ignored)]);
-    assert_eq!(violations(&seen), [("secrets.log", Reason::Excluded)]);
+    assert_eq!(changed(&seen), [("secrets.log", ChangeKind::Ignored), ("target/", ChangeKind::Ignored)]);
+    assert_eq!(violations(&seen), [("secrets.log", ViolationReason::Excluded)]);
 }
 
 #[test]
@@ -146,14 +152,18 @@ fn writing_through_a_link_is_seen() {
     });
     assert_eq!(
         changed(&seen),
-        [("README.md", Change::Modified), ("src/l", Change::Untracked), ("src/out", Change::Untracked)]
+        [
+            ("README.md", ChangeKind::Modified),
+            ("src/l", ChangeKind::Untracked),
+            ("src/out", ChangeKind::Untracked)
+        ]
     );
     assert_eq!(
         violations(&seen),
         [
-            ("README.md", Reason::OutsideWrite),
-            ("old-link", Reason::LeadsOutside),
-            ("src/out", Reason::LeadsOutside)
+            ("README.md", ViolationReason::OutsideWrite),
+            ("old-link", ViolationReason::LeadsOutside),
+            ("src/out", ViolationReason::LeadsOutside)
         ]
     );
 }
@@ -184,16 +194,16 @@ fn the_repository_itself_is_looked_at_and_never_obeyed() {
     assert_eq!(
         changed(&seen),
         [
-            (".git/config", Change::Repository),
-            (".git/hooks/pre-commit", Change::Repository),
-            (".git/info/attributes", Change::Repository),
-            ("src/a.rs", Change::Modified),
+            (".git/config", ChangeKind::Repository),
+            (".git/hooks/pre-commit", ChangeKind::Repository),
+            (".git/info/attributes", ChangeKind::Repository),
+            ("src/a.rs", ChangeKind::Modified),
         ]
     );
     assert_eq!(
         violations(&seen),
         [".git/config", ".git/hooks/pre-commit", ".git/info/attributes"]
-            .map(|path| (path, Reason::OutsideWrite))
+            .map(|path| (path, ViolationReason::OutsideWrite))
     );
 }
 
@@ -211,9 +221,12 @@ fn repositories_in_the_repository_hide_nothing() {
     // What git puts into a new repository depends on its version and templates; all of it is git's.
     let is_gits = |path: &str| path.split('/').any(|part| part == ".git");
     let files: Vec<_> = changed(&seen).into_iter().filter(|(path, _)| !is_gits(path)).collect();
-    assert_eq!(files, [("nested/new.txt", Change::Untracked), ("src/inner/x.txt", Change::Untracked)]);
+    assert_eq!(
+        files,
+        [("nested/new.txt", ChangeKind::Untracked), ("src/inner/x.txt", ChangeKind::Untracked)]
+    );
     let violated: Vec<_> = violations(&seen).into_iter().filter(|(path, _)| !is_gits(path)).collect();
-    assert_eq!(violated, [("nested/new.txt", Reason::OutsideWrite)]);
+    assert_eq!(violated, [("nested/new.txt", ViolationReason::OutsideWrite)]);
     let of_git: Vec<_> =
         changed(&seen).into_iter().filter(|(path, _)| is_gits(path)).map(|(path, _)| path).collect();
     assert!(
@@ -221,7 +234,7 @@ fn repositories_in_the_repository_hide_nothing() {
             && of_git.iter().all(|path| path.starts_with("src/inner/.git/"))
     );
     let outside: Vec<_> = violations(&seen).into_iter().filter(|(path, _)| is_gits(path)).collect();
-    assert_eq!(outside, of_git.iter().map(|path| (*path, Reason::OutsideWrite)).collect::<Vec<_>>());
+    assert_eq!(outside, of_git.iter().map(|path| (*path, ViolationReason::OutsideWrite)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -234,8 +247,8 @@ fn submodules_are_told() {
     let seen = observed(&repository, &["src/**"], &[], || {
         fs::write(repository.top().join("lib/README.md"), "changed").unwrap();
     });
-    assert_eq!(changed(&seen), [("lib", Change::Submodule)]);
-    assert_eq!(violations(&seen), [("lib", Reason::OutsideWrite)]);
+    assert_eq!(changed(&seen), [("lib", ChangeKind::Submodule)]);
+    assert_eq!(violations(&seen), [("lib", ViolationReason::OutsideWrite)]);
 }
 
 #[test]
@@ -247,20 +260,20 @@ fn a_worktree_that_is_gone_is_a_violation() {
         job.cwd = top.clone();
         run(&job);
     });
-    assert_eq!(changed(&seen), [(".", Change::Deleted)]);
-    assert_eq!((violations(&seen), seen.unseen.len()), (vec![(".", Reason::OutsideWrite)], 1));
+    assert_eq!(changed(&seen), [(".", ChangeKind::Deleted)]);
+    assert_eq!((violations(&seen), seen.unseen.len()), (vec![(".", ViolationReason::OutsideWrite)], 1));
 }
 
 #[test]
 fn before_the_first_commit_everything_is_new() {
     let dir = tempfile::tempdir().unwrap();
     git(dir.path(), &["init", "-q"]);
-    let before = Before::look(dir.path(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::look(dir.path(), &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(dir.path().join("a"), "new").unwrap();
-    let seen = before.observe(&Scope::default());
+    let seen = before.diff(&Scope::default(), &[]);
     assert_eq!(
         (changed(&seen), &seen.head_after, seen.dirty_after),
-        (vec![("a", Change::Untracked)], &None, true)
+        (vec![("a", ChangeKind::Untracked)], &None, true)
     );
 }
 
@@ -298,12 +311,12 @@ fn a_task_has_one_worktree_and_keeps_its_work() {
     assert!(worktree(&git, &home, "T-2").is_err());
     assert_eq!(fs::read_to_string(home.join("T-2/mine")).unwrap(), "mine");
     // What is done there is seen there, and hooks that all worktrees share are too.
-    let before = Before::look(&first.path, &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::look(&first.path, &OwnFiles::default(), &Arc::default()).unwrap();
     fs::write(first.path.join("README.md"), "changed").unwrap();
     repository.write(".git/hooks/post-checkout", "#!/bin/sh\n");
-    let seen = before.observe(&Scope { write: vec!["README.md".into()], exclude: Vec::new() });
-    assert_eq!(violations(&seen), [(".git/hooks/post-checkout", Reason::OutsideWrite)]);
-    assert_eq!(changed(&seen)[1], ("README.md", Change::Modified));
+    let seen = before.diff(&Scope { write: vec!["README.md".into()], exclude: Vec::new() }, &[]);
+    assert_eq!(violations(&seen), [(".git/hooks/post-checkout", ViolationReason::OutsideWrite)]);
+    assert_eq!(changed(&seen)[1], ("README.md", ChangeKind::Modified));
 }
 
 #[test]
@@ -321,27 +334,27 @@ fn packing_of_repository_changes_nothing() {
 #[test]
 fn what_was_kept_is_read_again() {
     let old = serde_json::json!({ "unseen": ["`x` holds more than 50000 files"] });
-    let old: Observed = serde_json::from_value(old).unwrap();
-    assert_eq!(old.unseen, [callsheet_core::fact::Unseen::new(".", "`x` holds more than 50000 files")]);
+    let old: WorktreeObservation = serde_json::from_value(old).unwrap();
+    assert_eq!(old.unseen, [callsheet_core::fact::UnseenPath::new(".", "`x` holds more than 50000 files")]);
 
     let repository = Repository::new();
     repository.write("note.txt", "untracked");
     repository.write("x.log", "ignored");
     symlink("README.md", repository.top().join("link")).unwrap();
-    let before = Before::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
+    let before = WorktreeSnapshot::look(&repository.top(), &OwnFiles::default(), &Arc::default()).unwrap();
     let kept = serde_json::to_string(&before).unwrap();
-    let before: Before = serde_json::from_str(&kept).unwrap();
-    let nothing = before.observe(&Scope::default());
+    let before: WorktreeSnapshot = serde_json::from_str(&kept).unwrap();
+    let nothing = before.diff(&Scope::default(), &[]);
     assert_eq!((changed(&nothing), &nothing.unseen, nothing.dirty_after), (vec![], &vec![], true));
     repository.write("note.txt", "UNTRACKED");
     repository.write("src/a.rs", "fn b() {}\n");
     repository.git(&["update-index", "--assume-unchanged", "src/a.rs"]);
     assert_eq!(
-        changed(&before.observe(&Scope::default())),
+        changed(&before.diff(&Scope::default(), &[])),
         [
-            (".git/index:assume-unchanged:src/a.rs", Change::Repository),
-            ("note.txt", Change::Modified),
-            ("src/a.rs", Change::Modified)
+            (".git/index:assume-unchanged:src/a.rs", ChangeKind::Repository),
+            ("note.txt", ChangeKind::Modified),
+            ("src/a.rs", ChangeKind::Modified)
         ]
     );
 }
@@ -376,6 +389,76 @@ fn what_is_dirty_is_not_asked_of_the_index() {
     }
 }
 
+/// The next commit would take it, and no file shows it.
+#[test]
+fn contents_that_only_the_index_has_are_a_change() {
+    let staged = |path: &str| format!(".git/index:staged:{path}");
+    let (readme, new, odd) = (staged("README.md"), staged("new.txt"), staged("a\"b"));
+    for (script, paths) in [
+        (&["! README.md", "add -A", "restore README.md --source=HEAD"][..], vec![&readme]),
+        (&["! new.txt", "add -A", "- new.txt"], vec![&new]),
+        (&["! a\"b", "add -A", "- a\"b"], vec![&odd]),
+        (&["rm -q --cached README.md"], vec![&readme]),
+        (&["update-index --chmod=+x README.md"], vec![&readme]),
+        // The file shows it, or a commit has it.
+        (&["! README.md", "add -A"], vec![]),
+        (&["! new.txt", "add -A", "commit -qm x"], vec![]),
+        (&["! new.txt", "add -N new.txt"], vec![]),
+        (&["rm -q README.md"], vec![]),
+        (&["mv README.md moved.md"], vec![]),
+        (&["! README.md", "commit -qam x", "reset -q --soft HEAD~1"], vec![]),
+        (&["add dirty.txt"], vec![]),
+        // The index is what it was.
+        (
+            &[
+                "! README.md",
+                "commit -qam x",
+                "checkout -q HEAD~1 -- README.md",
+                "restore README.md --source=HEAD",
+            ],
+            vec![],
+        ),
+    ] {
+        let repository = Repository::new();
+        // A person's own contents, staged before, stay theirs.
+        repository.write("staged.txt", "one");
+        repository.write("dirty.txt", "untracked");
+        repository.git(&["add", "staged.txt"]);
+        repository.write("staged.txt", "two");
+        let seen = observed(&repository, &["src/**"], &[], || {
+            for line in script {
+                match line.split_at(2) {
+                    ("! ", path) => repository.write(path, "changed"),
+                    ("- ", path) => fs::remove_file(repository.top().join(path)).unwrap(),
+                    _ => drop(repository.git(&line.split(' ').collect::<Vec<_>>())),
+                }
+            }
+        });
+        let shown = |path: &&str| path.starts_with(".git/index");
+        let found: Vec<&str> = changed(&seen).into_iter().map(|(path, _)| path).filter(shown).collect();
+        assert_eq!(found, paths, "{script:?}");
+        let outside: Vec<&str> = violations(&seen).into_iter().map(|(path, _)| path).filter(shown).collect();
+        assert_eq!((outside, &seen.unseen), (found, &vec![]), "{script:?}");
+    }
+    // A scope is asked about the file.
+    let repository = Repository::new();
+    let seen = observed(&repository, &["src/**"], &[], || {
+        repository.write("src/a.rs", "staged");
+        repository.git(&["add", "-A"]);
+        repository.write("src/a.rs", "later");
+    });
+    let both = [(".git/index:staged:src/a.rs", ChangeKind::Repository), ("src/a.rs", ChangeKind::Modified)];
+    assert_eq!((changed(&seen), violations(&seen)), (both.to_vec(), vec![]));
+    // Many are shown as one, and each is judged.
+    let seen = observed(&repository, &["src/**"], &[], || {
+        (0..101).for_each(|number| repository.write(&format!("n{number}"), "new"));
+        repository.git(&["add", "-A"]);
+        (0..101).for_each(|number| fs::remove_file(repository.top().join(format!("n{number}"))).unwrap());
+    });
+    assert_eq!(changed(&seen), [(".git/index:staged", ChangeKind::Repository)]);
+    assert_eq!(violations(&seen), [(".git/index:staged", ViolationReason::OutsideWrite)]);
+}
+
 /// What is ignored is asked of the rules from before the run, and an excluded file in an ignored folder is found.
 #[test]
 fn ignore_rules_are_those_from_before() {
@@ -397,23 +480,102 @@ fn ignore_rules_are_those_from_before() {
     assert_eq!(
         changed(&seen),
         [
-            (".gitignore", Change::Modified),
-            ("hidden.txt", Change::Untracked),
-            ("sub/keep.tmp", Change::Untracked),
-            ("sub/x.tmp", Change::Ignored),
-            ("target/", Change::Ignored),
-            ("target/old", Change::Modified),
+            (".gitignore", ChangeKind::Modified),
+            ("hidden.txt", ChangeKind::Untracked),
+            ("sub/keep.tmp", ChangeKind::Untracked),
+            ("sub/x.tmp", ChangeKind::Ignored),
+            ("target/", ChangeKind::Ignored),
+            ("target/old", ChangeKind::Modified),
         ]
     );
-    let outside = |path| (path, Reason::OutsideWrite);
+    let outside = |path| (path, ViolationReason::OutsideWrite);
     assert_eq!(
         violations(&seen),
         [
             outside(".gitignore"),
             outside("hidden.txt"),
             outside("sub/keep.tmp"),
-            ("target/", Reason::Excluded),
+            ("target/", ViolationReason::Excluded),
             outside("target/old"),
         ]
     );
+}
+
+#[test]
+fn modes_and_kinds_of_files_are_part_of_what_is_committed() {
+    let repository = Repository::new();
+    let top = repository.top();
+    let has = |contents: &ContentIds| Git::at(&top).unwrap().unwrap().has_contents(None, contents);
+    let observe = |work: &dyn Fn()| {
+        let seen = observed(&repository, &[], &[], work);
+        recorded_contents(&top, &seen.changed).unwrap()
+    };
+    let executable = observe(&|| {
+        fs::set_permissions(top.join("src/a.rs"), fs::Permissions::from_mode(0o755)).unwrap();
+    });
+    assert!(!has(&executable), "nobody committed it: {executable:?}");
+    repository.commit();
+    assert!(has(&executable));
+    // A link and a file can have the same contents.
+    repository.write("same", "README.md");
+    repository.commit();
+    let link = observe(&|| {
+        fs::remove_file(top.join("same")).unwrap();
+        symlink("README.md", top.join("same")).unwrap();
+    });
+    assert!(!has(&link), "nobody committed it: {link:?}");
+    repository.commit();
+    assert!(has(&link));
+    // Older records have no modes.
+    let id = |value: &String| value.split(' ').nth(1).unwrap().to_owned();
+    let older: ContentIds = link.iter().map(|(path, value)| (path.clone(), value.as_ref().map(id))).collect();
+    assert!(has(&older));
+    // Where the file system does not tell them, modes say nothing.
+    repository.git(&["config", "core.fileMode", "false"]);
+    let content = observe(&|| repository.write("run.sh", "#!/bin/sh\ntrue\n"));
+    assert_eq!(content.values().flatten().filter(|value| value.contains(' ')).count(), 0);
+    repository.commit();
+    assert!(has(&content));
+}
+
+#[test]
+fn branches_of_claimed_worktrees_are_elsewhere() {
+    let repository = Repository::new();
+    let top = repository.top();
+    let outside = tempfile::tempdir().unwrap();
+    let other = outside.path().canonicalize().unwrap().join("other");
+    let before = WorktreeSnapshot::look(&top, &OwnFiles::default(), &Arc::default()).unwrap();
+    git(&top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "callsheet/x"]);
+    fs::write(other.join("README.md"), "theirs").unwrap();
+    git(&other, &["commit", "-qam", "theirs"]);
+    let scope = Scope { write: vec!["src/**".into()], exclude: Vec::new() };
+    let claimed = before.diff(&scope, std::slice::from_ref(&other));
+    let own = before.diff(&scope, &[]);
+    assert_eq!((claimed.commits[0].elsewhere, violations(&claimed)), (true, vec![]));
+    assert_eq!(violations(&own), [("README.md", ViolationReason::OutsideWrite)]);
+}
+
+#[test]
+fn a_worktree_that_another_run_is_making_or_removing_is_no_change() {
+    let repository = Repository::new();
+    let top = repository.top();
+    let outside = tempfile::tempdir().unwrap();
+    let other = outside.path().canonicalize().unwrap().join("other");
+    git(&top, &["worktree", "add", "-q", other.to_str().unwrap(), "-b", "other"]);
+    let commondir = top.join(".git/worktrees/other/commondir");
+    let write = |text: &str| fs::write(&commondir, text).unwrap();
+    let paths = |work: &dyn Fn()| -> Vec<String> {
+        let seen = observed(&repository, &["**"], &[], work);
+        seen.changed.into_iter().map(|file| file.path).collect()
+    };
+    let nothing: [&str; 0] = [];
+    for half in ["", "../.."] {
+        write(half);
+        assert_eq!(paths(&|| write("../..\n")), nothing, "{half:?}");
+    }
+    // Of a worktree that was whole, the agent hides nothing by cutting the file.
+    assert_eq!(paths(&|| write("../..")), [".git/worktrees/other/commondir"]);
+    write("../..\n");
+    let remove = || drop(git(&top, &["worktree", "remove", "--force", other.to_str().unwrap()]));
+    assert_eq!(paths(&remove), nothing);
 }

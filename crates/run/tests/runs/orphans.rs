@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use callsheet_core::fact::Ended::{Exited, Lost, Signaled, Timeout};
-use callsheet_run::Stop;
+use callsheet_core::fact::EndReason::{Exited, Lost, Signaled, Timeout};
+use callsheet_run::StopFlag;
 
 use crate::support::{AGENT, agent, assert_nothing_left, job, left, mark, run, within};
 
@@ -141,7 +141,7 @@ fn a_stop_ends_a_tree_of_three_generations() {
     );
     job.argv = vec!["sh".into(), "-c".into(), script];
     job.limits.grace = Duration::from_millis(500);
-    let stop: Stop = job.stop.clone();
+    let stop: StopFlag = job.stop.clone();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             std::thread::sleep(Duration::from_millis(400));

@@ -6,31 +6,33 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use callsheet_core::fact::Ended;
-use callsheet_run::{Event, Exit, Job, Limits, Stop, Stream, run_process};
+use callsheet_core::fact::EndReason;
+use callsheet_run::{
+    OutputStream, ProcessEvent, ProcessExit, ProcessJob, ProcessLimits, StopFlag, run_process,
+};
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_fake-agent");
 
 /// A run of the fake agent, and all that was told of it.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    pub(crate) exit: Exit,
+    pub(crate) exit: ProcessExit,
     /// All but the bytes as they were printed.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ProcessEvent>,
     /// The bytes of standard output as they were printed.
     pub(crate) printed: Vec<u8>,
 }
 
 impl Ran {
-    pub(crate) fn ended(&self) -> (Ended, Option<i32>, Option<i32>) {
+    pub(crate) fn ended(&self) -> (EndReason, Option<i32>, Option<i32>) {
         (self.exit.ended, self.exit.code, self.exit.signal)
     }
 
     /// What it printed on a stream, with the ends of lines.
-    pub(crate) fn text(&self, wanted: Stream) -> String {
+    pub(crate) fn text(&self, wanted: OutputStream) -> String {
         let mut all = String::new();
         for event in &self.events {
-            if let Event::Output { stream, text, goes_on, .. } = event
+            if let ProcessEvent::Output { stream, text, goes_on, .. } = event
                 && *stream == wanted
             {
                 all.push_str(text);
@@ -41,29 +43,29 @@ impl Ran {
     }
 
     pub(crate) fn out(&self) -> String {
-        self.text(Stream::Stdout)
+        self.text(OutputStream::Stdout)
     }
 }
 
-pub(crate) fn job(words: &[&str]) -> Job {
-    Job {
+pub(crate) fn job(words: &[&str]) -> ProcessJob {
+    ProcessJob {
         argv: [AGENT].iter().chain(words).map(ToString::to_string).collect(),
         env: [].into(),
         cwd: env::temp_dir(),
         stdin: Vec::new(),
-        limits: Limits { deadline: Some(Duration::from_secs(60)), ..Limits::default() },
+        limits: ProcessLimits { deadline: Some(Duration::from_secs(60)), ..ProcessLimits::default() },
         guard: PathBuf::from(AGENT),
-        stop: Stop::default(),
+        stop: StopFlag::default(),
         submissions: None,
         trace: None,
     }
 }
 
-pub(crate) fn run(job: &Job) -> Ran {
+pub(crate) fn run(job: &ProcessJob) -> Ran {
     let (mut events, mut printed) = (Vec::new(), Vec::new());
     let exit = run_process(job, &mut |event| match event {
-        Event::Printed { stream: Stream::Stdout, bytes } => printed.extend(bytes),
-        Event::Printed { .. } => {}
+        ProcessEvent::Printed { stream: OutputStream::Stdout, bytes } => printed.extend(bytes),
+        ProcessEvent::Printed { .. } => {}
         event => events.push(event),
     });
     Ran { exit: exit.unwrap(), events, printed }
@@ -75,12 +77,12 @@ pub(crate) fn agent(words: &[&str]) -> Ran {
 
 /// With a deadline, in milliseconds, and little patience afterwards.
 pub(crate) fn within(deadline_ms: u64, words: &[&str]) -> Ran {
-    let limits = Limits {
+    let limits = ProcessLimits {
         deadline: Some(Duration::from_millis(deadline_ms)),
         grace: Duration::from_millis(300),
-        ..Limits::default()
+        ..ProcessLimits::default()
     };
-    run(&Job { limits, ..job(words) })
+    run(&ProcessJob { limits, ..job(words) })
 }
 
 /// Processes that have `mark` in their command line or in their environment, but for ourselves.

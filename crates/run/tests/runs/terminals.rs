@@ -7,13 +7,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use callsheet_core::agent::{Agent, By, Dialog, Terminal};
-use callsheet_core::deliver::{Act, Handover, by_file_line, deliver};
+use callsheet_core::agent::{Agent, DeliveryMethod, TerminalDialog, TerminalSpec};
+use callsheet_core::deliver::{DeliveryAction, DeliveryContext, by_file_line, plan_delivery};
 use callsheet_core::request::Layout;
 use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_mock::{Cli, Room, Script, Step, missing, on_loopback};
 use callsheet_run::{
-    Limits, Pane, PerformError, Performed, Performing, Server, Stop, TerminalError, Tmux, perform,
+    PerformError, PerformOptions, PerformOutcome, ProcessLimits, StopFlag, TerminalError, Tmux, TmuxPane,
+    TmuxServer, perform,
 };
 
 use crate::support::{AGENT, assert_nothing_left, git, mark};
@@ -27,31 +28,35 @@ fn has_tmux() -> bool {
 }
 
 /// A program that has a place to write, and tells each line that it gets.
-fn screen() -> Terminal {
-    Terminal {
+fn screen() -> TerminalSpec {
+    TerminalSpec {
         ready: vec!["ready".into()],
         composer: ">".into(),
         settle_ms: 200,
-        dialogs: vec![Dialog { name: "trust".into(), shows: vec!["Trust?".into()], todo: "answer".into() }],
-        ..Terminal::default()
+        dialogs: vec![TerminalDialog {
+            name: "trust".into(),
+            shows: vec!["Trust?".into()],
+            todo: "answer".into(),
+        }],
+        ..TerminalSpec::default()
     }
 }
 
 struct Own {
     tmux: Tmux,
-    pane: Pane,
+    pane: TmuxPane,
 }
 
 impl Own {
     fn open(name: &str, script: &str) -> Self {
-        let tmux = Tmux::new(Server::Own(format!("callsheet-test-{name}-{}", std::process::id())));
+        let tmux = Tmux::new(TmuxServer::Own(format!("callsheet-test-{name}-{}", std::process::id())));
         let argv = ["sh", "-c", script, name].map(str::to_owned);
         let pane = tmux.open(&argv, &BTreeMap::new(), Path::new("/")).unwrap();
         Self { tmux, pane }
     }
 
     fn ready(&self, within_ms: u64) -> Result<(), TerminalError> {
-        self.tmux.ready(&self.pane, &screen(), Duration::from_millis(within_ms), &Stop::default())
+        self.tmux.ready(&self.pane, &screen(), Duration::from_millis(within_ms), &StopFlag::default())
     }
 }
 
@@ -131,7 +136,7 @@ fn nothing_is_typed_into_the_dark() {
     }
     let dead = Own::open("dead", "echo ready; printf '> '; exit 3");
     let begun = std::time::Instant::now();
-    while dead.tmux.lives(&dead.pane) {
+    while dead.tmux.is_pane_alive(&dead.pane) {
         assert!(begun.elapsed() < Duration::from_secs(60), "it ends");
     }
     assert!(matches!(dead.ready(5000), Err(TerminalError::Dead { .. })));
@@ -204,7 +209,7 @@ fn shipped(cli: Cli) -> Agent {
     find_agent(&Library::new(&Builtin), cli.name(), &Layout::default()).unwrap().1
 }
 
-fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<Act>, String) {
+fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<DeliveryAction>, String) {
     let folder = room.path().join(format!("run {number}")).display().to_string();
     let by_file =
         by_file_line(&Library::new(&Builtin), &Layout::default(), &format!("{folder}/prompt.md")).unwrap();
@@ -213,23 +218,23 @@ fn opening(room: &Room, cli: Cli, agent: &Agent, number: usize) -> (Vec<Act>, St
     let path = format!("{}:{}", program.parent().unwrap().display(), env["PATH"]);
     env.insert("PATH".into(), path);
     let worktree = room.project().display().to_string();
-    let how = Handover {
-        by: Some(By::Terminal),
+    let how = DeliveryContext {
+        by: Some(DeliveryMethod::Terminal),
         worktree,
         folder,
         by_file: by_file.clone(),
         env,
-        ..Handover::default()
+        ..DeliveryContext::default()
     };
-    (deliver(agent, "Say something.\n", &how).unwrap().acts, by_file)
+    (plan_delivery(agent, "Say something.\n", &how).unwrap().acts, by_file)
 }
 
-fn performing(server: &Server) -> Performing {
-    Performing {
+fn performing(server: &TmuxServer) -> PerformOptions {
+    PerformOptions {
         place: "/".into(),
         guard: AGENT.into(),
-        limits: Limits::default(),
-        stop: Stop::default(),
+        limits: ProcessLimits::default(),
+        stop: StopFlag::default(),
         server: server.clone(),
         ready_within: Duration::from_secs(60),
         submissions: None,
@@ -270,8 +275,8 @@ fn delivers(cli: Cli) {
     let room = Room::new(Script::new().on_marker("Read and follow", [Step::text("I did.")])).unwrap();
     let agent = shipped(cli);
     answer_questions(&room, cli);
-    let server = Server::Own(format!("callsheet-test-{}-{}", cli.name(), std::process::id()));
-    let mut pane: Option<Pane> = None;
+    let server = TmuxServer::Own(format!("callsheet-test-{}-{}", cli.name(), std::process::id()));
+    let mut pane: Option<TmuxPane> = None;
     let mut lines: Vec<String> = Vec::new();
     for number in 0..deliveries {
         let (mut acts, line) = opening(&room, cli, &agent, number);
@@ -281,15 +286,15 @@ fn delivers(cli: Cli) {
         }
         if pane.is_some() {
             // The agent is there already: what comes next is the next prompt.
-            acts.retain(|act| !matches!(act, Act::Open { .. }));
+            acts.retain(|act| !matches!(act, DeliveryAction::Open { .. }));
             for act in &mut acts {
-                if let Act::Await { pane, .. } | Act::Type { pane, .. } = act {
+                if let DeliveryAction::Await { pane, .. } | DeliveryAction::Type { pane, .. } = act {
                     *pane = Some("%0".into());
                 }
             }
         }
         match perform(&acts, "Say something.\n", &performing(&server), &mut |_| {}) {
-            Ok(Performed::Typed { pane: typed, .. }) => pane = Some(typed),
+            Ok(PerformOutcome::Typed { pane: typed, .. }) => pane = Some(typed),
             other => panic!("{number}: {other:?}"),
         }
         lines.push(line);
@@ -325,7 +330,7 @@ fn shows(cli: Cli, prepare: impl FnOnce(&Room), expected: &str) {
     let agent = shipped(cli);
     let (acts, _) = opening(&room, cli, &agent, 0);
     prepare(&room);
-    let server = Server::Own(
+    let server = TmuxServer::Own(
         format!("callsheet-test-{}-{expected}-{}", cli.name(), std::process::id()).replace(' ', "-"),
     );
     let result = perform(&acts, "x", &performing(&server), &mut |_| {});

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callsheet_core::record::{Digest, Stream};
+use callsheet_core::record::{Digest, LogStream};
 use callsheet_mock::{Postgres, missing, not_tested};
-use callsheet_store::{Error, Head, Ledger, Place, Scope, export, new_id, read_export};
+use callsheet_store::{ExportScope, Head, Ledger, LedgerError, LedgerUrl, export, new_id, read_export};
 
 use crate::World;
 use crate::prompts::kept;
@@ -26,8 +26,11 @@ const STEP: &str = "CALLSHEET_TEST_STEP";
 #[ignore = "a process of other tests"]
 fn writer() {
     let place = env::var(PLACE).unwrap();
-    let place =
-        if place.starts_with("postgres") { Place::Postgres(place) } else { Place::Sqlite(place.into()) };
+    let place = if place.starts_with("postgres") {
+        LedgerUrl::Postgres(place)
+    } else {
+        LedgerUrl::Sqlite(place.into())
+    };
     let count = env::var(COUNT).map_or(u64::MAX, |count| count.parse().unwrap());
     let step = env::var(STEP).map_or(u64::MAX, |step| step.parse().unwrap());
     let mut ledger = Ledger::create(&place).unwrap();
@@ -42,7 +45,7 @@ fn writer() {
                 run = kept.composed.run.id.clone();
                 ledger.compose(&kept)
             }
-            _ => ledger.append(Some(&run), None, &output(Stream::Stdout, number, "a line\n")),
+            _ => ledger.append(Some(&run), None, &output(LogStream::Stdout, number, "a line\n")),
         };
         let mut out = std::io::stdout().lock();
         writeln!(out, "wrote {}", seq.unwrap()).unwrap();
@@ -50,15 +53,15 @@ fn writer() {
     }
 }
 
-fn start(place: &Place, count: Option<u64>) -> Child {
+fn start(place: &LedgerUrl, count: Option<u64>) -> Child {
     command(place, count).stdin(Stdio::null()).spawn().unwrap()
 }
 
-fn command(place: &Place, count: Option<u64>) -> Command {
+fn command(place: &LedgerUrl, count: Option<u64>) -> Command {
     let place = match place {
-        Place::Sqlite(path) => path.to_str().unwrap().to_owned(),
-        Place::Postgres(url) => url.clone(),
-        Place::Memory => unreachable!("nobody else can see it"),
+        LedgerUrl::Sqlite(path) => path.to_str().unwrap().to_owned(),
+        LedgerUrl::Postgres(url) => url.clone(),
+        LedgerUrl::Memory => unreachable!("nobody else can see it"),
     };
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "crash::writer", "--ignored", "--nocapture"]).env(PLACE, place);
@@ -117,7 +120,7 @@ pub(crate) fn what_is_written_meanwhile_is_no_damage(world: &World) {
         let checked = ledger.verify_all(true).unwrap();
         assert_eq!((checked.problems, checked.records), (vec![], checked.head.seq));
         let mut file = Vec::new();
-        export(&mut ledger, &Scope::All, &mut file).unwrap();
+        export(&mut ledger, &ExportScope::All, &mut file).unwrap();
         let exported = read_export(&mut file.as_slice()).unwrap().verify_all(true).unwrap();
         assert_eq!((exported.problems, exported.records), (vec![], exported.head.seq));
         last = checked.head.seq;
@@ -150,7 +153,7 @@ impl Proved {
     }
 }
 
-fn killed_again_and_again(place: &Place, times: u32, within: u64) {
+fn killed_again_and_again(place: &LedgerUrl, times: u32, within: u64) {
     let mut proved = Proved(Head { seq: 0, chain: Digest::ZERO });
     let mut ledger = Ledger::create(place).unwrap();
     for time in 0..times {
@@ -169,7 +172,7 @@ fn killed_again_and_again(place: &Place, times: u32, within: u64) {
         child.wait().unwrap();
         proved.go_on(&mut ledger, &said);
     }
-    let next = ledger.append(None, None, &output(Stream::Stderr, 1, "after\n")).unwrap();
+    let next = ledger.append(None, None, &output(LogStream::Stderr, 1, "after\n")).unwrap();
     let checked = ledger.verify_all(true).unwrap();
     assert_eq!(checked.problems, []);
     assert!(next > proved.0.seq && checked.head.seq >= next, "{next}, {:?}, {:?}", proved.0, checked.head);
@@ -183,7 +186,7 @@ fn times(few: u32, many: u32) -> u32 {
 #[test]
 fn a_writer_that_is_killed_loses_nothing_that_it_said_it_wrote() {
     let dir = tempfile::tempdir().unwrap();
-    killed_again_and_again(&Place::Sqlite(dir.path().join("ledger.db")), times(100, 500), 40_000);
+    killed_again_and_again(&LedgerUrl::Sqlite(dir.path().join("ledger.db")), times(100, 500), 40_000);
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn postgres_can_lose_its_writers_and_its_power() {
         Ok(server) => server,
         Err(why) => return missing(&format!("a crash of PostgreSQL: {why}")),
     };
-    let place = Place::Postgres(server.url());
+    let place = LedgerUrl::Postgres(server.url());
     killed_again_and_again(&place, times(20, 500), 200_000);
     let mut ledger = Ledger::open(&place).unwrap();
     for _ in 0..times(2, 20) {
@@ -205,14 +208,14 @@ fn postgres_can_lose_its_writers_and_its_power() {
         let said = acknowledged(&mut child);
         assert!(!child.wait().unwrap().success(), "it was told that nothing was written");
         let before = *said.last().unwrap();
-        let refused = ledger.append(None, None, &output(Stream::Stderr, 1, "lost\n"));
+        let refused = ledger.append(None, None, &output(LogStream::Stderr, 1, "lost\n"));
         assert!(
-            matches!(&refused, Err(Error::Failed(why)) if why.starts_with("PostgreSQL: ")),
+            matches!(&refused, Err(LedgerError::Failed(why)) if why.starts_with("PostgreSQL: ")),
             "{refused:?}"
         );
         server.resume().unwrap();
         // The same handle, and a new one.
-        let next = ledger.append(None, None, &output(Stream::Stderr, 1, "kept\n")).unwrap();
+        let next = ledger.append(None, None, &output(LogStream::Stderr, 1, "kept\n")).unwrap();
         assert!(next > before, "{next} {before}");
         let checked = Ledger::open(&place).unwrap().verify_all(true).unwrap();
         assert_eq!((checked.problems, checked.head.seq), (vec![], next));
@@ -243,7 +246,7 @@ fn a_full_disk_is_told_and_leaves_nothing_half_written() {
         return not_tested("a full disk: a file system cannot be mounted here");
     };
     fs::write(dir.path().join("ballast"), vec![0; 200_000]).unwrap();
-    let place = Place::Sqlite(dir.path().join("ledger.db"));
+    let place = LedgerUrl::Sqlite(dir.path().join("ledger.db"));
     let mut ledger = Ledger::create(&place).unwrap();
     let mut last = 0;
     // Texts that do not get smaller.
@@ -258,7 +261,7 @@ fn a_full_disk_is_told_and_leaves_nothing_half_written() {
             Err(error) => break error,
         }
     };
-    assert_eq!(refused, Error::Failed("the disk is full; nothing was written".into()));
+    assert_eq!(refused, LedgerError::Failed("the disk is full; nothing was written".into()));
     assert!(last > 5, "{last}");
     drop(ledger);
     fs::remove_file(dir.path().join("ballast")).unwrap();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use callsheet_core::ENGINE_VERSION;
-use callsheet_core::record::{Digest, Event, Link, sha256};
-use callsheet_store::{Error, Ledger, Place, Verified};
+use callsheet_core::record::{ChainLink, Digest, Event, sha256};
+use callsheet_store::{Ledger, LedgerError, LedgerProblemKind, LedgerUrl};
 
 use crate::World;
 use crate::prompts::kept;
@@ -52,7 +52,7 @@ fn all_changed(cell: &Cell, long: bool) -> Vec<Cell> {
 }
 
 /// What is found, or with what opening is refused.
-fn findings(place: &Place) -> Vec<String> {
+fn findings(place: &LedgerUrl) -> Vec<String> {
     let checked = Ledger::open(place).and_then(|mut ledger| ledger.verify_all(true));
     match checked {
         Ok(checked) => checked.problems.iter().map(ToString::to_string).collect(),
@@ -151,7 +151,7 @@ pub(crate) fn what_is_replaced_together_is_found(world: &World) {
     let found = findings(&place);
     assert!(found.iter().any(|line| line.ends_with(&wrong)), "{found:?}");
     let mut ledger = Ledger::open(&place).unwrap();
-    assert_eq!(ledger.blob(digest), Err(Error::Damaged(wrong)));
+    assert_eq!(ledger.blob(digest), Err(LedgerError::Damaged(wrong)));
 }
 
 pub(crate) fn what_is_taken_out_or_reordered_is_found(world: &World) {
@@ -200,12 +200,12 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
     texts.filter(|digest| **digest == Some(old)).for_each(|digest| *digest = Some(new));
     ledger.compose(&kept).unwrap();
     let checked = ledger.verify_all(true).unwrap();
-    assert_eq!(checked.worst(), Some(Verified::Differs));
+    assert_eq!(checked.worst(), Some(LedgerProblemKind::Differs));
     assert_eq!(
         checked.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [format!("run {run}: project:docs/plan.md: its text is not the version that the prompt was made of")]
     );
-    assert!(matches!(ledger.prompt(&run), Err(Error::Damaged(_))));
+    assert!(matches!(ledger.prompt(&run), Err(LedgerError::Damaged(_))));
 
     // Who changes the version as well is left with a text that has another digest.
     let mut again = kept.clone();
@@ -228,7 +228,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
     other.composed.engine += 1;
     ledger.compose(&other).unwrap();
     let checked = ledger.verify(&[other.composed.run.id.clone()]).unwrap();
-    assert_eq!(checked.worst(), Some(Verified::OtherEngine));
+    assert_eq!(checked.worst(), Some(LedgerProblemKind::OtherEngine));
     assert_eq!(
         checked.problems[0].to_string(),
         format!(
@@ -245,7 +245,7 @@ pub(crate) fn an_altered_source_with_a_rebuilt_chain_still_differs(world: &World
 fn a_link_is_what_the_documentation_says_it_is() {
     let payload = Event::payload(&crate::suite::events()[0]).unwrap();
     let payload = sha256(&[payload.as_bytes()]);
-    let link = Link { seq: 7, run: Some("r"), flow: None, kind: "delivered", at: "t", payload };
+    let link = ChainLink { seq: 7, run: Some("r"), flow: None, kind: "delivered", at: "t", payload };
     let before = Digest([1; 32]);
     assert_eq!(link.after(&before), sha256(&[&[1; 32], &payload.0, b"7\nr\n\ndelivered\nt\n"]));
 }

@@ -10,7 +10,7 @@ mod raw;
 mod suite;
 
 use callsheet_mock::{Postgres, missing};
-use callsheet_store::{Ledger, Place};
+use callsheet_store::{Ledger, LedgerUrl};
 
 /// An engine that hands out empty ledgers.
 enum World {
@@ -19,10 +19,10 @@ enum World {
 }
 
 impl World {
-    fn place(&self, name: &str) -> Place {
+    fn place(&self, name: &str) -> LedgerUrl {
         match self {
-            Self::Sqlite(dir) => Place::Sqlite(dir.path().join(name).join("ledger.db")),
-            Self::Postgres(server) => Place::Postgres(server.database(name).unwrap()),
+            Self::Sqlite(dir) => LedgerUrl::Sqlite(dir.path().join(name).join("ledger.db")),
+            Self::Postgres(server) => LedgerUrl::Postgres(server.database(name).unwrap()),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::record::{Id, Kept, Run, keep};
+use callsheet_core::record::{Id, RecordBundle, Run, keep};
 use callsheet_core::render::render;
-use callsheet_core::request::{Document, Task};
+use callsheet_core::request::{RequestDocument, Task};
 use callsheet_core::{
-    Builtin, Limits, Listing, Recorder, Request, Root, SourceError, SourceId, Sources, Text, compose,
+    Builtin, Listing, ListingLimits, Request, SharedText, SourceError, SourceId, SourceRecorder, SourceRoot,
+    Sources, compose,
 };
 use callsheet_store::{new_id, now};
 
@@ -14,17 +15,17 @@ use callsheet_store::{new_id, now};
 pub(crate) struct Project(pub(crate) BTreeMap<String, String>);
 
 impl Sources for Project {
-    fn text(&self, id: &SourceId) -> Result<Option<Text>, SourceError> {
+    fn text(&self, id: &SourceId) -> Result<Option<SharedText>, SourceError> {
         match id.root() {
-            Root::Project => Ok(self.0.get(id.path()).map(|text| Text::from(text.as_str()))),
+            SourceRoot::Project => Ok(self.0.get(id.path()).map(|text| SharedText::from(text.as_str()))),
             _ => Builtin.text(id),
         }
     }
 
-    fn list(&self, dir: &SourceId, limits: Limits) -> Result<Option<Listing>, SourceError> {
+    fn list(&self, dir: &SourceId, limits: ListingLimits) -> Result<Option<Listing>, SourceError> {
         match (dir.root(), dir.path()) {
-            (Root::Project, ".") => Ok(Some(Listing::default())),
-            (Root::Project, _) => Ok(None),
+            (SourceRoot::Project, ".") => Ok(Some(Listing::default())),
+            (SourceRoot::Project, _) => Ok(None),
             _ => Builtin.list(dir, limits),
         }
     }
@@ -36,7 +37,10 @@ pub(crate) fn project(files: &[(&str, &str)]) -> Project {
 
 /// A plan of a task, by a project of these files.
 pub(crate) fn request(task: &str, project: &Project) -> Request {
-    let documents = project.0.keys().map(|path| Document { path: Some(path.clone()), ..Document::default() });
+    let documents = project
+        .0
+        .keys()
+        .map(|path| RequestDocument { path: Some(path.clone()), ..RequestDocument::default() });
     Request {
         recipe: Some("unified".into()),
         agent: Some("claude".into()),
@@ -48,14 +52,14 @@ pub(crate) fn request(task: &str, project: &Project) -> Request {
     }
 }
 
-pub(crate) fn kept(task: &str, files: &[(&str, &str)]) -> Kept {
+pub(crate) fn kept(task: &str, files: &[(&str, &str)]) -> RecordBundle {
     kept_after(task, files, None)
 }
 
-pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>) -> Kept {
+pub(crate) fn kept_after(task: &str, files: &[(&str, &str)], parent: Option<Id>) -> RecordBundle {
     let project = project(files);
     let request = request(task, &project);
-    let sources = Recorder::new(project);
+    let sources = SourceRecorder::new(project);
     let composed = compose(&request, &sources).unwrap();
     let rendered = render(&composed.prompt, composed.prompt.format, None).unwrap();
     let run = Run {

@@ -1,6 +1,6 @@
 //! The database behind a ledger, as somebody who tampers with it sees it.
 
-use callsheet_store::Place;
+use callsheet_store::LedgerUrl;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -73,15 +73,15 @@ pub(crate) const TABLES: &[Table] = &[
 ];
 
 impl Raw {
-    pub(crate) fn open(place: &Place) -> Self {
+    pub(crate) fn open(place: &LedgerUrl) -> Self {
         match place {
-            Place::Sqlite(path) => Self::Sqlite(Connection::open(path).unwrap()),
-            Place::Postgres(url) => {
+            LedgerUrl::Sqlite(path) => Self::Sqlite(Connection::open(path).unwrap()),
+            LedgerUrl::Postgres(url) => {
                 let mut client = Client::connect(url, NoTls).unwrap();
                 client.batch_execute("SET search_path = callsheet").unwrap();
                 Self::Postgres(client)
             }
-            Place::Memory => unreachable!("nobody tampers with memory"),
+            LedgerUrl::Memory => unreachable!("nobody tampers with memory"),
         }
     }
 

@@ -1,13 +1,13 @@
 //! What a ledger does when nothing goes wrong.
 
-use callsheet_core::Ended;
-use callsheet_core::receipt::Receipt;
+use callsheet_core::EndReason;
+use callsheet_core::receipt::DeliveryReceipt;
 use callsheet_core::record::{
-    By, Decided, Delivered, Digest, Event, Exit, Id, Imported, Observed, Output, Removed, Replied, Stream,
-    SubmissionRecord,
+    Decided, DecidedBy, Delivered, Digest, Event, Exit, Id, Imported, LogStream, Observed, Output, Removed,
+    Replied, SubmissionRecord,
 };
-use callsheet_core::{Text, fact};
-use callsheet_store::{Engine, Error, Filter, Ledger, Line, Log, new_id};
+use callsheet_core::{SharedText, fact};
+use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, RunFilter, new_id};
 use serde_json::json;
 
 use crate::World;
@@ -17,15 +17,18 @@ use crate::raw::Raw;
 /// One event of every kind but `composed`.
 pub(crate) fn events() -> Vec<Event> {
     vec![
-        Event::Delivered(Delivered { receipt: Receipt::Spawned, evidence: "pid 7".into() }),
-        output(Stream::Stdout, 1, "one\ntwo\n"),
-        output(Stream::Stderr, 1, "oh\n"),
-        output(Stream::Stdout, 3, "three"),
-        Event::Exit(Exit::of(Ended::Exited, Some(0))),
-        Event::Observed(Observed { worktree: Some(fact::Observed::default()), ..Observed::default() }),
+        Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 7".into() }),
+        output(LogStream::Stdout, 1, "one\ntwo\n"),
+        output(LogStream::Stderr, 1, "oh\n"),
+        output(LogStream::Stdout, 3, "three"),
+        Event::Exit(Exit::of(EndReason::Exited, Some(0))),
+        Event::Observed(Observed {
+            worktree: Some(fact::WorktreeObservation::default()),
+            ..Observed::default()
+        }),
         Event::Replied(Replied { verdict: Some("PASS".into()), reply: json!({ "verdict": "PASS" }) }),
         Event::Decided(Decided {
-            by: By::Person,
+            by: DecidedBy::Person,
             what: "src/x".into(),
             decision: "approve".into(),
             detail: json!(null),
@@ -33,8 +36,8 @@ pub(crate) fn events() -> Vec<Event> {
     ]
 }
 
-pub(crate) fn output(stream: Stream, line: u64, text: &str) -> Event {
-    Event::Output(Output { stream, line, text: Text::from(text), cut: false })
+pub(crate) fn output(stream: LogStream, line: u64, text: &str) -> Event {
+    Event::Output(Output { stream, line, text: SharedText::from(text), cut: false })
 }
 
 /// A ledger with two runs, one of them with everything that can happen, and a flow.
@@ -48,8 +51,12 @@ pub(crate) fn filled(ledger: &mut Ledger) -> (Id, Id) {
     let second = kept_after("T-1", &[("docs/plan.md", &"Plan with more care.\n".repeat(60))], parent);
     ledger.compose(&second).unwrap();
     let flow = new_id().unwrap();
-    let decided =
-        Decided { by: By::Flow, what: "plan".into(), decision: "review".into(), detail: json!({ "n": 1 }) };
+    let decided = Decided {
+        by: DecidedBy::Flow,
+        what: "plan".into(),
+        decision: "review".into(),
+        detail: json!({ "n": 1 }),
+    };
     ledger.append(None, Some(&flow), &Event::Decided(decided)).unwrap();
     (first.composed.run.id, second.composed.run.id)
 }
@@ -112,27 +119,30 @@ pub(crate) fn a_text_is_kept_once(world: &World) {
 
 pub(crate) fn runs_are_listed_and_found(world: &World) {
     let mut ledger = world.ledger("runs");
-    assert_eq!(ledger.find("last"), Err(Error::NoRun("last".into())));
+    assert_eq!(ledger.find("last"), Err(LedgerError::NoRun("last".into())));
     let (first, second) = filled(&mut ledger);
-    let list = |ledger: &mut Ledger, filter: Filter| -> Vec<Id> {
-        let filter = Filter { limit: if filter.limit == 0 { 100 } else { filter.limit }, ..filter };
+    let list = |ledger: &mut Ledger, filter: RunFilter| -> Vec<Id> {
+        let filter = RunFilter { limit: if filter.limit == 0 { 100 } else { filter.limit }, ..filter };
         ledger.runs(&filter).unwrap().into_iter().map(|row| row.run.id).collect()
     };
     let both = vec![second.clone(), first.clone()];
     let is = |text: &str| Some(text.to_owned());
-    assert_eq!(list(&mut ledger, Filter::default()), both);
-    assert_eq!(list(&mut ledger, Filter { limit: 1, ..Filter::default() }), vec![second.clone()]);
-    assert_eq!(list(&mut ledger, Filter { verdict: is("PASS"), ..Filter::default() }), vec![first.clone()]);
+    assert_eq!(list(&mut ledger, RunFilter::default()), both);
+    assert_eq!(list(&mut ledger, RunFilter { limit: 1, ..RunFilter::default() }), vec![second.clone()]);
+    assert_eq!(
+        list(&mut ledger, RunFilter { verdict: is("PASS"), ..RunFilter::default() }),
+        vec![first.clone()]
+    );
     assert_eq!(
         list(
             &mut ledger,
-            Filter { task: is("T-1"), agent: is("claude"), phase: is("plan"), ..Filter::default() }
+            RunFilter { task: is("T-1"), agent: is("claude"), phase: is("plan"), ..RunFilter::default() }
         ),
         both
     );
-    assert_eq!(list(&mut ledger, Filter { agent: is("codex"), ..Filter::default() }), []);
-    assert_eq!(list(&mut ledger, Filter { since: is("2020-01-01"), ..Filter::default() }), both);
-    assert_eq!(list(&mut ledger, Filter { until: is("2020-01-01"), ..Filter::default() }), []);
+    assert_eq!(list(&mut ledger, RunFilter { agent: is("codex"), ..RunFilter::default() }), []);
+    assert_eq!(list(&mut ledger, RunFilter { since: is("2020-01-01"), ..RunFilter::default() }), both);
+    assert_eq!(list(&mut ledger, RunFilter { until: is("2020-01-01"), ..RunFilter::default() }), []);
     let row = ledger.find(first.as_str()).unwrap();
     assert_eq!(
         (row.run.id, row.ended.as_deref(), row.verdict.as_deref()),
@@ -144,27 +154,27 @@ pub(crate) fn runs_are_listed_and_found(world: &World) {
     assert_eq!(ledger.find(&first.as_str()[..=alike]).unwrap().run.id, first);
     assert_eq!(
         ledger.find(&first.as_str()[..alike]),
-        Err(Error::ManyRuns(first.as_str()[..alike].into(), vec![first.clone(), second]))
+        Err(LedgerError::ManyRuns(first.as_str()[..alike].into(), vec![first.clone(), second]))
     );
     for name in ["", "x", "%", "ffffffff", "' OR 1=1"] {
-        assert_eq!(ledger.find(name), Err(Error::NoRun(name.into())));
+        assert_eq!(ledger.find(name), Err(LedgerError::NoRun(name.into())));
     }
 }
 
 pub(crate) fn a_log_is_read_by_stream_and_line(world: &World) {
     let mut ledger = world.ledger("lines");
     let (first, _) = filled(&mut ledger);
-    let lines = |log: Log| -> (Vec<(u64, String)>, u64) {
-        (log.lines.into_iter().map(|Line { number, data, .. }| (number, data)).collect(), log.total)
+    let lines = |log: LogExcerpt| -> (Vec<(u64, String)>, u64) {
+        (log.lines.into_iter().map(|LogLine { number, data, .. }| (number, data)).collect(), log.total)
     };
     let all = vec![(1, "one".to_owned()), (2, "two".to_owned()), (3, "three".to_owned())];
     let mut log = |stream, since, tail| lines(ledger.log(&first, stream, since, tail).unwrap());
-    assert_eq!(log(Stream::Stdout, 1, None), (all.clone(), 3));
-    assert_eq!(log(Stream::Stdout, 2, None), (all[1..].to_vec(), 3));
-    assert_eq!(log(Stream::Stdout, 1, Some(1)), (all[2..].to_vec(), 3));
-    assert_eq!(log(Stream::Stderr, 1, None), (vec![(1, "oh".to_owned())], 1));
+    assert_eq!(log(LogStream::Stdout, 1, None), (all.clone(), 3));
+    assert_eq!(log(LogStream::Stdout, 2, None), (all[1..].to_vec(), 3));
+    assert_eq!(log(LogStream::Stdout, 1, Some(1)), (all[2..].to_vec(), 3));
+    assert_eq!(log(LogStream::Stderr, 1, None), (vec![(1, "oh".to_owned())], 1));
     let prompt = ledger.prompt(&first).unwrap();
-    let meta = lines(ledger.log(&first, Stream::Meta, 1, None).unwrap()).0;
+    let meta = lines(ledger.log(&first, LogStream::Meta, 1, None).unwrap()).0;
     assert_eq!(
         meta.into_iter().map(|(_, line)| line).collect::<Vec<_>>(),
         prompt.lines().collect::<Vec<_>>()
@@ -176,7 +186,7 @@ pub(crate) fn a_newer_schema_is_refused(world: &World) {
     drop(Ledger::create(&place).unwrap());
     assert!(Raw::open(&place).run("INSERT INTO migrations (number, name, sha256) VALUES (3, 'later', 'x')"));
     let refused = Ledger::open(&place).unwrap_err();
-    assert_eq!(refused, Error::Newer { found: 3, known: 2 });
+    assert_eq!(refused, LedgerError::Newer { found: 3, known: 2 });
     assert_eq!(
         refused.to_string(),
         "the ledger has schema 3, and this callsheet knows schemas up to 2: a newer one wrote to it"
@@ -188,22 +198,22 @@ pub(crate) fn a_newer_schema_is_refused(world: &World) {
     );
     assert_eq!(
         Ledger::open(&place).unwrap_err(),
-        Error::Damaged("migration 1 (`ledger`) is not the one that was applied".into())
+        LedgerError::Damaged("migration 1 (`ledger`) is not the one that was applied".into())
     );
 }
 
 #[test]
 fn a_schema_that_is_not_ours_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let place = callsheet_store::Place::Sqlite(dir.path().join("ledger.db"));
+    let place = callsheet_store::LedgerUrl::Sqlite(dir.path().join("ledger.db"));
     let ledger = Ledger::create(&place).unwrap();
-    assert_eq!(ledger.engine(), Engine::Sqlite);
+    assert_eq!(ledger.engine(), DatabaseEngine::Sqlite);
     drop(ledger);
     let trigger = "CREATE TRIGGER evil AFTER INSERT ON records BEGIN DELETE FROM runs; END";
     assert!(Raw::open(&place).run(trigger));
     assert_eq!(
         Ledger::open(&place).unwrap_err(),
-        Error::Damaged("`evil` in its schema is not callsheet's".into())
+        LedgerError::Damaged("`evil` in its schema is not callsheet's".into())
     );
 }
 

@@ -11,14 +11,14 @@ mod retention;
 mod waits;
 
 use callsheet_mock::{Postgres, not_tested};
-use callsheet_store::Place;
+use callsheet_store::LedgerUrl;
 
 /// Does `work` with an empty SQLite ledger, and with one on PostgreSQL if there is a server.
-fn on_both(name: &str, work: impl Fn(&Place)) {
+fn on_both(name: &str, work: impl Fn(&LedgerUrl)) {
     let dir = tempfile::tempdir().unwrap();
-    work(&Place::Sqlite(dir.path().join("ledger.db")));
+    work(&LedgerUrl::Sqlite(dir.path().join("ledger.db")));
     match Postgres::start() {
-        Ok(server) => work(&Place::Postgres(server.database(name).unwrap())),
+        Ok(server) => work(&LedgerUrl::Postgres(server.database(name).unwrap())),
         Err(why) => not_tested(&format!("{name} on PostgreSQL: {why}")),
     }
 }

@@ -3,39 +3,40 @@
 use std::process::Command;
 use std::slice::from_ref;
 
-use callsheet_core::flow::{self, Decision, Settings, find_flow};
-use callsheet_core::receipt::Receipt;
+use callsheet_core::flow::{self, FlowDecision, FlowSettings, find_flow};
+use callsheet_core::receipt::DeliveryReceipt;
 use callsheet_core::record::{
-    By, Decided, Delivered, Event, Exit, Id, Kept, Launch, Observed, Output, Replied, Stream,
+    Decided, DecidedBy, Delivered, Event, Exit, Id, LaunchRecord, LogStream, Observed, Output, RecordBundle,
+    Replied,
 };
 use callsheet_core::request::Layout;
-use callsheet_core::{Builtin, Ended, Library};
-use callsheet_store::{Error, Ledger, Place, Retention, new_id};
+use callsheet_core::{Builtin, EndReason, Library};
+use callsheet_store::{Ledger, LedgerError, LedgerUrl, RetentionPolicy, new_id};
 use serde_json::json;
 
 use crate::on_both;
 use crate::prompts::{kept, kept_after};
 
-const NOTHING: Retention = Retention { days: None, last: Some(0) };
+const NOTHING: RetentionPolicy = RetentionPolicy { days: None, last: Some(0) };
 
 fn problems(ledger: &mut Ledger) -> Vec<String> {
     ledger.verify_all(true).unwrap().problems.iter().map(ToString::to_string).collect()
 }
 
 /// A prompt that a program is started with.
-fn launched(parent: Option<&Id>, flow: Option<&Id>) -> Kept {
+fn launched(parent: Option<&Id>, flow: Option<&Id>) -> RecordBundle {
     let mut kept = kept_after("T-1", &[("a.md", &"A text of this run.\n".repeat(40))], parent.cloned());
     let flow = flow.map(|flow| ("flow".to_owned(), flow.to_string()));
-    kept.composed.launch = Some(Launch { flow: flow.into_iter().collect(), ..Launch::default() });
+    kept.composed.launch = Some(LaunchRecord { flow: flow.into_iter().collect(), ..LaunchRecord::default() });
     kept
 }
 
 /// All that is recorded of a run after its prompt, in order.
 fn life() -> Vec<Event> {
     vec![
-        Event::Delivered(Delivered { receipt: Receipt::Spawned, evidence: "pid 7".into() }),
-        Event::Output(Output { stream: Stream::Stdout, line: 1, text: "one\n".into(), cut: false }),
-        Event::Exit(Exit::of(Ended::Exited, Some(0))),
+        Event::Delivered(Delivered { receipt: DeliveryReceipt::Spawned, evidence: "pid 7".into() }),
+        Event::Output(Output { stream: LogStream::Stdout, line: 1, text: "one\n".into(), cut: false }),
+        Event::Exit(Exit::of(EndReason::Exited, Some(0))),
         Event::Replied(Replied { verdict: None, reply: json!({}) }),
         Event::Observed(Observed::default()),
     ]
@@ -73,7 +74,7 @@ fn a_run_stays_until_all_of_it_is_recorded() {
         // Nothing is appended to what is gone, whatever it is.
         let head = ledger.head().unwrap();
         for event in life() {
-            assert_eq!(ledger.append(Some(id), None, &event), Err(Error::NoRun(id.to_string())));
+            assert_eq!(ledger.append(Some(id), None, &event), Err(LedgerError::NoRun(id.to_string())));
         }
         assert_eq!((ledger.head().unwrap(), problems(&mut ledger)), (head, vec![]));
     });
@@ -87,19 +88,24 @@ fn the_runs_of_a_flow_stay_until_it_has_ended() {
         let kept = launched(None, Some(&flow));
         let id = &kept.composed.run.id;
         let (_, definition) = find_flow(&Library::new(&Builtin), "sdd", &Layout::default()).unwrap();
-        let decide = |ledger: &mut Ledger, event: &flow::Event| {
-            let decided =
-                Decided { by: By::Flow, what: "flow".into(), decision: "x".into(), detail: json!(event) };
+        let decide = |ledger: &mut Ledger, event: &flow::FlowEvent| {
+            let decided = Decided {
+                by: DecidedBy::Flow,
+                what: "flow".into(),
+                decision: "x".into(),
+                detail: json!(event),
+            };
             ledger.append(None, Some(&flow), &Event::Decided(decided)).unwrap();
         };
         let more = json!({ "definition": definition });
-        let started = flow::Event::Started { request: "x".into(), settings: Settings::default(), more };
+        let started =
+            flow::FlowEvent::Started { request: "x".into(), settings: FlowSettings::default(), more };
         let events = [
             started,
-            flow::Event::Refused { entry: 1, why: Vec::new() },
-            flow::Event::Stopped,
-            flow::Event::Resumed,
-            flow::Event::Decided { decision: Decision::Reject },
+            flow::FlowEvent::Refused { entry: 1, why: Vec::new() },
+            flow::FlowEvent::Stopped,
+            flow::FlowEvent::Resumed,
+            flow::FlowEvent::Decided { decision: FlowDecision::Reject },
         ];
         assert!(flow::fold(&definition, &events).has_ended());
         decide(&mut ledger, &events[0]);
@@ -152,9 +158,9 @@ fn no_run_is_removed_because_a_clock_was_wrong() {
         "",
         "soon",
     ];
-    let days = Retention { days: Some(30), last: None };
+    let days = RetentionPolicy { days: Some(30), last: None };
     for (number, wrong) in wrong.iter().enumerate() {
-        let mut ledger = Ledger::create(&Place::Memory).unwrap();
+        let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
         let before = at(&mut ledger, &days_ago(100));
         let odd = at(&mut ledger, wrong);
         let swept = ledger.expired(days).unwrap();
@@ -170,9 +176,9 @@ fn no_run_is_removed_because_a_clock_was_wrong() {
 /// A clock that jumps far ahead is not believed at once, neither alone nor with runs that it gave their times.
 #[test]
 fn a_long_step_of_time_is_not_believed_at_once() {
-    let days = Retention { days: Some(30), last: None };
+    let days = RetentionPolicy { days: Some(30), last: None };
     let removed = |times: &[u32]| {
-        let mut ledger = Ledger::create(&Place::Memory).unwrap();
+        let mut ledger = Ledger::create(&LedgerUrl::Memory).unwrap();
         times.iter().for_each(|days| drop(at(&mut ledger, &days_ago(*days))));
         let swept = ledger.sweep(days).unwrap();
         (swept.runs.len(), swept.clock_is_wrong)

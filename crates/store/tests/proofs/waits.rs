@@ -5,17 +5,17 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use callsheet_core::Ended;
+use callsheet_core::EndReason;
 use callsheet_core::record::{Event, Exit};
 use callsheet_mock::{Postgres, not_tested};
-use callsheet_store::{Error, Ledger, OpenMode, Patience, Place};
+use callsheet_store::{Ledger, LedgerError, LedgerTimeouts, LedgerUrl, OpenMode};
 
 use crate::prompts::kept;
 
 const SHORT: Duration = Duration::from_secs(1);
 
-fn connect(url: &str) -> Result<Ledger, Error> {
-    Ledger::connect(&Place::Postgres(url.into()), OpenMode::Create, Patience::at_most(SHORT))
+fn connect(url: &str) -> Result<Ledger, LedgerError> {
+    Ledger::connect(&LedgerUrl::Postgres(url.into()), OpenMode::Create, LedgerTimeouts::at_most(SHORT))
 }
 
 /// Passes `most` bytes of a server's answers on for each connection, and holds all others back. Its address.
@@ -58,7 +58,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, most: usize) -> io::Result<()> {
 fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let address = narrow(None, 0);
     let refused = connect(&format!("postgres://me@{address}/shop")).unwrap_err();
-    assert_eq!(refused, Error::NoAnswer(SHORT));
+    assert_eq!(refused, LedgerError::NoAnswer(SHORT));
     assert_eq!(refused.to_string(), "the server of the ledger did not answer within 1s");
 }
 
@@ -70,7 +70,7 @@ fn a_server_that_stops_in_the_middle_of_an_answer_is_given_up() {
         Err(why) => return not_tested(&format!("a server that stops answering: {why}")),
     };
     let url = server.database("narrow").unwrap();
-    let mut direct = Ledger::create(&Place::Postgres(url.clone())).unwrap();
+    let mut direct = Ledger::create(&LedgerUrl::Postgres(url.clone())).unwrap();
     let address = url.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned();
     let step = if std::env::var_os("CALLSHEET_LONG").is_some() { 7 } else { 331 };
     let mut given_up = 0;
@@ -78,7 +78,7 @@ fn a_server_that_stops_in_the_middle_of_an_answer_is_given_up() {
     loop {
         let narrow = url.replace(&address, &narrow(Some(&address), most));
         let run = kept("T-1", &[("a.md", "x")]);
-        let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
+        let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
         let done = connect(&narrow).and_then(|mut ledger| {
             ledger.compose(&run)?;
             ledger.append(Some(&run.composed.run.id), None, &exit)
@@ -86,7 +86,7 @@ fn a_server_that_stops_in_the_middle_of_an_answer_is_given_up() {
         let checked = direct.verify_all(true).unwrap();
         assert_eq!(checked.problems, [], "after {most} bytes");
         match done {
-            Err(Error::NoAnswer(limit)) => assert_eq!(limit, SHORT),
+            Err(LedgerError::NoAnswer(limit)) => assert_eq!(limit, SHORT),
             Ok(seq) => {
                 assert_eq!(checked.head.seq, seq);
                 break;
@@ -111,12 +111,12 @@ fn a_server_that_is_stopped_is_given_up_and_used_again() {
     let run = kept("T-1", &[("a.md", "x")]);
     ledger.compose(&run).unwrap();
     let id = run.composed.run.id;
-    let exit = Event::Exit(Exit::of(Ended::Exited, Some(0)));
+    let exit = Event::Exit(Exit::of(EndReason::Exited, Some(0)));
     let paused = server.pause().unwrap();
-    assert_eq!(ledger.append(Some(&id), None, &exit), Err(Error::NoAnswer(SHORT)));
+    assert_eq!(ledger.append(Some(&id), None, &exit), Err(LedgerError::NoAnswer(SHORT)));
     // It is not even waited for when it is asked again, or closed.
-    assert_eq!(ledger.head(), Err(Error::NoAnswer(SHORT)));
-    assert_eq!(connect(&url).unwrap_err(), Error::NoAnswer(SHORT));
+    assert_eq!(ledger.head(), Err(LedgerError::NoAnswer(SHORT)));
+    assert_eq!(connect(&url).unwrap_err(), LedgerError::NoAnswer(SHORT));
     drop(paused);
     // What was asked before may have been done meanwhile; the same ledger goes on.
     let next = ledger.append(Some(&id), None, &exit).unwrap();
@@ -137,7 +137,7 @@ fn a_writer_that_holds_the_lock_is_given_up() {
     holder.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(7161947)").unwrap();
     let run = kept("T-1", &[("a.md", "x")]);
     let refused = ledger.compose(&run).unwrap_err();
-    assert!(matches!(refused, Error::Locked | Error::NoAnswer(_)), "{refused:?}");
+    assert!(matches!(refused, LedgerError::Locked | LedgerError::NoAnswer(_)), "{refused:?}");
     holder.batch_execute("ROLLBACK").unwrap();
     assert_eq!(ledger.compose(&run), Ok(1));
 }
@@ -147,11 +147,12 @@ fn a_sqlite_ledger_that_is_held_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ledger.db");
     let mut ledger =
-        Ledger::connect(&Place::Sqlite(path.clone()), OpenMode::Create, Patience::at_most(SHORT)).unwrap();
+        Ledger::connect(&LedgerUrl::Sqlite(path.clone()), OpenMode::Create, LedgerTimeouts::at_most(SHORT))
+            .unwrap();
     let holder = rusqlite::Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let run = kept("T-1", &[("a.md", "x")]);
-    assert_eq!(ledger.compose(&run), Err(Error::Locked));
+    assert_eq!(ledger.compose(&run), Err(LedgerError::Locked));
     holder.execute_batch("ROLLBACK").unwrap();
     assert_eq!(ledger.compose(&run), Ok(1));
 }
@@ -163,13 +164,36 @@ fn what_is_no_file_is_no_ledger_and_lies_beside_none() {
         for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("ledger.db");
-            drop(Ledger::create(&Place::Sqlite(path.clone())).unwrap());
+            drop(Ledger::create(&LedgerUrl::Sqlite(path.clone())).unwrap());
             let odd = dir.path().join(format!("ledger.db{ending}"));
             drop(std::fs::remove_file(&odd));
             assert!(std::process::Command::new("mkfifo").arg(&odd).status().unwrap().success());
-            let opened = Ledger::connect(&Place::Sqlite(path), mode, Patience::default());
+            let opened = Ledger::connect(&LedgerUrl::Sqlite(path), mode, LedgerTimeouts::default());
             let message = format!("`{}` is not a regular file", odd.display());
-            assert_eq!(opened.map(drop), Err(Error::Failed(message)), "{ending} {mode:?}");
+            assert_eq!(opened.map(drop), Err(LedgerError::Failed(message)), "{ending} {mode:?}");
         }
     }
+}
+
+/// Reading some of these waits for ever, and none of them is a file.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_the_kernel_shows_is_no_ledger() {
+    for path in ["/proc/kmsg", "/proc/self/status", "/proc/self/new.db", "/sys/kernel/notes", "/sys/new.db"] {
+        for mode in [OpenMode::Read, OpenMode::Write, OpenMode::Create] {
+            let opened = Ledger::connect(&LedgerUrl::Sqlite(path.into()), mode, LedgerTimeouts::default());
+            assert!(
+                matches!(opened, Err(LedgerError::Failed(_) | LedgerError::NotThere(_))),
+                "{path} {mode:?}: {:?}",
+                opened.map(drop)
+            );
+        }
+    }
+    let opened = Ledger::connect(
+        &LedgerUrl::Sqlite("/proc/self/status".into()),
+        OpenMode::Read,
+        LedgerTimeouts::default(),
+    );
+    let message = "`/proc/self/status` is on a file system that holds no files (procfs)".to_owned();
+    assert_eq!(opened.map(drop), Err(LedgerError::Failed(message)));
 }

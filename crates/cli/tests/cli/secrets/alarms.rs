@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use callsheet_core::secrets::Rules;
+use callsheet_core::secrets::SecretRules;
 
 use super::planted::Dice;
 
@@ -94,7 +94,7 @@ fn few_ordinary_lines_are_taken_for_secrets() {
         lines.iter().step_by(step.max(1)).copied().chain(made.iter().map(|line| ("made up", line.as_str())));
     let sample: Vec<(&str, &str)> = sample.collect();
     assert!(sample.len() >= LINES, "{} lines are too few", sample.len());
-    let rules = Rules::shipped().unwrap();
+    let rules = SecretRules::shipped().unwrap();
     let mut alarms = Vec::new();
     for (name, line) in &sample {
         let hits = rules.scan(line);

@@ -7,80 +7,114 @@ use core::ops::Range;
 
 use sha2::{Digest as _, Sha256};
 
-use super::json::{FieldValue, JsonReader, Want, Wanted};
-use super::sink::Kept;
+use super::json::{FieldValue, JsonReader, WantedFields, WantedForm};
+use super::sink::BoundedText;
 use super::{StreamDoubts, StreamText};
 use crate::agent::OutputFormat;
 
-pub(super) const fn wanted(format: OutputFormat) -> Wanted {
+pub(super) const fn wanted(format: OutputFormat) -> WantedFields {
     match format {
         OutputFormat::Text => &[],
         OutputFormat::ClaudeStreamJson => &[
-            ("/type", Want::Word),
-            ("/subtype", Want::Word),
-            ("/is_error", Want::Word),
-            ("/error", Want::Word),
-            ("/stop_reason", Want::Word),
-            ("/parent_tool_use_id", Want::Word),
-            ("/result", Want::Text),
-            ("/message", Want::Inside),
-            ("/message/id", Want::Word),
-            ("/message/model", Want::Word),
-            ("/message/content", Want::TextOrInside),
-            ("/message/content/*", Want::Inside),
-            ("/message/content/*/type", Want::Word),
-            ("/message/content/*/text", Want::Text),
+            ("/type", WantedForm::Word),
+            ("/subtype", WantedForm::Word),
+            ("/is_error", WantedForm::Word),
+            ("/error", WantedForm::Word),
+            ("/errors", WantedForm::Word),
+            ("/api_error_status", WantedForm::Word),
+            ("/terminal_reason", WantedForm::Word),
+            ("/status", WantedForm::Word),
+            ("/stop_reason", WantedForm::Word),
+            ("/parent_tool_use_id", WantedForm::Word),
+            ("/event", WantedForm::Inside),
+            ("/event/type", WantedForm::Word),
+            ("/event/delta", WantedForm::Inside),
+            ("/event/delta/type", WantedForm::Word),
+            ("/event/delta/text", WantedForm::Text),
+            ("/event/delta/stop_reason", WantedForm::Word),
+            ("/result", WantedForm::Text),
+            ("/message", WantedForm::Inside),
+            ("/message/id", WantedForm::Word),
+            ("/message/role", WantedForm::Word),
+            ("/message/model", WantedForm::Word),
+            ("/message/error", WantedForm::Word),
+            ("/message/stop_reason", WantedForm::Word),
+            ("/message/content", WantedForm::TextOrInside),
+            ("/message/content/*", WantedForm::Inside),
+            ("/message/content/*/type", WantedForm::Word),
+            ("/message/content/*/text", WantedForm::Text),
         ],
         OutputFormat::CodexJsonl => &[
-            ("/type", Want::Word),
-            ("/message", Want::Word),
-            ("/error", Want::Inside),
-            ("/error/message", Want::Word),
-            ("/item", Want::Inside),
-            ("/item/id", Want::Word),
-            ("/item/type", Want::Word),
-            ("/item/text", Want::Text),
+            ("/type", WantedForm::Word),
+            ("/message", WantedForm::Word),
+            ("/status", WantedForm::Word),
+            ("/error", WantedForm::Inside),
+            ("/error/message", WantedForm::Word),
+            ("/errors", WantedForm::Word),
+            ("/item", WantedForm::Inside),
+            ("/item/status", WantedForm::Word),
+            ("/item/error", WantedForm::Word),
+            ("/item/errors", WantedForm::Word),
+            ("/item/id", WantedForm::Word),
+            ("/item/type", WantedForm::Word),
+            ("/item/text", WantedForm::Text),
         ],
         OutputFormat::GeminiStreamJson => &[
-            ("/type", Want::Word),
-            ("/session_id", Want::Word),
-            ("/role", Want::Word),
-            ("/content", Want::Text),
-            ("/delta", Want::Word),
-            ("/status", Want::Word),
-            ("/message", Want::Word),
-            ("/error", Want::Inside),
-            ("/error/message", Want::Word),
+            ("/type", WantedForm::Word),
+            ("/session_id", WantedForm::Word),
+            ("/role", WantedForm::Word),
+            ("/content", WantedForm::Text),
+            ("/delta", WantedForm::Word),
+            ("/status", WantedForm::Word),
+            ("/message", WantedForm::Word),
+            ("/error", WantedForm::Inside),
+            ("/error/message", WantedForm::Word),
+            ("/errors", WantedForm::Word),
         ],
         OutputFormat::CopilotJsonl => &[
-            ("/type", Want::Word),
-            ("/exitCode", Want::Word),
-            ("/data", Want::Inside),
-            ("/data/messageId", Want::Word),
-            ("/data/parentToolCallId", Want::Word),
-            ("/data/content", Want::Text),
-            ("/data/deltaContent", Want::Text),
-            ("/data/message", Want::Word),
+            ("/type", WantedForm::Word),
+            ("/exitCode", WantedForm::Word),
+            ("/status", WantedForm::Word),
+            ("/outcome", WantedForm::Word),
+            ("/error", WantedForm::Word),
+            ("/errors", WantedForm::Word),
+            ("/data", WantedForm::Inside),
+            ("/data/status", WantedForm::Word),
+            ("/data/outcome", WantedForm::Word),
+            ("/data/result", WantedForm::Word),
+            ("/data/error", WantedForm::Word),
+            ("/data/errors", WantedForm::Word),
+            ("/data/messageId", WantedForm::Word),
+            ("/data/parentToolCallId", WantedForm::Word),
+            ("/data/content", WantedForm::Text),
+            ("/data/deltaContent", WantedForm::Text),
+            ("/data/message", WantedForm::Word),
         ],
         OutputFormat::OpencodeJson => &[
-            ("/type", Want::Word),
-            ("/part", Want::Inside),
-            ("/part/messageID", Want::Word),
-            ("/part/reason", Want::Word),
-            ("/part/synthetic", Want::Word),
-            ("/part/text", Want::Text),
-            ("/error", Want::Inside),
-            ("/error/name", Want::Word),
-            ("/error/data", Want::Inside),
-            ("/error/data/message", Want::Word),
+            ("/type", WantedForm::Word),
+            ("/status", WantedForm::Word),
+            ("/errors", WantedForm::Word),
+            ("/part", WantedForm::Inside),
+            ("/part/type", WantedForm::Word),
+            ("/part/status", WantedForm::Word),
+            ("/part/error", WantedForm::Word),
+            ("/part/errors", WantedForm::Word),
+            ("/part/messageID", WantedForm::Word),
+            ("/part/reason", WantedForm::Word),
+            ("/part/synthetic", WantedForm::Word),
+            ("/part/text", WantedForm::Text),
+            ("/error", WantedForm::Inside),
+            ("/error/name", WantedForm::Word),
+            ("/error/data", WantedForm::Inside),
+            ("/error/data/message", WantedForm::Word),
         ],
     }
 }
 
 /// What the events said so far.
 #[derive(Debug)]
-pub(super) struct Events {
-    text: Kept,
+pub(super) struct EventCollector {
+    text: BoundedText,
     /// The line ends at the end of the text, up to two.
     newlines: usize,
     /// The message that the text may go on in.
@@ -89,6 +123,10 @@ pub(super) struct Events {
     last_part: Range<usize>,
     /// How many events there were that only streams of this format have.
     pub(super) known: usize,
+    /// Whether there was an event of a type that this format has.
+    pub(super) is_seen: bool,
+    /// Why the last message of the agent stopped, if it was not at its end.
+    stopped: Option<String>,
     begun: bool,
     ended: bool,
     /// A step is begun and not finished.
@@ -101,18 +139,75 @@ pub(super) struct Events {
 /// Well above the number of messages that a CLI writes at the same time.
 const MOST_PIECES: usize = 100;
 
+/// What the pieces of a message are kept under that name no message.
+const STREAM: &str = "stream";
+
 /// How the tags of markers begin.
 const TAGS: [&str; 4] = ["<review", "</review", "<task_status", "</task_status"];
 const MOST_TAG: usize = 16;
 
 /// An event of a stream.
-struct Event<'j> {
+struct StreamEvent<'j> {
     json: &'j mut JsonReader,
     /// A text of the agent is not a string, so that nobody knows what it says.
     is_unreadable: bool,
+    /// What the event says is known: it is taken, or it is nothing that the agent says.
+    is_understood: bool,
+    /// The text that was taken is all that it says.
+    is_text_alone: bool,
+    /// It says something of the agent's own work, so that an error in it is one of the agent.
+    is_vital: bool,
 }
 
-impl Event<'_> {
+impl StreamEvent<'_> {
+    const fn mark_understood(&mut self) {
+        self.is_understood = true;
+    }
+
+    /// Whether there is something at `path`, and not nothing: `null`, `false`, `0`, `""`, `[]`, `{}`.
+    fn is_filled(&self, path: &str) -> bool {
+        match self.value(path) {
+            None | Some(FieldValue::Null | FieldValue::False | FieldValue::Empty) => false,
+            Some(FieldValue::Word(word)) => !word.is_empty(),
+            Some(FieldValue::Text(range)) => !range.is_empty(),
+            Some(FieldValue::Number(number)) => number != "0",
+            Some(FieldValue::True | FieldValue::List | FieldValue::Other) => true,
+        }
+    }
+
+    /// The error that the event reports in its fields.
+    fn error(&self) -> Option<String> {
+        const ERRORS: [&str; 10] = [
+            "/error",
+            "/errors",
+            "/api_error_status",
+            "/message/error",
+            "/item/error",
+            "/item/errors",
+            "/data/error",
+            "/data/errors",
+            "/part/error",
+            "/part/errors",
+        ];
+        const STATES: [&str; 9] = [
+            "/status",
+            "/outcome",
+            "/terminal_reason",
+            "/item/status",
+            "/data/status",
+            "/data/outcome",
+            "/data/result",
+            "/part/status",
+            "/part/reason",
+        ];
+        let error = ERRORS.into_iter().find(|path| self.is_filled(path));
+        let error = error.map(|path| self.word(path).unwrap_or("an event reports an error").to_string());
+        error.or_else(|| {
+            let mut states = STATES.into_iter().filter_map(|path| self.word(path));
+            states.find(|state| reports_failure(state)).map(ToString::to_string)
+        })
+    }
+
     fn value(&self, path: &str) -> Option<&FieldValue> {
         self.json.fields.iter().find(|field| field.path == path).map(|field| &field.value)
     }
@@ -145,8 +240,8 @@ impl Event<'_> {
     }
 }
 
-impl Events {
-    pub(super) fn new(text: Kept) -> Self {
+impl EventCollector {
+    pub(super) fn new(text: BoundedText) -> Self {
         Self {
             text,
             newlines: 0,
@@ -154,6 +249,8 @@ impl Events {
             last_message: 0..0,
             last_part: 0..0,
             known: 0,
+            is_seen: false,
+            stopped: None,
             begun: false,
             ended: false,
             in_step: false,
@@ -168,7 +265,13 @@ impl Events {
 
     /// Takes the object that was read as an event; what is wrong with it, if anything.
     pub(super) fn take(&mut self, format: OutputFormat, json: &mut JsonReader) -> Option<&'static str> {
-        let mut event = Event { json, is_unreadable: false };
+        let mut event = StreamEvent {
+            json,
+            is_unreadable: false,
+            is_understood: false,
+            is_text_alone: false,
+            is_vital: false,
+        };
         let Some(kind) = event.word("/type").map(ToString::to_string) else {
             return Some("the object has no type");
         };
@@ -181,10 +284,22 @@ impl Events {
             OutputFormat::CodexJsonl => self.codex(&kind, &mut event),
             OutputFormat::GeminiStreamJson => self.gemini(&kind, &mut event),
             OutputFormat::CopilotJsonl => self.copilot(&kind, &mut event),
-            OutputFormat::OpencodeJson => self.opencode(&kind, &mut event),
+            OutputFormat::OpencodeJson => self.take_opencode(&kind, &mut event),
         }
         if event.is_unreadable {
             self.doubts.conflict.get_or_insert("a message has a form that cannot be read");
+        }
+        self.is_seen |= event.is_understood;
+        let is_marked = if event.is_understood {
+            event.is_text_alone && event.json.is_marked_elsewhere
+        } else {
+            event.json.is_marked
+        };
+        if is_marked {
+            self.doubts.conflict.get_or_insert("a marker is in an event that is not known");
+        }
+        if let Some(why) = event.error().filter(|_| event.is_vital) {
+            self.fail(Some(&why), &kind);
         }
         // Codex reports what it tries again as an error as well.
         if reports_failure(&kind) && (format, kind.as_str()) != (OutputFormat::CodexJsonl, "error") {
@@ -207,6 +322,11 @@ impl Events {
         }
         self.doubts.is_too_long |= self.text.is_over;
         StreamText::of(self.text, self.doubts)
+    }
+
+    /// Why the stream says that it failed.
+    pub(super) fn into_failure(self) -> Option<String> {
+        self.doubts.failed
     }
 
     fn begin(&mut self) {
@@ -241,7 +361,7 @@ impl Events {
     }
 
     /// Appends a text of the agent: to the open message if that has this id, else as a new message, a paragraph apart.
-    fn say(&mut self, id: Option<&str>, event: &mut Event<'_>, range: Range<usize>) {
+    fn say(&mut self, id: Option<&str>, event: &mut StreamEvent<'_>, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -268,7 +388,7 @@ impl Events {
     }
 
     /// Whether the last message and the next one would make a tag of a marker, put together.
-    fn is_split(&mut self, event: &mut Event<'_>, next: &Range<usize>) -> bool {
+    fn is_split(&mut self, event: &mut StreamEvent<'_>, next: &Range<usize>) -> bool {
         let (mut end, mut start) = (Vec::new(), Vec::new());
         let last = self.last_message.clone();
         self.text
@@ -284,25 +404,99 @@ impl Events {
         })
     }
 
-    fn claude(&mut self, kind: &str, event: &mut Event<'_>) {
+    fn claude(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
+        const SYSTEM: [&str; 17] = [
+            "init",
+            "status",
+            "thinking_tokens",
+            "compact_boundary",
+            "microcompact_boundary",
+            "hook_started",
+            "hook_progress",
+            "hook_response",
+            "task_started",
+            "task_progress",
+            "task_updated",
+            "task_notification",
+            "api_retry",
+            "api_error",
+            "files_persisted",
+            "local_command_output",
+            "session_state_changed",
+        ];
+        let is_own = !event.is_given("/parent_tool_use_id");
         match kind {
-            "system" if event.word("/subtype") == Some("init") => self.begin(),
-            "user" if !event.is_given("/parent_tool_use_id") => self.open = None,
+            "system" => {
+                let subtype = event.word("/subtype").unwrap_or_default().to_string();
+                event.is_understood = SYSTEM.contains(&subtype.as_str());
+                if subtype == "init" {
+                    self.begin();
+                } else if reports_failure(&subtype) {
+                    self.fail(None, &subtype);
+                }
+            }
+            "user" => {
+                event.is_understood = event.word("/message/role").is_none_or(|role| role == "user");
+                if is_own {
+                    self.open = None;
+                }
+            }
             "assistant" if event.value("/message").is_some() => {
                 self.known += 1;
-                if !event.is_given("/parent_tool_use_id") {
+                event.mark_understood();
+                if is_own {
+                    event.is_vital = true;
+                    self.stopped = event.word("/message/stop_reason").and_then(stopped);
                     self.claude_message(event);
                 }
             }
+            "stream_event" if is_own => self.claude_piece(event),
+            "stream_event" => event.mark_understood(),
             "result" => {
+                event.mark_understood();
+                event.is_vital = true;
                 self.end();
                 self.claude_result(event);
+                if let Some(why) = self.stopped.take() {
+                    self.fail(Some(&why), &why);
+                }
             }
             _ => {}
         }
     }
 
-    fn claude_message(&mut self, event: &mut Event<'_>) {
+    /// A piece of a message, which has to come whole.
+    fn claude_piece(&mut self, event: &mut StreamEvent<'_>) {
+        if let Some(why) = event.word("/event/delta/stop_reason") {
+            self.stopped = stopped(why);
+        }
+        match event.word("/event/delta/type") {
+            Some("text_delta") => {
+                if let Some(text) = event.text("/event/delta/text")
+                    && let Some(hash) = self.begin_pieces(STREAM.into())
+                {
+                    event.json.texts.each(text, |piece| hash.update(piece));
+                    event.mark_understood();
+                }
+            }
+            Some("input_json_delta" | "thinking_delta" | "signature_delta" | "citations_delta") => {
+                event.mark_understood();
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the pieces of a message that came before it say the same.
+    fn compare_pieces(&mut self, id: &str, event: &mut StreamEvent<'_>, text: &Range<usize>) {
+        let Some(pieces) = self.pieces.remove(id) else { return };
+        let mut whole = Sha256::new();
+        event.json.texts.each(text.clone(), |piece| whole.update(piece));
+        if whole.finalize() != pieces.finalize() {
+            self.doubts.conflict.get_or_insert("a message is not what its pieces said");
+        }
+    }
+
+    fn claude_message(&mut self, event: &mut StreamEvent<'_>) {
         // The text of an error is a message of a model that does not exist.
         if event.is_given("/error") || event.word("/message/model") == Some("<synthetic>") {
             let why = event.word("/error").map(ToString::to_string);
@@ -315,9 +509,12 @@ impl Events {
         // Parts of a message without an id belong together as well.
         let id = id.unwrap_or_default();
         match event.value("/message/content") {
-            None | Some(FieldValue::Null | FieldValue::List) => {}
+            // Whatever the message says, it says it in a place that is not known.
+            None | Some(FieldValue::Null) => event.is_understood = false,
+            Some(FieldValue::List | FieldValue::Empty) => {}
             Some(_) => {
                 if let Some(text) = event.text("/message/content") {
+                    self.compare_pieces(STREAM, event, &text);
                     self.say(Some(&id), event, text);
                 }
             }
@@ -331,7 +528,10 @@ impl Events {
             while end < count && event.json.fields[end].part == part {
                 let field = &event.json.fields[end];
                 match (field.path, &field.value) {
-                    ("/message/content/*/type", FieldValue::Word(kind)) => is_text = Some(kind == "text"),
+                    ("/message/content/*/type", FieldValue::Word(kind)) => {
+                        is_text = Some(kind == "text");
+                        event.is_understood &= is_known_part(kind);
+                    }
                     ("/message/content/*/text", FieldValue::Text(range)) => text = Some(range.clone()),
                     ("/message/content/*/text", _) => event.is_unreadable = true,
                     _ => {}
@@ -344,9 +544,13 @@ impl Events {
                 false
             });
             event.is_unreadable |= text.is_some() && !is_text;
+            event.is_understood &= !is_text || text.is_some();
             match text.filter(|_| is_text) {
                 _ if part == 0 => {}
-                Some(text) => self.say(Some(&id), event, text),
+                Some(text) => {
+                    self.compare_pieces(STREAM, event, &text);
+                    self.say(Some(&id), event, text);
+                }
                 None => self.open = None,
             }
             at = end;
@@ -356,7 +560,7 @@ impl Events {
         }
     }
 
-    fn claude_result(&mut self, event: &mut Event<'_>) {
+    fn claude_result(&mut self, event: &mut StreamEvent<'_>) {
         let is_good = matches!(event.value("/is_error"), Some(FieldValue::False))
             && event.word("/subtype").is_none_or(|subtype| subtype == "success");
         let result = event.text("/result").unwrap_or_default();
@@ -370,11 +574,8 @@ impl Events {
             self.doubts.failed = None;
             return self.fail(why.as_deref(), subtype.as_deref().unwrap_or("error"));
         }
-        let stopped = event
-            .word("/stop_reason")
-            .filter(|why| !matches!(*why, "end_turn" | "stop_sequence" | "tool_use"));
-        if let Some(why) = stopped {
-            self.doubts.failed.get_or_insert_with(|| why.to_string());
+        if let Some(why) = event.word("/stop_reason").and_then(stopped) {
+            self.fail(Some(&why), &why);
         }
         if result.is_empty() {
             return;
@@ -390,30 +591,58 @@ impl Events {
         }
     }
 
-    fn codex(&mut self, kind: &str, event: &mut Event<'_>) {
+    fn codex(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
+        // Items in which the agent says nothing.
+        const ITEMS: [&str; 8] = [
+            "reasoning",
+            "command_execution",
+            "file_change",
+            "mcp_tool_call",
+            "collab_tool_call",
+            "web_search",
+            "todo_list",
+            "error",
+        ];
         match kind {
-            "thread.started" => self.begin(),
-            "item.started" | "item.updated" if event.word("/item/type") == Some("agent_message") => {
-                let id = event.word("/item/id").unwrap_or_default().to_string();
-                self.begin_pieces(id);
+            "thread.started" => {
+                event.mark_understood();
+                self.begin();
+            }
+            "turn.started" => event.mark_understood(),
+            "item.started" | "item.updated" => {
+                event.is_understood = event.word("/item/type").is_some_and(|kind| ITEMS.contains(&kind));
+                if event.word("/item/type") == Some("agent_message") {
+                    event.mark_understood();
+                    let id = event.word("/item/id").unwrap_or_default().to_string();
+                    self.begin_pieces(id);
+                }
             }
             "item.completed" if event.value("/item").is_some() => {
                 self.known += 1;
                 self.pieces.remove(event.word("/item/id").unwrap_or_default());
-                if event.word("/item/type") == Some("agent_message")
-                    && let Some(text) = event.text("/item/text")
-                {
-                    self.say(None, event, text);
+                event.is_understood = event.word("/item/type").is_some_and(|kind| ITEMS.contains(&kind));
+                if event.word("/item/type") == Some("agent_message") {
+                    event.is_vital = true;
+                    if let Some(text) = event.text("/item/text") {
+                        (event.is_understood, event.is_text_alone) = (true, true);
+                        self.say(None, event, text);
+                    }
                 }
             }
-            "turn.completed" => self.end(),
+            "turn.completed" => {
+                event.mark_understood();
+                event.is_vital = true;
+                self.end();
+            }
             "turn.failed" => {
+                event.mark_understood();
                 self.end();
                 let why = event.word("/error/message").map(ToString::to_string);
                 self.doubts.failed = None;
                 self.fail(why.as_deref(), "the turn failed");
             }
             "error" => {
+                event.mark_understood();
                 let why = event.word("/message");
                 if !why.is_some_and(is_reconnecting) {
                     let why = why.map(ToString::to_string);
@@ -424,12 +653,17 @@ impl Events {
         }
     }
 
-    fn gemini(&mut self, kind: &str, event: &mut Event<'_>) {
+    fn gemini(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         match kind {
-            "init" if event.is_given("/session_id") => self.begin(),
+            "init" if event.is_given("/session_id") => {
+                event.mark_understood();
+                self.begin();
+            }
             "message" if event.word("/role") == Some("assistant") => {
                 self.known += 1;
+                event.is_vital = true;
                 let Some(text) = event.text("/content") else { return };
+                (event.is_understood, event.is_text_alone) = (true, true);
                 let is_delta = event.is_true("/delta");
                 if !is_delta {
                     self.open = None;
@@ -437,12 +671,18 @@ impl Events {
                 self.say(is_delta.then_some("delta"), event, text);
             }
             "message" if event.word("/role") != Some("user") => event.is_unreadable = true,
-            "message" | "tool_use" | "tool_result" => self.open = None,
+            "message" | "tool_use" | "tool_result" => {
+                event.mark_understood();
+                self.open = None;
+            }
             "error" => {
+                event.mark_understood();
                 let why = event.word("/message").map(ToString::to_string);
                 self.fail(why.as_deref(), "error");
             }
             "result" if event.is_given("/status") => {
+                event.mark_understood();
+                event.is_vital = true;
                 self.end();
                 if event.word("/status") != Some("success") {
                     let why = event.word("/error/message").map(ToString::to_string);
@@ -454,11 +694,15 @@ impl Events {
         }
     }
 
-    fn copilot(&mut self, kind: &str, event: &mut Event<'_>) {
+    fn copilot(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         let is_own = !event.is_given("/data/parentToolCallId");
+        event.is_understood = is_harmless_of_copilot(kind);
         match kind {
             "session.error" | "abort" => {
+                event.mark_understood();
+                // It says more than the call that failed before it.
                 let why = event.word("/data/message").map(ToString::to_string);
+                self.doubts.failed.take_if(|_| why.is_some());
                 self.fail(why.as_deref(), "session error");
             }
             "assistant.message_delta" if is_own => {
@@ -467,23 +711,35 @@ impl Events {
                     && let Some(hash) = self.begin_pieces(id)
                 {
                     event.json.texts.each(text, |piece| hash.update(piece));
+                    event.mark_understood();
                 }
+            }
+            "assistant.message" | "assistant.message_delta" if !is_own => {
+                self.known += usize::from(kind == "assistant.message");
+                event.mark_understood();
             }
             "assistant.message" if event.value("/data").is_some() => {
                 self.known += 1;
-                if let Some(text) = event.text("/data/content").filter(|_| is_own) {
-                    let id = event.word("/data/messageId").unwrap_or_default();
-                    if let Some(pieces) = self.pieces.remove(id) {
-                        let mut whole = Sha256::new();
-                        event.json.texts.each(text.clone(), |piece| whole.update(piece));
-                        if whole.finalize() != pieces.finalize() {
-                            self.doubts.conflict.get_or_insert("a message is not what its pieces said");
-                        }
-                    }
+                event.is_vital = true;
+                if let Some(text) = event.text("/data/content") {
+                    event.mark_understood();
+                    let id = event.word("/data/messageId").unwrap_or_default().to_string();
+                    self.compare_pieces(&id, event, &text);
                     self.say(None, event, text);
                 }
             }
+            "model.call_finished" | "model.call_final_result" => {
+                let results =
+                    ["/data/outcome", "/data/result"].into_iter().filter_map(|path| event.word(path));
+                let failure =
+                    results.into_iter().find(|result| *result != "success").map(ToString::to_string);
+                if let Some(why) = failure {
+                    self.fail(Some(&why), &why);
+                }
+            }
             "result" if event.is_given("/exitCode") => {
+                event.mark_understood();
+                event.is_vital = true;
                 self.end();
                 if !matches!(event.value("/exitCode"), Some(FieldValue::Number(code)) if code == "0") {
                     self.fail(None, "the CLI ended with an error");
@@ -494,10 +750,11 @@ impl Events {
         }
     }
 
-    fn opencode(&mut self, kind: &str, event: &mut Event<'_>) {
+    fn take_opencode(&mut self, kind: &str, event: &mut StreamEvent<'_>) {
         let is_part = event.value("/part").is_some();
         match kind {
             "step_start" if is_part => {
+                event.mark_understood();
                 if self.in_step {
                     self.doubts.incomplete.get_or_insert("a step of the stream has no end");
                 }
@@ -508,13 +765,23 @@ impl Events {
             }
             "text" if is_part => {
                 self.known += 1;
-                if let Some(text) = event.text("/part/text").filter(|_| !event.is_true("/part/synthetic")) {
+                let is_synthetic = event.is_true("/part/synthetic");
+                event.is_vital = true;
+                event.is_understood = is_synthetic;
+                if let Some(text) = event.text("/part/text").filter(|_| !is_synthetic) {
+                    (event.is_understood, event.is_text_alone) = (true, true);
                     let id = event.word("/part/messageID").map(ToString::to_string);
                     self.say(id.as_deref(), event, text);
                 }
             }
-            "tool_use" | "reasoning" => self.open = None,
+            "tool_use" | "reasoning" => {
+                let part = if kind == "tool_use" { "tool" } else { kind };
+                event.is_understood = event.word("/part/type").is_none_or(|of| of == part);
+                self.open = None;
+            }
             "step_finish" if is_part => {
+                event.mark_understood();
+                event.is_vital = true;
                 if !core::mem::take(&mut self.in_step) {
                     self.doubts.incomplete.get_or_insert("a step of the stream has no beginning");
                 }
@@ -530,6 +797,7 @@ impl Events {
                 }
             }
             "error" if event.value("/error").is_some() => {
+                event.mark_understood();
                 self.known += 1;
                 let why = event.word("/error/data/message").or_else(|| event.word("/error/name"));
                 let why = why.map(ToString::to_string);
@@ -540,11 +808,74 @@ impl Events {
     }
 }
 
-/// Whether events of this type say that something failed, whatever the CLI is: `session.error`, `turn.failed`.
+/// Whether a type or a status says that something failed, whatever the CLI is: `session.error`, `turnFailed`, `timed_out`.
 fn reports_failure(kind: &str) -> bool {
-    const WORDS: [&str; 5] = ["error", "errors", "failed", "abort", "aborted"];
-    let last = kind.rsplit(['.', '_', '-', ':', '/']).next().unwrap_or_default();
-    WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))
+    const WORDS: [&str; 10] = [
+        "error",
+        "fail",
+        "fatal",
+        "exception",
+        "cancel",
+        "interrupt",
+        "abort",
+        "timeout",
+        "timedout",
+        "refus",
+    ];
+    let letters: String = kind.chars().filter(char::is_ascii_alphabetic).collect();
+    let letters = letters.to_ascii_lowercase();
+    WORDS.iter().any(|word| letters.contains(word))
+}
+
+/// Why a message of Claude stopped, if it was not at its end.
+fn stopped(why: &str) -> Option<String> {
+    (!matches!(why, "end_turn" | "stop_sequence" | "tool_use")).then(|| why.to_string())
+}
+
+/// Whether it is known what a part of a message of Claude is.
+fn is_known_part(kind: &str) -> bool {
+    matches!(kind, "text" | "thinking" | "redacted_thinking" | "container_upload" | "compaction")
+        || kind.ends_with("tool_use")
+        || kind.ends_with("tool_result")
+}
+
+/// Whether the agent says nothing in events of this type, however much is in them.
+fn is_harmless_of_copilot(kind: &str) -> bool {
+    const GROUPS: [&str; 9] =
+        ["user", "tool", "subagent", "hook", "skill", "permission", "system", "model", "mcp"];
+    const ASSISTANT: [&str; 10] = [
+        "turn_start",
+        "turn_end",
+        "message_start",
+        "reasoning",
+        "reasoning_delta",
+        "tool_call_delta",
+        "intent",
+        "usage",
+        "streaming_delta",
+        "idle",
+    ];
+    const SESSION: [&str; 13] = [
+        "start",
+        "resume",
+        "info",
+        "idle",
+        "shutdown",
+        "skills_loaded",
+        "mcp_servers_loaded",
+        "tools_updated",
+        "model_change",
+        "truncation",
+        "usage_info",
+        "compaction_start",
+        "compaction_complete",
+    ];
+    match kind.split_once('.') {
+        Some(("assistant", kind)) => ASSISTANT.contains(&kind),
+        Some(("session", kind)) => SESSION.contains(&kind),
+        Some((group, _)) => GROUPS.contains(&group),
+        None => false,
+    }
 }
 
 /// Codex reports a lost connection that it tries again as an error; an error that it gives up on ends the turn as failed.

@@ -11,11 +11,13 @@ use core::str;
 
 use memchr::memchr2;
 
-use super::sink::Kept;
+use super::sink::BoundedText;
+use crate::reply::loose::{has_tag, has_tag_start_at_end};
+use crate::reply::thoughts::ThoughtTags;
 
 /// How a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum WantedForm {
     /// A short scalar.
     Word,
     /// A string of any length.
@@ -27,10 +29,10 @@ pub(super) enum Want {
 }
 
 /// JSON pointers; `*` is any element of an array.
-pub(super) type Wanted = &'static [(&'static str, Want)];
+pub(super) type WantedFields = &'static [(&'static str, WantedForm)];
 
 #[derive(Debug)]
-pub(super) struct Field {
+pub(super) struct JsonField {
     pub(super) path: &'static str,
     /// The element of an array that the value belongs to, from 1; 0 outside of arrays.
     pub(super) part: usize,
@@ -46,6 +48,8 @@ pub(super) enum FieldValue {
     Word(String),
     /// A range of [`JsonReader::texts`].
     Text(Range<usize>),
+    /// An array or an object with nothing in it.
+    Empty,
     List,
     Other,
 }
@@ -53,11 +57,14 @@ pub(super) enum FieldValue {
 const MOST_LEVELS: usize = 127;
 const MOST_KEY: usize = 64;
 const MOST_WORD: usize = 4096;
+/// How much of a string is searched for markers at once, and how much of it again with what follows.
+const SEEN: usize = 16 << 10;
+const SEEN_AGAIN: usize = 256;
 /// Well above the parts of a real message.
 const MOST_FIELDS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum JsonState {
     Start,
     Value,
     FirstItem,
@@ -71,14 +78,14 @@ enum State {
     Hex,
     LowEscape,
     LowU,
-    Number(Digits),
+    Number(NumberState),
     Literal(&'static [u8]),
     Wrong(&'static str),
 }
 
 /// Where a number has got to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Digits {
+enum NumberState {
     Minus,
     Zero,
     Whole,
@@ -91,7 +98,7 @@ enum Digits {
 
 /// Where the characters of a string go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum StringTarget {
     Nowhere,
     Key,
     /// A key that cannot be wanted.
@@ -101,7 +108,7 @@ enum Target {
 }
 
 #[derive(Debug)]
-struct Level {
+struct JsonLevel {
     is_array: bool,
     is_wanted: bool,
     path_len: usize,
@@ -109,13 +116,13 @@ struct Level {
 
 #[derive(Debug)]
 pub(super) struct JsonReader {
-    wanted: Wanted,
-    state: State,
-    levels: Vec<Level>,
+    wanted: WantedFields,
+    state: JsonState,
+    levels: Vec<JsonLevel>,
     path: String,
     /// The index of the value that comes in `wanted`.
     next: Option<usize>,
-    target: Target,
+    target: StringTarget,
     key: Vec<u8>,
     word: Vec<u8>,
     word_is_cut: bool,
@@ -127,19 +134,27 @@ pub(super) struct JsonReader {
     high: Option<u32>,
     part: usize,
     parts: usize,
-    pub(super) fields: Vec<Field>,
-    pub(super) texts: Kept,
+    pub(super) fields: Vec<JsonField>,
+    pub(super) texts: BoundedText,
+    /// The container that was begun last, if it is a field.
+    opened: Option<usize>,
+    thoughts: ThoughtTags,
+    /// The end of the string that is read.
+    seen: Vec<u8>,
+    /// Whether a string of the object has a tag of a marker in it, and whether one does that is not wanted as a text.
+    pub(super) is_marked: bool,
+    pub(super) is_marked_elsewhere: bool,
 }
 
 impl JsonReader {
-    pub(super) fn new(wanted: Wanted, texts: Kept) -> Self {
+    pub(super) fn new(wanted: WantedFields, texts: BoundedText) -> Self {
         Self {
             wanted,
-            state: State::Start,
+            state: JsonState::Start,
             levels: Vec::new(),
             path: String::new(),
             next: None,
-            target: Target::Nowhere,
+            target: StringTarget::Nowhere,
             key: Vec::new(),
             word: Vec::new(),
             word_is_cut: false,
@@ -152,12 +167,17 @@ impl JsonReader {
             parts: 0,
             fields: Vec::new(),
             texts,
+            opened: None,
+            thoughts: ThoughtTags::shipped(),
+            seen: Vec::new(),
+            is_marked: false,
+            is_marked_elsewhere: false,
         }
     }
 
     /// Forgets everything, for the next object.
     pub(super) fn reset(&mut self) {
-        self.state = State::Start;
+        self.state = JsonState::Start;
         self.levels.clear();
         self.path.clear();
         self.next = None;
@@ -166,12 +186,13 @@ impl JsonReader {
         (self.part, self.parts) = (0, 0);
         self.fields.clear();
         self.texts.clear();
+        (self.opened, self.is_marked, self.is_marked_elsewhere) = (None, false, false);
     }
 
     /// Why the bytes so far cannot become an object.
     pub(super) const fn wrong(&self) -> Option<&'static str> {
         match self.state {
-            State::Wrong(why) => Some(why),
+            JsonState::Wrong(why) => Some(why),
             _ => None,
         }
     }
@@ -179,15 +200,15 @@ impl JsonReader {
     /// Nothing more comes: what is wrong with it, if anything.
     pub(super) const fn end(&self) -> Option<&'static str> {
         match self.state {
-            State::Done => None,
-            State::Wrong(why) => Some(why),
+            JsonState::Done => None,
+            JsonState::Wrong(why) => Some(why),
             _ => Some("the event is cut off"),
         }
     }
 
     pub(super) fn take(&mut self, mut bytes: &[u8]) {
         while let Some(byte) = bytes.first().copied() {
-            if self.state == State::String {
+            if self.state == JsonState::String {
                 let taken = self.characters(bytes);
                 bytes = &bytes[taken..];
                 continue;
@@ -202,54 +223,59 @@ impl JsonReader {
     }
 
     const fn fail(&mut self, why: &'static str) {
-        self.state = State::Wrong(why);
+        self.state = JsonState::Wrong(why);
     }
 
     /// One byte outside of the characters of a string; whether it is used up.
     fn byte(&mut self, byte: u8) -> bool {
         let is_blank = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         match self.state {
-            State::Start if byte == b'{' => self.open(false),
-            State::Value | State::FirstItem | State::FirstKey | State::Key | State::Colon | State::After
+            JsonState::Start if byte == b'{' => self.open(false),
+            JsonState::Value
+            | JsonState::FirstItem
+            | JsonState::FirstKey
+            | JsonState::Key
+            | JsonState::Colon
+            | JsonState::After
                 if is_blank => {}
-            State::Start => self.fail(NO_OBJECT),
-            State::Done if is_blank => {}
-            State::Done => self.fail("more than one value is on the line"),
-            State::FirstItem if byte == b']' => self.close(),
-            State::Value | State::FirstItem => self.value(byte),
-            State::FirstKey if byte == b'}' => self.close(),
-            State::FirstKey | State::Key if byte == b'"' => {
+            JsonState::Start => self.fail(NO_OBJECT),
+            JsonState::Done if is_blank => {}
+            JsonState::Done => self.fail("more than one value is on the line"),
+            JsonState::FirstItem if byte == b']' => self.close_empty(),
+            JsonState::Value | JsonState::FirstItem => self.value(byte),
+            JsonState::FirstKey if byte == b'}' => self.close_empty(),
+            JsonState::FirstKey | JsonState::Key if byte == b'"' => {
                 let is_wanted = self.levels.last().is_some_and(|level| level.is_wanted);
                 self.key.clear();
-                self.string(if is_wanted { Target::Key } else { Target::OtherKey });
+                self.string(if is_wanted { StringTarget::Key } else { StringTarget::OtherKey });
             }
-            State::Colon if byte == b':' => self.state = State::Value,
-            State::After => match (byte, self.levels.last().is_some_and(|level| level.is_array)) {
+            JsonState::Colon if byte == b':' => self.state = JsonState::Value,
+            JsonState::After => match (byte, self.levels.last().is_some_and(|level| level.is_array)) {
                 (b',', true) => {
                     self.item();
-                    self.state = State::Value;
+                    self.state = JsonState::Value;
                 }
-                (b',', false) => self.state = State::Key,
+                (b',', false) => self.state = JsonState::Key,
                 (b']', true) | (b'}', false) => self.close(),
                 _ => self.fail(NO_JSON),
             },
-            State::Escape => self.escape(byte),
-            State::Hex => self.hex(byte),
-            State::LowEscape if byte == b'\\' => self.state = State::LowU,
-            State::LowU if byte == b'u' => (self.state, self.hex, self.hex_left) = (State::Hex, 0, 4),
-            State::LowEscape | State::LowU => self.fail(LONE_SURROGATE),
-            State::Number(digits) => return self.number(digits, byte),
-            State::Literal(rest) => match rest.split_first() {
+            JsonState::Escape => self.escape(byte),
+            JsonState::Hex => self.hex(byte),
+            JsonState::LowEscape if byte == b'\\' => self.state = JsonState::LowU,
+            JsonState::LowU if byte == b'u' => (self.state, self.hex, self.hex_left) = (JsonState::Hex, 0, 4),
+            JsonState::LowEscape | JsonState::LowU => self.fail(LONE_SURROGATE),
+            JsonState::Number(digits) => return self.number(digits, byte),
+            JsonState::Literal(rest) => match rest.split_first() {
                 Some((next, rest)) if *next == byte => {
-                    self.state = State::Literal(rest);
+                    self.state = JsonState::Literal(rest);
                     if rest.is_empty() {
                         self.after();
                     }
                 }
                 _ => self.fail(NO_JSON),
             },
-            State::FirstKey | State::Key | State::Colon => self.fail(NO_JSON),
-            State::String | State::Wrong(_) => {}
+            JsonState::FirstKey | JsonState::Key | JsonState::Colon => self.fail(NO_JSON),
+            JsonState::String | JsonState::Wrong(_) => {}
         }
         true
     }
@@ -264,20 +290,17 @@ impl JsonReader {
                 self.word_is_cut = false;
                 self.text_start = self.texts.len();
                 self.string(match want {
-                    Some(Want::Word) => Target::Word,
-                    Some(Want::Text | Want::TextOrInside) => Target::Text,
-                    Some(Want::Inside) | None => Target::Nowhere,
+                    Some(WantedForm::Word | WantedForm::Inside) => StringTarget::Word,
+                    Some(WantedForm::Text | WantedForm::TextOrInside) => StringTarget::Text,
+                    None => StringTarget::Nowhere,
                 });
-                if self.target == Target::Nowhere {
-                    self.keep(FieldValue::Other);
-                }
             }
             b'n' => self.literal(b"ull", FieldValue::Null),
             b't' => self.literal(b"rue", FieldValue::True),
             b'f' => self.literal(b"alse", FieldValue::False),
-            b'-' => self.digits(byte, Digits::Minus),
-            b'0' => self.digits(byte, Digits::Zero),
-            b'1'..=b'9' => self.digits(byte, Digits::Whole),
+            b'-' => self.digits(byte, NumberState::Minus),
+            b'0' => self.digits(byte, NumberState::Zero),
+            b'1'..=b'9' => self.digits(byte, NumberState::Whole),
             _ => self.fail(NO_JSON),
         }
     }
@@ -285,18 +308,18 @@ impl JsonReader {
     fn literal(&mut self, rest: &'static [u8], value: FieldValue) {
         self.keep(value);
         if self.wrong().is_none() {
-            self.state = State::Literal(rest);
+            self.state = JsonState::Literal(rest);
         }
     }
 
-    fn digits(&mut self, byte: u8, digits: Digits) {
+    fn digits(&mut self, byte: u8, digits: NumberState) {
         self.word.clear();
         self.word.push(byte);
-        self.state = State::Number(digits);
+        self.state = JsonState::Number(digits);
     }
 
-    fn number(&mut self, digits: Digits, byte: u8) -> bool {
-        use Digits::{E, Exponent, Fraction, Minus, Point, Sign, Whole, Zero};
+    fn number(&mut self, digits: NumberState, byte: u8) -> bool {
+        use NumberState::{E, Exponent, Fraction, Minus, Point, Sign, Whole, Zero};
         let next = match (digits, byte) {
             (Minus, b'0') => Some(Zero),
             (Minus, b'1'..=b'9') | (Whole, b'0'..=b'9') => Some(Whole),
@@ -311,7 +334,7 @@ impl JsonReader {
             if self.word.len() < MOST_KEY {
                 self.word.push(byte);
             }
-            self.state = State::Number(next);
+            self.state = JsonState::Number(next);
             return true;
         }
         if matches!(digits, Minus | Point | E | Sign) {
@@ -329,13 +352,16 @@ impl JsonReader {
             return self.fail("the event is nested too deeply");
         }
         let want = self.next.map(|index| self.wanted[index].1);
-        let is_wanted = self.levels.is_empty() || matches!(want, Some(Want::Inside | Want::TextOrInside));
+        let is_wanted =
+            self.levels.is_empty() || matches!(want, Some(WantedForm::Inside | WantedForm::TextOrInside));
+        let before = self.fields.len();
         self.keep(if is_array { FieldValue::List } else { FieldValue::Other });
+        self.opened = (self.fields.len() > before).then_some(before);
         if self.wrong().is_some() {
             return;
         }
-        self.levels.push(Level { is_array, is_wanted, path_len: self.path.len() });
-        self.state = if is_array { State::FirstItem } else { State::FirstKey };
+        self.levels.push(JsonLevel { is_array, is_wanted, path_len: self.path.len() });
+        self.state = if is_array { JsonState::FirstItem } else { JsonState::FirstKey };
         if is_array {
             self.item();
         }
@@ -351,8 +377,15 @@ impl JsonReader {
         self.find();
     }
 
+    fn close_empty(&mut self) {
+        if let Some(field) = self.opened.and_then(|index| self.fields.get_mut(index)) {
+            field.value = FieldValue::Empty;
+        }
+        self.close();
+    }
+
     fn close(&mut self) {
-        if let Some(Level { is_array: true, is_wanted: true, .. }) = self.levels.pop() {
+        if let Some(JsonLevel { is_array: true, is_wanted: true, .. }) = self.levels.pop() {
             self.part = 0;
         }
         self.next = None;
@@ -361,7 +394,7 @@ impl JsonReader {
 
     fn after(&mut self) {
         if self.wrong().is_none() {
-            self.state = if self.levels.is_empty() { State::Done } else { State::After };
+            self.state = if self.levels.is_empty() { JsonState::Done } else { JsonState::After };
         }
     }
 
@@ -380,11 +413,24 @@ impl JsonReader {
         if self.fields.len() == MOST_FIELDS {
             return self.fail("the event has too many parts");
         }
-        self.fields.push(Field { path, part, value });
+        self.fields.push(JsonField { path, part, value });
     }
 
-    fn string(&mut self, target: Target) {
-        (self.state, self.target) = (State::String, target);
+    fn string(&mut self, target: StringTarget) {
+        (self.state, self.target) = (JsonState::String, target);
+        self.seen.clear();
+    }
+
+    /// Looks for markers in the string that is read.
+    fn look(&mut self, ends: bool) {
+        let is_text = self.target == StringTarget::Text;
+        let is_known = if is_text { self.is_marked } else { self.is_marked_elsewhere };
+        if !is_known && (has_tag(&self.seen, &self.thoughts) || ends && has_tag_start_at_end(&self.seen)) {
+            self.is_marked = true;
+            self.is_marked_elsewhere |= !is_text;
+        }
+        let again = self.seen.len().saturating_sub(SEEN_AGAIN);
+        self.seen.drain(..again);
     }
 
     /// Characters of a string up to its end or an escape; how many bytes are used up.
@@ -398,9 +444,9 @@ impl JsonReader {
         }
         let Some(end) = end.filter(|_| self.wrong().is_none()) else { return bytes.len() };
         if bytes[end] == b'\\' {
-            self.state = State::Escape;
+            self.state = JsonState::Escape;
         } else {
-            self.string_ends();
+            self.end_string();
         }
         end + 1
     }
@@ -432,15 +478,19 @@ impl JsonReader {
     }
 
     fn emit(&mut self, bytes: &[u8]) {
+        self.seen.extend_from_slice(bytes);
+        if self.seen.len() > SEEN {
+            self.look(false);
+        }
         match self.target {
-            Target::Nowhere | Target::OtherKey => {}
-            Target::Text => self.texts.push(bytes),
-            Target::Key => {
+            StringTarget::Nowhere | StringTarget::OtherKey => {}
+            StringTarget::Text => self.texts.push(bytes),
+            StringTarget::Key => {
                 // One byte more than any key that is wanted, so that a longer one is none of them.
                 let room = MOST_KEY + 1 - self.key.len();
                 self.key.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
-            Target::Word => {
+            StringTarget::Word => {
                 let room = MOST_WORD - self.word.len();
                 self.word_is_cut |= bytes.len() > room;
                 self.word.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -457,12 +507,12 @@ impl JsonReader {
             b'r' => b'\r',
             b't' => b'\t',
             b'u' => {
-                (self.state, self.hex, self.hex_left) = (State::Hex, 0, 4);
+                (self.state, self.hex, self.hex_left) = (JsonState::Hex, 0, 4);
                 return;
             }
             _ => return self.fail(NO_JSON),
         };
-        self.state = State::String;
+        self.state = JsonState::String;
         self.emit(&[character]);
     }
 
@@ -476,7 +526,7 @@ impl JsonReader {
         let code = match (self.high.take(), self.hex) {
             (None, 0xD800..=0xDBFF) => {
                 self.high = Some(self.hex);
-                self.state = State::LowEscape;
+                self.state = JsonState::LowEscape;
                 return;
             }
             (Some(high), low @ 0xDC00..=0xDFFF) => 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00),
@@ -485,16 +535,17 @@ impl JsonReader {
         };
         match char::from_u32(code) {
             Some(character) => {
-                self.state = State::String;
+                self.state = JsonState::String;
                 self.emit(character.encode_utf8(&mut [0; 4]).as_bytes());
             }
             None => self.fail(LONE_SURROGATE),
         }
     }
 
-    fn string_ends(&mut self) {
+    fn end_string(&mut self) {
+        self.look(true);
         match self.target {
-            Target::Key => {
+            StringTarget::Key => {
                 if let Some(level) = self.levels.last() {
                     self.path.truncate(level.path_len);
                 }
@@ -508,16 +559,16 @@ impl JsonReader {
                     }
                     None => self.next = None,
                 }
-                self.state = State::Colon;
+                self.state = JsonState::Colon;
                 return;
             }
-            Target::OtherKey => {
+            StringTarget::OtherKey => {
                 self.next = None;
-                self.state = State::Colon;
+                self.state = JsonState::Colon;
                 return;
             }
-            Target::Nowhere => {}
-            Target::Word => {
+            StringTarget::Nowhere => {}
+            StringTarget::Word => {
                 let mut word = String::from_utf8_lossy(&self.word).into_owned();
                 if self.word_is_cut {
                     // Equal to no word that is looked for.
@@ -525,7 +576,7 @@ impl JsonReader {
                 }
                 self.keep(FieldValue::Word(word));
             }
-            Target::Text => self.keep(FieldValue::Text(self.text_start..self.texts.len())),
+            StringTarget::Text => self.keep(FieldValue::Text(self.text_start..self.texts.len())),
         }
         self.after();
     }

@@ -17,9 +17,9 @@ use memchr::memchr;
 pub use sink::TextSink;
 
 use crate::agent::OutputFormat;
-use formats::{Events, wanted};
+use formats::{EventCollector, wanted};
 use json::JsonReader;
-use sink::Kept;
+use sink::BoundedText;
 
 /// So much text of an agent is judged.
 pub const MOST_TEXT: usize = 64 << 20;
@@ -60,7 +60,7 @@ impl StreamDoubts {
         }
     }
 
-    pub(super) fn is_doubt(&self) -> bool {
+    pub(super) fn has_doubts(&self) -> bool {
         *self != Self::default()
     }
 }
@@ -73,7 +73,7 @@ pub struct StreamText<T> {
 }
 
 impl StreamText<Vec<u8>> {
-    fn of(text: Kept, mut doubts: StreamDoubts) -> Self {
+    fn of(text: BoundedText, mut doubts: StreamDoubts) -> Self {
         let text = text.into_bytes();
         if text.is_none() {
             doubts.missing = Some(NOT_KEPT);
@@ -110,17 +110,17 @@ pub struct StreamReader {
     plain: Option<PlainText>,
     /// How many bytes of a byte order mark have come; all of them if none can come any more.
     mark: usize,
-    line: Line,
+    line: LineState,
     /// The number of the line, from 1.
     number: usize,
     is_first: bool,
     json: JsonReader,
-    events: Events,
-    noise: Noise,
+    events: EventCollector,
+    noise: StreamNoise,
 }
 
 #[derive(Debug, Default)]
-struct Noise {
+struct StreamNoise {
     count: usize,
     first: Option<(usize, &'static str)>,
     /// The first line that is not empty does not begin as an event does.
@@ -129,7 +129,7 @@ struct Noise {
 
 /// What is known of the line that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum LineState {
     Blank,
     Event,
     Noise,
@@ -140,17 +140,17 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 impl StreamReader {
     /// Keeps text in what `sink` makes.
     pub fn new(format: OutputFormat, sink: &mut dyn FnMut() -> Box<dyn TextSink>) -> Self {
-        let mut kept = || Kept::new(sink());
+        let mut kept = || BoundedText::new(sink());
         Self {
             format,
             plain: Some(PlainText { text: kept(), partial: Vec::new() }),
             mark: 0,
-            line: Line::Blank,
+            line: LineState::Blank,
             number: 1,
             is_first: true,
             json: JsonReader::new(wanted(format), kept()),
-            events: Events::new(kept()),
-            noise: Noise::default(),
+            events: EventCollector::new(kept()),
+            noise: StreamNoise::default(),
         }
     }
 
@@ -162,17 +162,17 @@ impl StreamReader {
         if self.format == OutputFormat::Text {
             return;
         }
-        let mut rest = self.without_mark(bytes);
+        let mut rest = self.skip_byte_order_mark(bytes);
         while let Some(end) = memchr(b'\n', rest) {
             self.piece(&rest[..end]);
-            self.line_ends();
+            self.end_line();
             rest = &rest[end + 1..];
         }
         self.piece(rest);
     }
 
     /// Drops a byte order mark at the beginning of the output.
-    fn without_mark<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
+    fn skip_byte_order_mark<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         while let (Some(wanted), Some((first, rest))) = (BYTE_ORDER_MARK.get(self.mark), bytes.split_first())
         {
             if first == wanted {
@@ -187,7 +187,7 @@ impl StreamReader {
     }
 
     fn piece(&mut self, mut bytes: &[u8]) {
-        if self.line == Line::Blank {
+        if self.line == LineState::Blank {
             let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
             let start = bytes.iter().position(|byte| !is_blank(byte)).unwrap_or(bytes.len());
             bytes = &bytes[start..];
@@ -197,20 +197,20 @@ impl StreamReader {
                 self.noise.is_first_line = true;
             }
             self.is_first = false;
-            self.line = Line::Event;
+            self.line = LineState::Event;
         }
-        if self.line == Line::Event {
+        if self.line == LineState::Event {
             self.json.take(bytes);
             if self.json.wrong().is_some() {
-                self.line = Line::Noise;
+                self.line = LineState::Noise;
             }
         }
     }
 
-    fn line_ends(&mut self) {
+    fn end_line(&mut self) {
         match self.line {
-            Line::Blank => {}
-            Line::Event | Line::Noise => {
+            LineState::Blank => {}
+            LineState::Event | LineState::Noise => {
                 let wrong = self.json.end().or_else(|| self.events.take(self.format, &mut self.json));
                 if let Some(why) = wrong {
                     self.noise.count += 1;
@@ -222,14 +222,14 @@ impl StreamReader {
                 }
             }
         }
-        self.line = Line::Blank;
+        self.line = LineState::Blank;
         self.number += 1;
     }
 
     /// Nothing more is printed.
     pub fn finish(mut self) -> StreamText<Vec<u8>> {
         if self.format != OutputFormat::Text {
-            self.line_ends();
+            self.end_line();
         }
         let noise = &self.noise;
         // Events among other lines may be quoted by a text.
@@ -238,9 +238,10 @@ impl StreamReader {
         match self.plain {
             Some(plain) if !is_stream => {
                 let mut text = plain.finish();
-                if self.events.known > 0 {
+                if self.events.known > 0 || self.events.is_seen {
                     text.doubts.incomplete = Some("the output is neither a text alone nor a stream");
                 }
+                text.doubts.failed = self.events.into_failure();
                 text
             }
             _ => {
@@ -268,7 +269,7 @@ const NOT_KEPT: &str = "the agent's text could not be kept until it was judged";
 /// An output that is not a stream. Bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug)]
 struct PlainText {
-    text: Kept,
+    text: BoundedText,
     /// The start of a character whose end has not come.
     partial: Vec<u8>,
 }

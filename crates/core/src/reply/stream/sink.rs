@@ -44,7 +44,7 @@ impl TextSink for Vec<u8> {
 
 /// A text of at most [`MOST_TEXT`] bytes.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct BoundedText {
     sink: Box<dyn TextSink>,
     len: usize,
     /// More came than is kept.
@@ -55,7 +55,7 @@ pub(super) struct Kept {
 
 const CHUNK: usize = 8 << 10;
 
-impl Kept {
+impl BoundedText {
     pub(super) fn new(sink: Box<dyn TextSink>) -> Self {
         Self { sink, len: 0, is_over: false, is_lost: false }
     }

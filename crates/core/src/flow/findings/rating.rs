@@ -1,0 +1,269 @@
+//! Ratings: whether words say how severe something is, and not merely contain such a word.
+
+/// How severe something is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FindingRating {
+    /// Nothing passes with it.
+    Severe,
+    Other,
+}
+
+/// Where words stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RatingContext {
+    /// In a heading or at the beginning of an entry: `HIGH No label` is a rating there.
+    Title,
+    Text,
+}
+
+/// Words between a rating and what is rated.
+const FILLERS: [&str; 22] = [
+    "severity",
+    "priority",
+    "risk",
+    "impact",
+    "rated",
+    "level",
+    "findings",
+    "finding",
+    "issues",
+    "issue",
+    "problems",
+    "problem",
+    "or",
+    "and",
+    "critical",
+    "high",
+    "medium",
+    "low",
+    "open",
+    "remaining",
+    "count",
+    "total",
+];
+/// What may follow `none`.
+const AFTER_NONE: [&str; 12] = [
+    "found",
+    "remain",
+    "remains",
+    "remaining",
+    "left",
+    "open",
+    "identified",
+    "seen",
+    "known",
+    "noted",
+    "detected",
+    "observed",
+];
+
+pub(super) fn is_id(word: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = word.strip_prefix('R').and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(round, number)| is_number(round) && is_number(number))
+}
+
+fn level(word: &str) -> Option<FindingRating> {
+    let is = |name: &&&str| word.eq_ignore_ascii_case(name);
+    let others = ["medium", "moderate", "low", "info", "informational", "minor", "major", "trivial", "nit"];
+    match ["critical", "high"].iter().find(is) {
+        Some(_) => Some(FindingRating::Severe),
+        None => others.iter().find(is).map(|_| FindingRating::Other),
+    }
+}
+
+/// The first word, and what follows it.
+fn word(words: &str) -> (&str, &str) {
+    let end = words.find(|c: char| !c.is_alphanumeric()).unwrap_or(words.len());
+    words.split_at(end)
+}
+
+/// Whether a sign may stand before a rating.
+fn is_lead(c: char) -> bool {
+    !c.is_alphanumeric() && !matches!(c, '`' | '<' | '>' | '|')
+}
+
+/// Where the words begin after numbers, ids and the word `Finding`.
+fn lead(words: &str) -> usize {
+    let mut rest = words;
+    loop {
+        rest = rest.trim_start_matches(is_lead);
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
+        let token = rest[..end].trim_end_matches('.');
+        let is_number = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if (is_number && token != "0") || is_id(token) {
+            rest = &rest[token.len()..];
+            continue;
+        }
+        let (first, after) = word(rest);
+        if first.eq_ignore_ascii_case("finding") || first.eq_ignore_ascii_case("issue") {
+            let next = after.trim_start_matches([' ', '#', '*', '_']);
+            let is_id = is_id(next.split([' ', ':']).next().unwrap_or_default());
+            if is_id || next.starts_with(|c: char| c.is_ascii_digit() || c == ':') {
+                rest = next;
+                continue;
+            }
+        }
+        return words.len() - rest.len();
+    }
+}
+
+/// Whether words begin as a finding does: `Finding 1`, `Finding: …`.
+pub(super) fn is_named(words: &str) -> bool {
+    let rest = words.trim_start_matches(is_lead);
+    let rest = match rest.split_once(' ') {
+        Some((id, rest)) if is_id(id) => rest.trim_start_matches(is_lead),
+        _ => rest,
+    };
+    let (first, after) = word(rest);
+    let after = after.trim_start_matches([' ', '#', '*', '_']);
+    first.eq_ignore_ascii_case("finding") && after.starts_with(|c: char| c.is_ascii_digit() || c == ':')
+}
+
+/// How severe the words say that something is by how they begin.
+pub(super) fn parse_rating(words: &str, form: RatingContext) -> Option<FindingRating> {
+    let at = lead(words);
+    let (first, after) = word(&words[at..]);
+    let rating = level(first)?;
+    let (filler, beyond) = word(after.trim_start_matches(' '));
+    let is_filler =
+        ["severity", "priority", "risk", "impact"].iter().any(|it| filler.eq_ignore_ascii_case(it));
+    let after = if is_filler { beyond } else { after };
+    if is_part_of_word(after) || is_legend(after) || is_none(after) {
+        return None;
+    }
+    let is_enclosed = words[..at].ends_with(['(', '[', '*', '_']) && after.starts_with([')', ']', '*', '_']);
+    let rest = after.trim_start_matches([')', ']', '*', '_']);
+    let is_counted = rest.trim_start().strip_prefix('(').is_some_and(|rest| {
+        rest.split_once(')').is_some_and(|(count, rest)| {
+            count.bytes().all(|byte| byte.is_ascii_digit()) && rest.trim().is_empty()
+        })
+    });
+    let is_separated = is_enclosed
+        || is_counted
+        || (rest.trim().is_empty() && (form == RatingContext::Title || is_upper(first)))
+        || rest.starts_with([':', '–', '—'])
+        || [" -", " –", " —", " :"].iter().any(|sign| rest.starts_with(sign));
+    let is_title =
+        form == RatingContext::Title && is_upper(first) && !rest.starts_with(char::is_alphanumeric);
+    (is_separated || is_title).then_some(rating)
+}
+
+/// Whether words are a rating and nothing besides, so that what is rated follows.
+pub(super) fn is_rating_alone(words: &str) -> bool {
+    let (first, after) = word(&words[lead(words)..]);
+    let mut rest = after;
+    loop {
+        rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let (next, beyond) = word(rest);
+        let is_filler = FILLERS.contains(&next.to_ascii_lowercase().as_str());
+        let is_count = !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit());
+        if next.is_empty() || !(is_filler || is_count) {
+            return level(first).is_some() && next.is_empty();
+        }
+        rest = beyond;
+    }
+}
+
+/// How severe a label `severity` says that something is, wherever it stands in a line.
+pub(super) fn labelled(line: &str) -> Option<FindingRating> {
+    const LABEL: &str = "severity";
+    let lower = line.to_ascii_lowercase();
+    let mut found = None;
+    for (at, _) in lower.match_indices(LABEL) {
+        let before = &lower[..at];
+        if before.ends_with(char::is_alphanumeric) {
+            continue;
+        }
+        let after = &line[at + LABEL.len()..];
+        let rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let gap = &after[..after.len() - rest.len()];
+        let (given, rest) = word(rest);
+        let Some(rating) = level(given) else { continue };
+        let is_first = before.chars().all(|c| !c.is_alphanumeric());
+        let is_label = match gap.contains([':', '=', '-', '–', '—']) {
+            true => gap.len() <= 12,
+            false => is_first && !rest.contains(char::is_alphanumeric),
+        };
+        let clause = before.rsplit(['.', ';', '!', '?']).next().unwrap_or_default();
+        let is_denied = clause
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|word| ["no", "none", "not", "nothing", "without", "any", "if"].contains(&word));
+        if is_label && !is_denied && !is_part_of_word(rest) && !is_legend(rest) && !is_none(rest) {
+            found = if rating == FindingRating::Severe { return Some(rating) } else { Some(rating) };
+        }
+    }
+    found
+}
+
+/// How severe a cell says that something is, if it says nothing else.
+pub(super) fn cell(cell: &str) -> Option<FindingRating> {
+    let is_sign = |c: char| !c.is_alphanumeric();
+    let bare = cell.trim_matches(is_sign);
+    let bare = ["severity", "priority"]
+        .iter()
+        .find_map(|filler| {
+            let at = bare.len().checked_sub(filler.len())?;
+            bare.get(at..)?.eq_ignore_ascii_case(filler).then(|| bare[..at].trim())
+        })
+        .unwrap_or(bare);
+    level(bare)
+}
+
+/// Whether it says that there is nothing: `none`, `0`, `no findings`.
+pub(super) fn is_none(words: &str) -> bool {
+    let mut rest = words;
+    let (mut is_denied, mut is_told) = (false, false);
+    loop {
+        if is_told && rest.trim_start().starts_with(['.', ';', '!', ',']) {
+            return true;
+        }
+        rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '✓' | '✅'));
+        if rest.starts_with(['✓', '✅']) {
+            return true;
+        }
+        let (next, beyond) = word(rest);
+        let lower = next.to_ascii_lowercase();
+        if FILLERS.contains(&lower.as_str()) {
+            is_told = is_denied;
+            rest = beyond;
+            continue;
+        }
+        return match lower.as_str() {
+            "none" | "nothing" | "nil" => is_end(beyond),
+            "0" | "zero" => is_end(beyond) || FILLERS.contains(&word(beyond.trim_start()).0),
+            "n" => beyond.to_ascii_lowercase().starts_with("/a"),
+            "no" if !is_denied => {
+                is_denied = true;
+                rest = beyond;
+                continue;
+            }
+            "" => is_told,
+            last => is_told && AFTER_NONE.contains(&last),
+        };
+    }
+}
+
+/// Whether nothing more is said, or only that there is no more.
+fn is_end(after: &str) -> bool {
+    let is_part =
+        after.strip_prefix(['.', '-', '/', '%']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
+    let rest = after.trim_start_matches([' ', '*', '_']);
+    let is_last = !rest.starts_with(char::is_alphanumeric);
+    (is_last && !is_part) || AFTER_NONE.contains(&word(rest).0.to_ascii_lowercase().as_str())
+}
+
+fn is_upper(word: &str) -> bool {
+    word.chars().all(char::is_uppercase)
+}
+
+/// `High-level`.
+fn is_part_of_word(after: &str) -> bool {
+    after.strip_prefix(['-', '‑']).is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+}
+
+/// Several ratings to choose from: `HIGH, MEDIUM or LOW`.
+fn is_legend(after: &str) -> bool {
+    let rest = after.trim_start();
+    rest.strip_prefix([',', '|']).is_some_and(|rest| level(word(rest.trim_start()).0).is_some())
+}

@@ -1,0 +1,83 @@
+//! Contents that only the index has: the next commit would take them, and no file shows them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use callsheet_core::fact::{ChangeKind, ChangedFile};
+
+use super::compare::ScopedChange;
+use super::place::WorktreePath;
+use super::repository::{IndexSnapshot, index_changes};
+use crate::contents::{SUBMODULE, is_kept, recorded_contents};
+use crate::git::{Git, GitError, text};
+
+/// The paths that were staged since `before` with other contents than the file has. `None` for `dir` if the files are nowhere.
+pub(super) fn staged_only(
+    git: &Git,
+    dir: Option<&Path>,
+    before: &IndexSnapshot,
+    head: Option<&str>,
+) -> Result<Vec<WorktreePath>, GitError> {
+    let mut found = Vec::new();
+    let mut staged = BTreeMap::new();
+    for (place, content) in listed(git, head)? {
+        if !before.has(&place, content.as_deref()) {
+            staged.insert(place, content);
+        }
+    }
+    let Some(dir) = dir else { return Ok(staged.into_keys().collect()) };
+    let mut files = Vec::new();
+    for (place, content) in &staged {
+        let changed = ChangedFile { path: place.text(), change: ChangeKind::Modified, from: None };
+        let is_module = content.as_ref().is_some_and(|content| content.starts_with(SUBMODULE));
+        let is_folder =
+            dir.join(OsStr::from_bytes(place.bytes())).symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        let is_plain = std::str::from_utf8(place.bytes()).is_ok_and(|path| !path.contains(['\n', '"']));
+        if is_plain && !is_module && !is_folder {
+            files.push(changed);
+            continue;
+        }
+        let there = recorded_contents(dir, &[changed]).and_then(|all| all.into_values().next());
+        if there.is_none_or(|there| !is_kept(content.as_deref(), there.as_deref())) {
+            found.push(place.clone());
+        }
+    }
+    let unknown =
+        || GitError { what: "index".into(), why: "its contents could not be compared with the files".into() };
+    let there = recorded_contents(dir, &files).ok_or_else(unknown)?;
+    let is_other = |file: &&ChangedFile| {
+        let content = staged.get(file.path.as_bytes()).and_then(Option::as_deref);
+        !is_kept(content, there.get(&file.path).and_then(Option::as_deref))
+    };
+    found.extend(files.iter().filter(is_other).map(|file| WorktreePath::new(file.path.as_bytes())));
+    Ok(found)
+}
+
+/// What the index has and the commit does not: the mode and the id of each, or that the index has none.
+fn listed(git: &Git, head: Option<&str>) -> Result<Vec<(WorktreePath, Option<String>)>, GitError> {
+    let raw = git.raw_diff(&["--cached"], head)?;
+    let mut fields = raw.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+    let mut all = Vec::new();
+    while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+        let head = text(head);
+        let words: Vec<&str> = head.split(' ').collect();
+        if let [_, mode, _, id, letter] = words[..] {
+            // While a merge is in doubt nothing of it can be committed.
+            if letter != "U" {
+                all.push((WorktreePath::new(path), (letter != "D").then(|| format!("{mode} {id}"))));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A scope is asked about the files themselves.
+pub(super) fn staged_changes(paths: &[WorktreePath]) -> impl Iterator<Item = ScopedChange> {
+    let all = index_changes("staged", paths.iter());
+    let files = paths.iter().map(WorktreePath::text);
+    let files: Vec<Vec<String>> =
+        if all.len() == paths.len() { files.map(|file| vec![file]).collect() } else { vec![files.collect()] };
+    all.into_iter().zip(files).map(|(changed, paths)| ScopedChange { changed, paths })
+}
